@@ -1,7 +1,8 @@
 """Profiling and deadlines on a lab and on the modelled Slurm: ``python -m tests.bench.flows [profiling|deadlines]``.
 
 On both the daemon's own cycle runs once a second, with the same policy, the same jobs, their exact runtimes as
-forecasts and the same profiles. The model gets the arrivals of the lab's run, and what a start and an end cost there.
+forecasts and the same profiles. The model gets the arrivals of the lab's run, what a start and an end cost there, and
+when slurmctld's backfill first ran: a pass comes every ten seconds from then on, and what it finds free decides much.
 The times of the lab are those of slurmctld's log.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import shutil
 import statistics
 import sys
@@ -18,7 +20,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -42,6 +44,7 @@ from slurmsched.simulator.fixed_forecast import FixedForecast
 from slurmsched.simulator.gpu_profiles import ended_runs, profiles_of, true_use
 from slurmsched.simulator.simulated_cluster import SimulatedCluster
 from slurmsched.simulator.slurmctld.slurmconf import SlurmConf
+from slurmsched.simulator.slurmctld.slurmctld import BACKFILL_LAST
 from slurmsched.simulator.volatile_store import VolatileStore
 from slurmsched.simulator.workload.workload import Workload, as_submitted, workload
 from slurmsched.slurm.adapters.command import SlurmCommand
@@ -58,6 +61,10 @@ SPARE_S = 1.0  #: of a forecast beyond the work: Slurm's times are whole seconds
 SAVES_S = 0.3  #: from the signal to a job until it has asked for its requeue
 RELEASE_S = 0.05
 PATIENCE_S = 900.0
+SETTLES_S = 8.0  #: until the loops of a new slurmctld run
+
+BACKFILL = r"^\[(\S+)\] sched/backfill: _attempt_backfill: beginning"
+"""What slurmctld writes in its log with ``DebugFlags=Backfill``."""
 
 WORKER = """
 import os, signal, subprocess, sys, time
@@ -121,6 +128,7 @@ class Course:
     started_s: dict[int, float] = field(default_factory=dict)
     submitted_s: dict[int, float] = field(default_factory=dict)
     restarts: Counter[int] = field(default_factory=Counter)
+    backfill_s: float = 0.0  #: the first pass of backfill
 
     def watch(self, report: CycleReport) -> None:
         """Count, and note the ends of jobs."""
@@ -230,6 +238,7 @@ def on_lab(flow: Flow) -> tuple[Course, dict[str, str]]:
         f" PriorityTier={tier} State=UP"
         for name, (nodes, tier) in flow.partitions.items()
     )
+    lines += ("DebugFlags=Backfill",)
     directory = Path(tempfile.mkdtemp(prefix="ssflow-", dir="/tmp"))
     directory.chmod(0o755)
     try:
@@ -256,6 +265,7 @@ def _driven(lab: Lab, flow: Flow) -> tuple[Course, dict[str, str]]:
         learns=False,
         site=config,
     )
+    time.sleep(SETTLES_S)
     thread = threading.Thread(target=_submit, args=(lab, home, flow.jobs))
     thread.start()
     work, table = submitted(flow, np.zeros(len(flow.jobs)))
@@ -273,6 +283,10 @@ def _driven(lab: Lab, flow: Flow) -> tuple[Course, dict[str, str]]:
     log, jobs = lab.layout.log("slurmctld").read_text(), sorted(course.ended_s)
     for times, words in ((course.submitted_s, CAME), (course.started_s, BEGAN), (course.ended_s, ENDED)):
         times.update(zip(jobs, times_in_log(log, words, jobs), strict=True))
+    first = re.search(BACKFILL, log, re.MULTILINE)
+    if first is None:
+        raise LabError("slurmctld's log has no pass of backfill")
+    course.backfill_s = datetime.fromisoformat(first[1]).timestamp()
     return course, config
 
 
@@ -298,8 +312,8 @@ def launch_s(flow: Flow, course: Course) -> float:
 # The model
 
 
-def modelled(flow: Flow, came_s: FloatArray, cost_s: float, config: dict[str, str]) -> Course:
-    """The course of *flow* on the modelled Slurm."""
+def modelled(flow: Flow, came_s: FloatArray, cost_s: float, config: dict[str, str], backfill_s: float) -> Course:
+    """The course of *flow* on the modelled Slurm, whose first pass of backfill is at *backfill_s*."""
     work, table = submitted(flow, came_s)
     where = {node: name for name, (nodes, _) in flow.partitions.items() for node in nodes.split(",")}
     nodes = nodes_of(flow.nodes, GPUS, cpus=np.full(flow.nodes, CPUS), partitions=[where[n] for n in sorted(where)])
@@ -312,6 +326,7 @@ def modelled(flow: Flow, came_s: FloatArray, cost_s: float, config: dict[str, st
     conf = replace(conf, rules=conf.rules._replace(saves_s=SAVES_S))
     fleet = ClusterSpec(nodes, first, ClusterSpec.of(1, 1).qos)
     cluster, course = SimulatedCluster(work, fleet, conf, config, submitted=table, checked=True), Course()
+    cluster.model.clock[BACKFILL_LAST] = backfill_s - conf.rules.bf_interval_s
     cluster.advance(math.floor(came_s[0]) - 1.0)
     CycleDriver(cluster, flow.policy, forecast_of(flow), every_s=1.0, watch=course.watch).run()
     if not cluster.drained:
@@ -328,7 +343,8 @@ def compare(flow: Flow, each_job: bool) -> float:
     load = os.getloadavg()[0]
     real, config = on_lab(flow)
     cost_s = launch_s(flow, real)
-    model = modelled(flow, np.array([real.submitted_s[job] for job in sorted(real.submitted_s)]), cost_s, config)
+    came_s = np.array([real.submitted_s[job] for job in sorted(real.submitted_s)])
+    model = modelled(flow, came_s, cost_s, config, real.backfill_s)
     off = 100.0 * (model.jct_s / real.jct_s - 1.0)
     print(
         f"  {flow.name}: mean JCT {real.jct_s:.1f} s on the lab, {model.jct_s:.1f} s modelled, {off:+.1f} %;", end=" "

@@ -46,6 +46,7 @@ class World(Protocol):
         name: str = "job",
         tasks: int = 1,
         cpus_per_gpu: int = 0,
+        limit_s: int = 600,
     ) -> int:
         """Queue a job that may be requeued and return its id."""
         ...
@@ -75,6 +76,7 @@ class FakeWorld:
         name: str = "job",
         tasks: int = 1,
         cpus_per_gpu: int = 0,
+        limit_s: int = 600,
     ) -> int:
         if tasks > 1:
             pytest.skip("the fake has no job arrays")
@@ -107,6 +109,7 @@ class SimulatedWorld:
         name: str = "job",
         tasks: int = 1,
         cpus_per_gpu: int = 0,
+        limit_s: int = 600,
     ) -> int:
         if cpus_per_gpu:
             pytest.skip("jobs of the simulation ask for nothing per GPU")
@@ -119,7 +122,7 @@ class SimulatedWorld:
             runtime_s=np.full(tasks, float(runtime_s)),
             gpus=np.full(tasks, gpus),
             nodes=np.full(tasks, (gpus + 3) // 4),
-            time_limit_s=np.full(tasks, 600.0),
+            time_limit_s=np.full(tasks, float(limit_s)),
             name=[name] * tasks,
             user=["alice"] * tasks,
             partition=["gpu"] * tasks,
@@ -175,12 +178,15 @@ class LabWorld:
         name: str = "job",
         tasks: int = 1,
         cpus_per_gpu: int = 0,
+        limit_s: int = 600,
     ) -> int:
         options = [f"--gres=gpu:{min(gpus, 4)}", f"--nodes={(gpus + 3) // 4}", f"--job-name={name}", "--requeue"]
         options += [f"--comment={comment}"] if comment else []
         options += [f"--array=1-{tasks}"] if tasks > 1 else []
         options += [f"--cpus-per-gpu={cpus_per_gpu}"] if cpus_per_gpu else []
-        return self.lab.submit(*options, "--time=10", "--output=/dev/null", f"--wrap=sleep {runtime_s}", user="alice")
+        return self.lab.submit(
+            *options, f"--time={limit_s // 60}", "--output=/dev/null", f"--wrap=sleep {runtime_s}", user="alice"
+        )
 
     def until(self, wanted: Callable[[ClusterState], bool], what: str, timeout_s: float = 120.0) -> ClusterState:
         state = self.cluster.observe()

@@ -33,9 +33,9 @@ from slurmsched.cluster.text.tres import requests_in, slots_in
 from .conftest import World, row
 
 
-def fill(world: World) -> list[int]:
-    """Occupy all sixteen GPUs for the length of a test."""
-    blockers = [world.submit(540, gpus=4, name="blocker") for _ in range(4)]
+def fill(world: World, nodes: int = 4) -> list[int]:
+    """Occupy all GPUs of so many nodes for the length of a test; there are four."""
+    blockers = [world.submit(540, gpus=4, name="blocker") for _ in range(nodes)]
     world.until(lambda state: running(state, *blockers), "all GPUs taken")
     return blockers
 

@@ -21,6 +21,7 @@ from slurmsched.simulator.workload.workload import Workload
 
 PLAIN = Weights(age=0.0, fair_share=0.0, size=0.0, qos=0.0)
 PROMPT = SlurmctldConfig(poll_s=0.0, batch_sched_delay_s=0.0, bf_interval_s=0.0, bf_resolution_s=1.0)
+TEXTBOOK = PROMPT._replace(whole_nodes=False)
 
 
 def jobs_of(*rows: tuple[float, float, int], **columns: object) -> Workload:
@@ -215,7 +216,7 @@ def random_jobs(draw, nodes: int, gpus: int) -> Workload:
 def test_with_one_reservation_and_no_delays_it_is_easy_backfill(data, gpus):
     jobs = data.draw(random_jobs(1, gpus))
     easy = simulate(jobs, ClusterSpec.of(1, gpus), Setup.of("fifo", "easy"))
-    assert starts(run(jobs, ClusterSpec.of(1, gpus), PROMPT._replace(reservations=1))) == easy.start_s.tolist()
+    assert starts(run(jobs, ClusterSpec.of(1, gpus), TEXTBOOK._replace(reservations=1))) == easy.start_s.tolist()
 
 
 @settings(max_examples=150, deadline=None)
@@ -223,7 +224,7 @@ def test_with_one_reservation_and_no_delays_it_is_easy_backfill(data, gpus):
 def test_with_a_reservation_for_each_job_it_is_conservative_backfill(data, gpus):
     jobs = data.draw(random_jobs(1, gpus))
     conservative = simulate(jobs, ClusterSpec.of(1, gpus), Setup.of("fifo", "conservative"))
-    assert starts(run(jobs, ClusterSpec.of(1, gpus))) == conservative.start_s.tolist()
+    assert starts(run(jobs, ClusterSpec.of(1, gpus), TEXTBOOK)) == conservative.start_s.tolist()
 
 
 @settings(max_examples=60, deadline=None)

@@ -79,14 +79,17 @@ class BackfillPlan(NamedTuple):
     falls: BoolArray  #: True where something is less free at this step than at the one before
     counts: IntArray  #: MANY steps made; jobs ENDED by the last; nodes FOUND for the last search; forms TRIED
     least: FreeResources  #: scratch: the least that is free over a stretch of steps
-    nowhere: BoolArray  #: bars no node
+    barred: BoolArray  #: nodes that a search leaves out
     tried: IntArray  #: for each form of jobs one that was searched for; NONE
     forms: IntArray  #: the forms that were searched for
     full_s: FloatArray  #: of ``tried``: it has no room at steps up to this one
     kept_s: FloatArray  #: per node, from when on it is kept for a job that waits for slots; NEVER for none
+    whole_nodes: (
+        bool  #: a reservation keeps its nodes whole, from the start of a planned end's interval, as slurmctld's
+    )
 
 
-def blank_outlook(nodes: int, steps: int, forms: int) -> BackfillPlan:
+def blank_outlook(nodes: int, steps: int, forms: int, whole_nodes: bool = False) -> BackfillPlan:
     """Return an empty plan with room for *steps* steps."""
     return BackfillPlan(
         np.empty(steps),
@@ -102,6 +105,7 @@ def blank_outlook(nodes: int, steps: int, forms: int) -> BackfillPlan:
         np.empty(forms, dtype=np.int64),
         np.empty(forms),
         np.full(nodes, NEVER),
+        whole_nodes,
     )
 
 
@@ -119,6 +123,12 @@ def look(outlook: BackfillPlan, resources: NodeResources, now_s: float) -> None:
     outlook.total[0] = 0
     for node in range(len(resources.up)):
         outlook.total[0] += max(0, resources.free.gpus[node])
+    forget(outlook)
+
+
+@inner
+def forget(outlook: BackfillPlan) -> None:
+    """Forget where jobs had no room, before a search on other nodes."""
     for at in range(outlook.counts[TRIED]):
         outlook.tried[outlook.forms[at]] = NONE
     outlook.counts[TRIED] = 0
@@ -208,7 +218,7 @@ def _fits(outlook: BackfillPlan, stage: Planned, row: int, step: int) -> bool:
     least, resources, requests = outlook.least, stage.resources, stage.requests
     least.gpus[:], least.cpus[:] = outlook.gpus[step], outlook.cpus[step]
     least.memory_mib[:] = outlook.memory_mib[step]
-    outlook.counts[FOUND] = find(resources, requests, row, least, outlook.nowhere)
+    outlook.counts[FOUND] = find(resources, requests, row, least, outlook.barred)
     if not outlook.counts[FOUND]:
         return False
     end_s = outlook.at_s[step] + stage.life.plan_s[row]
@@ -223,7 +233,7 @@ def _fits(outlook: BackfillPlan, stage: Planned, row: int, step: int) -> bool:
                 least.cpus[node] = min(least.cpus[node], outlook.cpus[later, node])
                 least.memory_mib[node] = min(least.memory_mib[node], outlook.memory_mib[later, node])
     if narrower:
-        outlook.counts[FOUND] = find(resources, requests, row, least, outlook.nowhere)
+        outlook.counts[FOUND] = find(resources, requests, row, least, outlook.barred)
     return bool(outlook.counts[FOUND] > 0)
 
 
@@ -233,12 +243,10 @@ def _further(outlook: BackfillPlan, stage: Planned, resolution_s: float) -> bool
     running, many = stage.running, outlook.counts[MANY]
     if outlook.counts[ENDED] == running.many[0] or many == len(outlook.at_s):
         return False
-    now_s = outlook.at_s[0]
-    at_s = max(running.keys[outlook.counts[ENDED]], now_s + resolution_s)
-    at_s = max(now_s + np.ceil((at_s - now_s) / resolution_s) * resolution_s, outlook.at_s[many - 1])
+    at_s, until_s = _interval(outlook, running.keys[outlook.counts[ENDED]], resolution_s)
     _copy(outlook, many - 1, many)
-    outlook.at_s[many], outlook.falls[many] = at_s, False
-    while outlook.counts[ENDED] < running.many[0] and running.keys[outlook.counts[ENDED]] <= at_s:
+    outlook.at_s[many], outlook.falls[many] = max(at_s, outlook.at_s[many - 1]), False
+    while outlook.counts[ENDED] < running.many[0] and running.keys[outlook.counts[ENDED]] <= until_s:
         row = running.rows[outlook.counts[ENDED]]
         links, spot = stage.held.links, stage.held.first[row]
         while spot != NONE:
@@ -251,6 +259,21 @@ def _further(outlook: BackfillPlan, stage: Planned, resolution_s: float) -> bool
         outlook.counts[ENDED] += 1
     outlook.counts[MANY] += 1
     return True
+
+
+@inner
+def _interval(outlook: BackfillPlan, end_s: float, resolution_s: float) -> tuple[float, float]:
+    """Return the time of the step for a planned end, and that of the last end which the step has too.
+
+    slurmctld rounds reservations down to multiples of the resolution (backfill.c); other plans wait for the end.
+    """
+    now_s = outlook.at_s[0]
+    if outlook.whole_nodes:
+        at_s = np.floor(end_s / resolution_s) * resolution_s
+        return float(at_s), float(np.nextafter(at_s + resolution_s, at_s))
+    at_s = now_s + np.ceil((max(end_s, now_s + resolution_s) - now_s) / resolution_s) * resolution_s
+    at_s = max(at_s, outlook.at_s[outlook.counts[MANY] - 1])
+    return float(at_s), float(at_s)
 
 
 @inner
@@ -285,6 +308,10 @@ def reserve(outlook: BackfillPlan, stage: Planned, row: int, step: int, resoluti
     for at in range(outlook.counts[FOUND]):
         node = room[CHOSEN, at]
         for later in range(step, after):
+            if step > 0 and outlook.whole_nodes:
+                outlook.total[later] -= max(0, outlook.gpus[later, node])
+                outlook.gpus[later, node] = outlook.cpus[later, node] = 0
+                continue
             outlook.gpus[later, node] -= room[TAKEN, at]
             outlook.total[later] -= room[TAKEN, at]
             outlook.cpus[later, node] -= (

@@ -89,7 +89,7 @@ def controller(
         parts=parts,
         caps=_caps(jobs.account, fleet),
         outages=failures,
-        outlook=blank_outlook(nodes, _steps(conf, size, len(stage.running.rows)), size),
+        outlook=blank_outlook(nodes, _steps(conf, size, len(stage.running.rows)), size, conf.rules.whole_nodes),
         given=given or Keys(np.zeros((1, size)), np.zeros(size), np.zeros(0)),
         scratch=_scratch(fleet, size, len(stage.running.rows), most_links, len(jobs.account.names)),
         blocked=np.zeros(len(parts.tier), dtype=np.bool_),

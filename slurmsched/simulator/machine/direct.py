@@ -58,6 +58,7 @@ def rules_of(selection: str, beat_s: float, depth: int) -> SlurmctldConfig:
         bf_max_job_test=depth,
         requeue_delay_s=0.0,
         direct=True,
+        whole_nodes=False,
     )
 
 

@@ -199,6 +199,8 @@ def _stir_if_free(c: Controller, row: int, now_s: float) -> None:
     else:
         c.clock[ACTIVE] -= c.stage.requests.gpus[row]
     stir(c, now_s)
+    if not c.rules.direct and (c.rules.epilog or state == PENDING):  # slurmd reports the end of what it had to kill
+        c.clock[MAIN_DUE] = now_s
 
 
 @inner

@@ -24,8 +24,12 @@ class SlurmConf:
 
     @classmethod
     def easy(cls) -> SlurmConf:
-        """Return the baseline: stock scheduling, one reservation at a time, slurmctld's loops at every event."""
-        return cls(SlurmctldConfig(poll_s=0.0, batch_sched_delay_s=0.0, default_queue_depth=ALL, reservations=1))
+        """Return the textbook's baseline: one reservation at a time, of GPUs, and loops at every event."""
+        return cls(
+            SlurmctldConfig(
+                poll_s=0.0, batch_sched_delay_s=0.0, default_queue_depth=ALL, reservations=1, whole_nodes=False
+            )
+        )
 
     @classmethod
     def of(cls, config: Mapping[str, str]) -> SlurmConf:
@@ -41,6 +45,7 @@ class SlurmConf:
             reservations=int(_number(options, "bf_max_job_test", 500)),
             calc_period_s=_span(config, "PriorityCalcPeriod", 300.0),
             requeue_delay_s=SlurmRelease.of(config).requeue_delay_s(config),
+            epilog=any(path for name, path in config.items() if name.partition("[")[0] == "Epilog"),
         )
         weights = Weights(
             age=_number(config, "PriorityWeightAge", 0.0),

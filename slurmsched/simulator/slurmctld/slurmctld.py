@@ -21,6 +21,7 @@ from ...policies.selection.planned_room import (
     FOUND,
     BackfillPlan,
     earliest,
+    forget,
     full_until,
     keep_for,
     look,
@@ -66,6 +67,8 @@ class SlurmctldConfig(NamedTuple):
     asked_each_time: bool = False  #: the keys are computed anew before each decision
     blocking: bool = True  #: no job passes one of its partition that does not fit
     backfilling: bool = True
+    whole_nodes: bool = True  #: a reservation keeps its nodes whole
+    epilog: bool = False  #: nodes report the end of an epilog, at which the main loop runs without waiting for its poll
     repacking: bool = False  #: at each decision the best jobs run, whatever ran before
 
 
@@ -313,12 +316,22 @@ def step_s(c: Controller, row: int) -> float:
 
 
 @inner
-def _serve_higher_tiers(c: Controller, now_s: float, blocking: bool) -> None:
-    """Start jobs of several partitions in those of the highest tier, which Slurm serves before all others.
+def _in_higher_tiers(parts: PartitionSets) -> BoolArray:
+    """Select the partition sets served first: those of several tiers, and those above the lowest tier of these."""
+    if not parts.split.any():
+        return parts.split.copy()
+    upper: BoolArray = parts.split | (parts.tier > parts.tier[parts.split].min())
+    return upper
 
-    With *blocking*, one that does not fit stops those behind it. No set is blocked afterwards, and no node barred.
+
+@inner
+def _serve_higher_tiers(c: Controller, now_s: float, blocking: bool) -> None:
+    """Start the jobs of higher tiers, which Slurm serves before all others, in their partitions of the highest tier.
+
+    With *blocking*, one that does not fit stops those behind it and keeps its nodes barred. No set stays blocked.
     """
-    c.blocked[:] = ~c.parts.split
+    upper = _in_higher_tiers(c.parts)
+    c.blocked[:] = ~upper
     at = 0
     while at < c.queue.many[0] and not c.blocked.all():
         row = c.queue.rows[at]
@@ -331,7 +344,11 @@ def _serve_higher_tiers(c: Controller, now_s: float, blocking: bool) -> None:
             at -= 1
         else:
             c.blocked[part] = blocking
-    c.blocked[:], c.barred[:] = False, False
+    c.barred[:] = False
+    for part in range(len(c.blocked)):
+        if upper[part] and c.blocked[part]:
+            c.barred[:] = c.barred | c.parts.above[part]
+    c.blocked[:] = False
 
 
 @inner
@@ -366,28 +383,51 @@ def main_loop(c: Controller, now_s: float) -> None:
 
 @inner
 def backfill_loop(c: Controller, now_s: float) -> None:
-    """Run the backfill loop: plan jobs, in order, at the earliest time that delays none before; start those due."""
-    stage, rules, outlook = c.stage, c.rules, c.outlook
+    """Run the backfill loop: plan jobs, in order, at the earliest time that delays none before; start those due.
+
+    slurmctld reserves whole nodes, and for a job of several partitions some in those of each tier (backfill.c). Other
+    plans reserve GPUs, once for each job.
+    """
     c.clock[BACKFILL_DUE], c.clock[BACKFILL_LAST] = NEVER, now_s
-    _serve_higher_tiers(c, now_s, False)
-    free, last = stage.resources.free.gpus.sum(), _last_that_may_start(c, now_s)
-    if last < 0:
+    several = c.rules.whole_nodes and c.parts.split.any()
+    if not several:
+        _serve_higher_tiers(c, now_s, False)
+    if _last_that_may_start(c, now_s) < 0:
         return
-    look(outlook, stage.resources, now_s)
-    at, tested = 0, 0
+    look(c.outlook, c.stage.resources, now_s)
+    if several:
+        upper = _in_higher_tiers(c.parts)
+        tested = _plan(c, now_s, c.parts.above, upper, 0)
+        forget(c.outlook)
+        below = np.empty_like(c.parts.nodes)
+        for part in range(len(below)):
+            below[part] = c.parts.nodes[part] & ~(c.parts.above[part] & c.parts.split[part])
+        _plan(c, now_s, below, c.parts.split | ~upper, tested)
+    else:
+        _plan(c, now_s, c.parts.nodes, c.parts.up, 0)
+    c.outlook.barred[:] = False
+
+
+@inner
+def _plan(c: Controller, now_s: float, on: BoolArray, sets: BoolArray, tested: int) -> int:
+    """Plan the jobs of the partition *sets* on the nodes *on*; return the jobs tested, *tested* of them before."""
+    stage, rules, outlook = c.stage, c.rules, c.outlook
+    free, last = stage.resources.free.gpus.sum(), _last_that_may_start(c, now_s)
+    at = 0
     c.reserved[:] = 0
     one = rules.reservations == 1 and len(c.reserved) == 1
     while at <= last and tested < rules.bf_max_job_test:
         row = c.queue.rows[at]
+        part = c.parts.of[row]
         at += 1
-        if not ready(c, row, now_s):
+        if not sets[part] or not ready(c, row, now_s):
             continue
         tested += 1
+        outlook.barred[:] = ~on[part]
         if stage.requests.slots[row]:
             if _start_on_slots(c, row, now_s):
                 at, last = at - 1, last - 1
             continue
-        part = c.parts.of[row]
         full = c.reserved[part] >= rules.reservations
         if full and stage.requests.gpus[row] > free:
             continue
@@ -404,13 +444,14 @@ def backfill_loop(c: Controller, now_s: float) -> None:
         elif step > 0:
             reserve(outlook, stage, row, step, rules.bf_resolution_s, not one)
             c.reserved[part] += 1
+    return tested
 
 
 @inner
 def _start_on_slots(c: Controller, row: int, now_s: float) -> bool:
     """Start a job with slots if they are free, and its node is not kept for another job; return True on success."""
     stage, outlook = c.stage, c.outlook
-    outlook.counts[FOUND] = find(stage.resources, stage.requests, row, stage.resources.free, outlook.nowhere)
+    outlook.counts[FOUND] = find(stage.resources, stage.requests, row, stage.resources.free, outlook.barred)
     if not outlook.counts[FOUND]:
         keep_for(outlook, stage, row)
         return False
