@@ -220,7 +220,12 @@ def asked(site: Site) -> list[int]:
     for at in range(24):
         kind, gpus = ("long", "middle", "short")[at % 3], (1, 2, 4, 1, 2)[at % 5]
         file = f"{saved}/$SLURM_JOB_ID"
-        work = f"touch {file}; while [ $(wc -l <{file}) -lt {TOOK_S[kind]:g} ]; do sleep 1; echo >>{file}; done"
+        # By the clock: a loop that counts its own seconds takes longer where processors are busy.
+        work = (
+            f"from=$(($(date +%s) - $(cat {file} || echo 0))); "
+            f"until [ $(($(date +%s) - from)) -ge {TOOK_S[kind]:g} ]; do "
+            f"sleep 0.5; echo $(($(date +%s) - from)) >{file}; done"
+        )
         options = (
             f"--gres=gpu:{gpus}",
             "-t2",
@@ -269,6 +274,8 @@ def test_what_if_and_a_replay_of_that_site_agree_with_what_came(whole_lab, capsy
         print(f"\nuntil the end: {left_s:.1f} s, by what-if {forecast['mean_end_s']:.1f} s ({forecast['starts']} jobs)")
         print(f"completion time: {jct_s:.1f} s, replayed {replayed:.1f} s ({len(end_s)} jobs)")
     assert replayed == pytest.approx(jct_s, rel=0.15)
+    # What-if takes forecasts for true, and these lean towards the user's other jobs: 74 s for the long ones. It cannot
+    # know either which kinds will be measured, and then share GPUs.
     assert forecast["mean_end_s"] == pytest.approx(left_s, rel=0.25)
 
 
