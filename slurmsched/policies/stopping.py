@@ -37,7 +37,7 @@ def owner_rule(view: View) -> BoolArray:
     )
     reached = _is(jobs.stop, "acc") & (accuracy >= jobs.stop_level)
     level = _is(jobs.stop, "loss") & (loss_fall <= jobs.stop_level)
-    return np.asarray(reached | level | (_is(jobs.stop, "opt") & settled))
+    return np.asarray((reached | level | (_is(jobs.stop, "opt") & settled)) & ~jobs.off)
 
 
 def _is(column: Labels, text: str) -> BoolArray:

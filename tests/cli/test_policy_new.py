@@ -131,9 +131,9 @@ def test_a_package_that_cannot_be_written_whole_leaves_nothing(tmp_path):
 
 
 def test_a_hook_that_does_not_exist_is_refused_with_those_that_do(tmp_path):
-    done = python("-m", "slurmsched", "policy", "new", "mine", "--hook", "stopping", cwd=tmp_path)
+    done = python("-m", "slurmsched", "policy", "new", "mine", "--hook", "sharing", cwd=tmp_path)
     assert done.returncode == 2
-    assert "'stopping' is not one of 'ordering', 'admission', 'selection'" in done.stderr
+    assert "'sharing' is not one of 'ordering', 'admission', 'selection'" in done.stderr
     assert [*tmp_path.iterdir()] == []
 
 

@@ -175,12 +175,33 @@ def {module}(jobs, late):
     return rows[: bisect_left(range(len(rows) + 1), -fewest, key=lambda count: -late(rows[:count]))]
 '''
 
+_STOPPING = '''\
+"""A stopping: the running jobs that may end before their time."""
+
+import numpy as np
+
+from slurmsched.policies.contract import stopping
+
+
+@stopping("{name}")
+def {module}(view):
+    """Jobs that have the accuracy for which their owner said stop=acc."""
+    # True for each running job that may end now, never sooner than its owner said: view.running.stop is the rule
+    # (never, opt, acc, loss or empty), .stop_level its figure. view.progress has a row for each job that reported:
+    # .job_id, .iteration, .accuracy and .loss_fall (NaN where unknown), and .settled for stop=opt.
+    jobs, reports = view.running, view.progress
+    accuracy = dict(zip(reports.job_id.tolist(), reports.accuracy.tolist(), strict=True))
+    reached = np.array([accuracy.get(job, np.nan) for job in jobs.job_id.tolist()]) >= jobs.stop_level
+    return reached & jobs.stop.map([rule == "acc" for rule in jobs.stop.names], np.bool_) & ~jobs.off
+'''
+
 _MODULES = {
     "ordering": (_ORDERING, "slurmsched simulate synthetic:2000 --nodes 8 --policy fifo --policy {name}"),
     "admission": (_ADMISSION, '# in the settings of the daemon: [policy] admission = "{name}"'),
     "selection": (_SELECTION, "slurmsched simulate synthetic:2000 --nodes 8 --policy sjf --selection {name}"),
     "placement": (_PLACEMENT, "slurmsched simulate synthetic:2000 --nodes 8 --policy sjf --placement {name}"),
     "preemption": (_PREEMPTION, '# in the settings of the daemon: [policy] preemption = "{name}"'),
+    "stopping": (_STOPPING, '# in the settings of the daemon: [policy] stopping = "{name}"'),
 }
 """The module of a package for each hook, and the line with which it is used."""
 

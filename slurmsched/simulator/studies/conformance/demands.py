@@ -260,7 +260,7 @@ def demands_on(hook: str) -> Iterator[str]:
         applies = {
             "rows": TRIALS[hook].shuffled is not None,
             "changes": hook == "ordering",
-            "day": hook != "preemption",
+            "day": hook not in ("preemption", "stopping"),
         }
         if applies.get(name, True):
             yield name

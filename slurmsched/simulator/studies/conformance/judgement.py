@@ -16,6 +16,7 @@ REGISTRIES: dict[str, Registry[Any]] = {
     "selection": contract.SELECTIONS,
     "placement": contract.PLACEMENTS,
     "preemption": contract.PREEMPTIONS,
+    "stopping": contract.STOPPINGS,
 }
 """The registries of the hooks that have trials."""
 

@@ -10,14 +10,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....cluster.columns import FloatArray, IntArray, Table
+from ....cluster.jobs import JobTable
+from ....cluster.records.progress import ProgressTable
 from ....cluster.state import View
 from ....policies.contract import PLACEMENTS
 from ....policies.preemption import Yielders
 from ....policies.registry import Part
 from ....policies.selection.free_nodes import FreeNodes, RunSet
+from ....policies.stopping import owner_rule
+from . import random_views
 from .random_views import forecast, nodes, random_view, running_jobs
 
 Random = np.random.Generator
+
+STOP_COMMENTS = ("", *(f"slurmsched:stop={rule}" for rule in ("never", "opt", "acc:0.5", "loss:0.5%", "acc:0.5,off")))
+"""Comments of jobs with rules of their owners for an early end."""
 
 
 @dataclass(frozen=True)
@@ -52,24 +59,24 @@ def _one_per_job(view: View, result: Any) -> bytes:
     return _bits(np.asarray(result)[np.argsort(view.pending.job_id)])
 
 
-def _misshapen(view: View, result: Any, dtype: type, noun: str) -> str:
+def _misshapen(jobs: JobTable, result: Any, dtype: type, noun: str, which: str = "pending") -> str:
     """Say what is wrong with the shape or the type of *result*; empty if nothing is."""
     if not isinstance(result, np.ndarray):
         return f"it returned {type(result).__name__}, not an array"
-    if result.shape != (len(view.pending),):
-        return f"{noun} of shape {result.shape} for {len(view.pending)} pending jobs"
+    if result.shape != (len(jobs),):
+        return f"{noun} of shape {result.shape} for {len(jobs)} {which} jobs"
     return "" if result.dtype == dtype else f"{noun} of type {result.dtype}, not {np.dtype(dtype)}"
 
 
 def _wrong_keys(part: Part[Any], view: View, result: Any) -> str:
-    if trouble := _misshapen(view, result, np.float64, "keys"):
+    if trouble := _misshapen(view.pending, result, np.float64, "keys"):
         return trouble
     rows = np.flatnonzero(np.isfinite(view.forecast.runtime_s) & ~np.isfinite(result))
     return f"the key of a job with a forecast is {result[rows[0]]}" if len(rows) else ""
 
 
 def _wrong_mask(part: Part[Any], view: View, result: Any) -> str:
-    return _misshapen(view, result, np.bool_, "a mask")
+    return _misshapen(view.pending, result, np.bool_, "a mask")
 
 
 class Choice(NamedTuple):
@@ -210,6 +217,44 @@ def _shuffled_danger(danger: Danger, random: Random) -> Danger:
     return danger._replace(jobs=danger.jobs.take(random.permutation(len(danger.jobs))))
 
 
+def _training(random: Random, count: int) -> View:
+    """Return a view of *count* running jobs, most of which have reported their progress."""
+    jobs = running_jobs(
+        count, job_id=1 + random.permutation(count), comment=[str(random.choice(STOP_COMMENTS)) for _ in range(count)]
+    )
+    reported = np.flatnonzero(random.random(count) < 0.8)
+    many = len(reported)
+    progress = ProgressTable(
+        jobs.job_id[reported],
+        random.integers(1, 100_000, many),
+        np.where(random.random(many) < 0.3, np.nan, random.random(many)),
+        np.where(random.random(many) < 0.3, np.nan, 0.01 * random.random(many)),
+        random.random(many) < 0.1,
+        random.random(many) < 0.5,
+    )
+    return replace(random_views.view(random_views.jobs(0), running=jobs), progress=progress)
+
+
+def _wrong_ends(part: Part[Any], view: View, result: Any) -> str:
+    if trouble := _misshapen(view.running, result, np.bool_, "a mask", "running"):
+        return trouble
+    jobs = view.running
+    refusing = jobs.stop.map([rule in ("", "never") for rule in jobs.stop.names], np.bool_) | jobs.off
+    early = jobs.stop.map([rule in ("acc", "loss", "opt") for rule in jobs.stop.names], np.bool_) & ~owner_rule(view)
+    for rows, why in ((refusing, "said off, or no stop= with a rule"), (early, "said a stop= that is not fulfilled")):
+        if (result & rows).any():
+            return f"job {jobs.job_id[result & rows][0]} ends, whose owner {why}"
+    return ""
+
+
+def _shuffled_training(view: View, random: Random) -> View:
+    rows = random.permutation(len(view.running))
+    progress = view.progress.take(random.permutation(len(view.progress)))
+    return replace(
+        view, running=view.running.take(rows), forecast_running=view.forecast_running.take(rows), progress=progress
+    )
+
+
 TRIALS: dict[str, Trial] = {
     "ordering": Trial(
         random_view, lambda part, view: part(view), _wrong_keys, _one_per_job, _shuffled_view, _tables_of
@@ -233,6 +278,14 @@ TRIALS: dict[str, Trial] = {
         lambda danger, result: _bits(np.sort(danger.jobs.job_id[result])),
         _shuffled_danger,
         lambda danger: [danger.jobs],
+    ),
+    "stopping": Trial(
+        _training,
+        lambda part, view: part(view),
+        _wrong_ends,
+        lambda view, result: _bits(np.asarray(result)[np.argsort(view.running.job_id)]),
+        _shuffled_training,
+        _tables_of,
     ),
 }
 """The trials by hook."""
