@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from decide.views import ALL_POWERS, NOW_S, jobs, nodes, running_jobs, view
+from decide.full_cluster import HOUR_S, UNWILLING, asked, beside, full, requeued
+from decide.views import ALL_POWERS, NOW_S, jobs, view
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -30,43 +31,18 @@ from slurmsched.slurm.write.budget import Budget
 from slurmsched.slurm.write.writer import Writer
 
 FIFO = find_ordering("fifo")
-HOUR_S = 3600.0
 ASKED = DeadlineRules(lead_s=30.0, hold_s=30.0, reserve=0.0, yields=True, lease_s=300.0, stop_s=60.0, asks_a_day=2)
-
-
-def full(*gpus, **columns):
-    """Jobs that hold all GPUs of two nodes for days, have run for an hour and said ckpt."""
-    count = len(gpus)
-    known = {
-        "gpus": gpus,
-        "ckpt": np.ones(count, dtype=bool),
-        "node_list": ["n1", "n2"][:count] if count <= 2 else ["n1"] * (count - 1) + ["n2"],
-        "time_limit_s": np.full(count, 1e6),
-        "started_s": NOW_S - HOUR_S + 60.0 * np.arange(count),
-    }
-    return running_jobs(count, **(known | columns))
 
 
 def seen(running, gpus=4, ahead_s=2 * HOUR_S + 100.0, count=1, **columns):
     """*running* jobs forecast to take days, and jobs of two hours that want to end *ahead_s* from now."""
     known = {"deadline_s": np.full(count, NOW_S + ahead_s), "time_limit_s": np.full(count, 2 * HOUR_S)}
     pending = jobs(count, gpus=[gpus] * count, nodes=[max(1, gpus // 4)] * count, **(known | columns))
-    what = view(pending, np.full(count, 3 * HOUR_S), running=running, room=nodes((4, 4), (4, 4)))
-    days = np.full(len(running), 1e6)
-    longer = replace(what.forecast_running, runtime_s=days, low_s=days, high_s=days)
-    return replace(what, forecast_running=longer)
+    return beside(running, pending, [3 * HOUR_S] * count)
 
 
 def planned(what, powers=ALL_POWERS - {"comment"}, **rules):
     return decide(what, FIFO, Rules(powers=powers, deadlines=replace(ASKED, **rules)))
-
-
-def asked(plan):
-    return [action.job_id for action in plan.actions if isinstance(action, AskToStop)]
-
-
-def requeued(plan):
-    return [action.job_id for action in plan.actions if isinstance(action, Requeue)]
 
 
 def states(plan):
@@ -111,12 +87,7 @@ def test_as_few_as_are_needed_are_asked():
 @pytest.mark.parametrize(
     "special",
     [
-        {"ckpt": [False, False]},
-        {"requeueable": [False, False]},
-        {"interactive": [True, True]},
-        {"off": [True, True]},
-        {"array_job_id": [901, 902]},
-        {"state": [JobState.SUSPENDED] * 2},
+        *UNWILLING,
         {"started_s": [NOW_S - 60.0] * 2},
         {"asked_s": [NOW_S - 400.0] * 2, "asks": [2, 2]},
     ],
