@@ -95,12 +95,15 @@ class Setup:
             SHARINGS.find(setup.sharing)
         if setup.executor == "slurm":
             setup.check_slurm()
-        elif setup.leases is not None:
-            raise ConfigError(
-                f"preemption {setup.preemption!r} stops jobs beside slurmctld: on the executor direct it is the "
-                "selection preemptive, with a beat (beat_s) as long as the lease"
-            )
+        elif setup.leases is not None and not setup.ordering.native:
+            return setup._leased(setup.leases)
         return setup
+
+    def _leased(self, lease: LeaseRules) -> Setup:
+        """Return the set-up with the selection that does the same where plans happen as they are."""
+        if self.selection not in ("preemptive", "backfill"):
+            raise ConfigError(f"selection {self.selection!r} has no leases for the order: leave it out, or preemption")
+        return replace(self, selection=f"preemptive lease_s={lease.lease_s:g}", beat_s=self.beat_s or EVERY_S)
 
     @classmethod
     def _synthesised(cls, line: str, selection: str | None, details: Mapping[str, str | float]) -> Setup:

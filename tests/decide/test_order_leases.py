@@ -10,6 +10,7 @@ import pytest
 from decide.full_cluster import HOUR_S, UNWILLING, asked, beside, full, requeued
 from decide.views import ALL_POWERS, NOW_S, jobs, nodes
 
+from slurmsched.cluster.actions import Preempt
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.jobs import JobTable
 from slurmsched.cluster.records.promises import PromiseState, promise_table
@@ -17,7 +18,7 @@ from slurmsched.cluster.state import View
 from slurmsched.decide.engine import decide
 from slurmsched.decide.next_change import next_change_s
 from slurmsched.decide.policy import Policy
-from slurmsched.decide.rules import LeaseRules, Rules
+from slurmsched.decide.rules import Composition, LeaseRules, Rules
 from slurmsched.policies.contract import find_ordering
 
 LAS, SRTF, FIFO = find_ordering("las"), find_ordering("srtf"), find_ordering("fifo")
@@ -44,6 +45,17 @@ def test_the_job_that_is_last_in_the_order_yields_once_it_had_its_lease():
     assert stopped(ran(1199.0, 600.0)) == []
     assert stopped(ran(1200.0, 600.0)) == [901]
     assert stopped(ran(3 * HOUR_S, 2 * HOUR_S), replace(RULES, lease=None)) == []
+
+
+def test_where_plans_happen_as_they_are_the_same_job_yields_and_never_one_without_ckpt():
+    rules = Rules(powers=frozenset({"start", "preempt"}), composition=Composition("preemptive lease_s=1200"))
+
+    def yields(what: View) -> list[int]:
+        return [act.job_id for act in decide(what, LAS, rules).actions if isinstance(act, Preempt)]
+
+    assert yields(ran(3 * HOUR_S, 2 * HOUR_S, ran_s=[3 * HOUR_S, 2 * HOUR_S])) == [901]
+    assert yields(ran(3 * HOUR_S, 2 * HOUR_S, ran_s=[3 * HOUR_S, 2 * HOUR_S], ckpt=[False, True])) == [902]
+    assert yields(ran(1199.0, 1199.0)) == []
 
 
 def test_a_cluster_without_partitions_is_one_pool():

@@ -213,7 +213,8 @@ def test_a_bound_on_the_load_beside_slurm_lets_jobs_in_as_they_came():
     assert starts_s[1.0].max() < 8000.0, "GPUs are idle for a cycle at a time: the work takes 8,100 s on two nodes"
 
 
-def test_leases_beside_slurm_let_short_jobs_pass_a_long_one_that_keeps_its_work():
+@pytest.mark.parametrize(("executor", "selection"), [("slurm", "conservative"), ("direct", "backfill")])
+def test_leases_let_short_jobs_pass_a_long_one_that_keeps_its_work(executor, selection):
     count = 6
     jobs = workload(
         count,
@@ -226,7 +227,7 @@ def test_leases_beside_slurm_let_short_jobs_pass_a_long_one_that_keeps_its_work(
     )
     replays = {}
     for part in ("least-loss", "lease 10m"):
-        setup = Setup.of("las", "conservative", executor="slurm", preemption=part, restart_s=60.0)
+        setup = Setup.of("las", selection, executor=executor, preemption=part, restart_s=60.0)
         replays[part] = simulate(jobs, ClusterSpec.of(1, 4), setup, check=True)
     whole, leased = replays["least-loss"], replays["lease 10m"]
     assert whole.stops.tolist() == [0] * count

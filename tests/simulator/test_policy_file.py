@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from slurmsched.errors import ConfigError
+from slurmsched.simulator.cycle_driver import EVERY_S
 from slurmsched.simulator.policy_file import admission, read_policy
 
 
@@ -128,11 +129,14 @@ def test_the_bound_of_a_daemons_policy_counts_beside_slurm_too(file):
     assert setup.admits.part == "load:1.2"
 
 
-def test_a_lease_is_carried_out_beside_slurm_and_elsewhere_refused_with_what_to_use_instead(file):
+def test_a_lease_is_carried_out_beside_slurm_and_where_plans_happen_as_they_are(file):
     file.write_text("[policy]\nordering = 'las'\nselection = 'slurm'\npreemption = 'lease 10m'\nrestart_s = 62\n")
     leases = read_policy(file).leases
     assert leases is not None
     assert (leases.part, leases.lease_s, leases.restart_s) == ("lease time=10m", 600.0, 62.0)
     file.write_text("[policy]\nordering = 'las'\npreemption = 'lease 10m'\n")
-    with pytest.raises(ConfigError, match=r"stops jobs beside slurmctld: .* the selection preemptive, with a beat"):
+    ideal = read_policy(file)
+    assert (ideal.executor, ideal.selection, ideal.beat_s) == ("direct", "preemptive lease_s=600", EVERY_S)
+    file.write_text("[policy]\nordering = 'las'\nselection = 'strict'\npreemption = 'lease 10m'\n")
+    with pytest.raises(ConfigError, match="selection 'strict' has no leases for the order"):
         read_policy(file)

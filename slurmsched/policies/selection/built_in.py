@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from ...cluster.columns import IntArray
 from ...cluster.state import View
 from ...errors import ConfigError
 from ..contract import SELECTIONS, Selection, selection
+from ..deadlines.lease_schedule import can_be_stopped
+from ..parameters import defaults_of, of_numbers
 from .free_nodes import FreeNodes
 from .loops import no_claims, run_best, start_beside_reservations, start_in_turn
 
@@ -28,10 +32,20 @@ def backfill(view: View, order: IntArray, nodes: FreeNodes) -> None:
     start_in_order(order, nodes, strict=False)
 
 
-@selection("preemptive", preempts=True)
-def preemptive(view: View, order: IntArray, nodes: FreeNodes) -> None:
-    """The best jobs run, whatever ran before; the others yield."""
-    run_in_order(order, nodes)
+@dataclass(frozen=True)
+class Preemptive:
+    """The best jobs run, and the others yield: with a lease only those with ``ckpt`` that have run that long."""
+
+    lease_s: float = 0.0
+
+    def __call__(self, view: View, order: IntArray, nodes: FreeNodes) -> None:
+        """Start jobs, and let running ones yield."""
+        if self.lease_s:
+            runs = view.running
+            stays = ~can_be_stopped(runs) | (view.now_s - runs.started_s < self.lease_s)
+            first = np.append(stays, np.zeros(len(view.pending), dtype=np.bool_))[order]
+            order = np.concatenate([order[first], order[~first]])
+        run_in_order(order, nodes)
 
 
 def run_in_order(order: IntArray, nodes: FreeNodes) -> None:
@@ -77,6 +91,17 @@ def _easy(settings: Mapping[str, str]) -> Reserving:
 def _conservative(settings: Mapping[str, str]) -> Reserving:
     return Reserving(ALL, _depth(settings))
 
+
+SELECTIONS.add(
+    Selection(
+        "preemptive",
+        Preemptive(),
+        "The best jobs run, whatever ran before; the others yield.",
+        tuned=lambda settings: of_numbers(Preemptive, "preemptive", settings),
+        defaults=defaults_of(Preemptive),
+        powers=frozenset({"start", "preempt"}),
+    )
+)
 
 _EASY = "Whatever delays no reservation of the first job that does not fit (EASY backfill)."
 _CONSERVATIVE = "Whatever delays no reservation, and each job that does not fit gets one."
