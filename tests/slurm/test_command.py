@@ -361,6 +361,16 @@ def test_a_signal_goes_to_the_steps_and_to_the_script_of_what_runs(commands):
     assert sent == ["--state=RUNNING --signal=URG 7", "--state=RUNNING --signal=URG --full 7"]
 
 
+def test_all_jobs_get_their_signal_by_one_command_and_a_refused_one_gets_no_second(commands):
+    complaint = "scancel: error: Kill job error on job id 8: Invalid job id specified"
+    sends = f'echo "$@" >> {commands.directory}/sent; case "$*" in *--full*) exit 0;; esac'
+    commands.says("scancel", f'{sends}; echo "{complaint}" >&2; exit 1')
+    answers = commands.cluster().act([AskToStop(job, "URG") for job in (7, 8, 9)])
+    assert [answer.refused for answer in answers] == [None, complaint, None]
+    sent = (commands.directory / "sent").read_text().splitlines()
+    assert sent == ["--state=RUNNING --signal=URG 7 8 9", "--state=RUNNING --signal=URG --full 7 9"]
+
+
 def test_a_refused_signal_is_told_and_one_without_an_answer_is_not_taken_for_a_refusal(commands):
     commands.says("scancel", "echo 'scancel: error: Kill job error on job id 7: Invalid job id specified' >&2; exit 1")
     answers = commands.cluster().act([AskToStop(7, "URG"), Rank(8, 5)])

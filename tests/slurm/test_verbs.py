@@ -89,18 +89,18 @@ def test_every_kind_of_action_has_its_words(kind):
     assert len(lines(kind(3, *arguments.get(kind, ())), request=slots)) == (kind is not AskToStop)
 
 
-@given(job_ids, st.sampled_from(["URG", "USR1", "USR2"]))
-def test_asking_to_stop_is_a_signal_to_what_runs_and_never_a_cancellation(job_id, signal):
-    assert lines(AskToStop(job_id, signal)) == ()
-    for argv in signals(AskToStop(job_id, signal)):
+@given(st.lists(job_ids, min_size=1, max_size=3), st.sampled_from(["URG", "USR1", "USR2"]))
+def test_asking_to_stop_is_a_signal_to_what_runs_and_never_a_cancellation(jobs, signal):
+    assert lines(AskToStop(jobs[0], signal)) == ()
+    for argv in signals(signal, jobs):
         assert argv[:3] == ("scancel", "--state=RUNNING", f"--signal={signal}")
-        assert set(argv[3:]) <= {"--full", str(job_id)}
+        assert set(argv[3:]) <= {"--full", *map(str, jobs)}
 
 
 @pytest.mark.parametrize("signal", ["KILL", "TERM", "9", "", "URG --signal=KILL", "urg"])
 def test_no_signal_that_ends_a_job_can_be_sent(signal):
     with pytest.raises(ValueError, match="signals are URG, USR1, USR2"):
-        signals(AskToStop(7, signal))
+        signals(signal, [7])
 
 
 def test_an_admin_comment_is_written_only_where_it_is_empty_or_ours():

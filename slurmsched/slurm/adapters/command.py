@@ -44,6 +44,7 @@ A = TypeVar("A", bound=Action)
 
 _ABOUT_TASKS = re.compile(r"(?P<array>\d+)_[^:]+: (?P<words>.*)")
 _ABOUT_JOB = re.compile(r"\bfor job (\d+)")
+_ABOUT_SIGNAL = re.compile(r"\bjob(?: id)? (\d+)")
 
 
 @dataclass
@@ -82,9 +83,9 @@ class SlurmCommand:
     def act(self, actions: Sequence[Action]) -> list[ActionResult]:
         """Send *actions* to the standard input of scontrol; a complaint about one job does not affect the others.
 
-        Signals and moves of nodes go out one by one. AdminComments are written after one read of their present texts.
+        Moves of nodes go out one by one. AdminComments are written after one read of their present texts.
         """
-        stop_answers = iter([self._ask_to_stop(action) for action in actions if isinstance(action, AskToStop)])
+        stop_answers = iter(self._ask_to_stop([action for action in actions if isinstance(action, AskToStop)]))
         comments = [action for action in actions if isinstance(action, SetAdminComment)]
         comment_answers = iter(self._write_comments(comments))
         alone = AskToStop | SetAdminComment | MoveNodes
@@ -116,14 +117,29 @@ class SlurmCommand:
         missing = dict.fromkeys(set(jobs) - there, "squeue does not show it")
         return missing | dict.fromkeys(theirs & set(jobs), "its AdminComment is somebody else's")
 
-    def _ask_to_stop(self, action: AskToStop) -> ActionResult:
-        for argv in signals(action):
-            printed = self.console.run(argv)
-            if unreachable(printed.err):
-                raise SlurmUnavailable(f"{argv[0]}: {printed.err.strip()[:500]}")
-            if printed.code:
-                return ActionResult(action, printed.err.strip()[:300] or f"exit status {printed.code}")
-        return ActionResult(action)
+    def _ask_to_stop(self, actions: Sequence[AskToStop]) -> list[ActionResult]:
+        """Send each signal to the steps of all its jobs, then to the scripts of those that Slurm did not refuse.
+
+        Each command reads the whole queue, whatever the number of its jobs.
+        """
+        refused: dict[int, str] = {}
+        for signal in dict.fromkeys(action.signal for action in actions):
+            jobs = [action.job_id for action in actions if action.signal == signal]
+            for place in range(2):
+                if left := [job for job in jobs if job not in refused]:
+                    refused |= self._signal(signals(signal, left)[place], left)
+        return [ActionResult(action, refused.get(action.job_id)) for action in actions]
+
+    def _signal(self, argv: Sequence[str], jobs: Sequence[int]) -> dict[int, str]:
+        """Run one such command; return Slurm's complaint about each of *jobs* that it refused."""
+        printed = self.console.run(argv)
+        if unreachable(printed.err):
+            raise SlurmUnavailable(f"{argv[0]}: {printed.err.strip()[:500]}")
+        if not printed.code:
+            return {}
+        complaints = _complaints(printed.err, _ABOUT_SIGNAL)
+        everybody = dict.fromkeys(jobs, printed.err.strip()[:300] or f"exit status {printed.code}")
+        return {job: complaints[job] for job in jobs if job in complaints} or everybody
 
     def _move_nodes(self, action: MoveNodes) -> ActionResult:
         """Run one scontrol per step up to a refusal, since its complaints do not name the partition."""
@@ -382,11 +398,11 @@ def _answers_of_tasks(text: str) -> dict[int, str]:
     return answers
 
 
-def _complaints(text: str) -> dict[int, str]:
+def _complaints(text: str, about_job: re.Pattern[str] = _ABOUT_JOB) -> dict[int, str]:
     """Return the first of Slurm's complaints about each job, by job id."""
     found: dict[int, str] = {}
     for line in text.splitlines():
-        about = _ABOUT_JOB.search(line)
+        about = about_job.search(line)
         if about:
             found.setdefault(int(about.group(1)), line.strip()[:300])
     return found

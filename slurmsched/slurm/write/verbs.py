@@ -7,7 +7,7 @@ share token and is otherwise unchanged. An AdminComment is only written where it
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -141,16 +141,16 @@ def call(action: Action) -> tuple[int, str, dict[str, object]] | None:
             return None
 
 
-def signals(action: AskToStop) -> tuple[tuple[str, ...], ...]:
-    """Return the scancel(1) commands that ask a running job to stop; ValueError for a signal that may not be sent.
+def signals(signal: str, jobs: Sequence[int]) -> tuple[tuple[str, ...], ...]:
+    """Return the scancel(1) commands that ask running *jobs* to stop; ValueError for a signal that may not be sent.
 
-    One command signals the job's steps, the other its script with all processes it started (seen on 22.05). Without
-    a state, scancel tries for a minute to signal a job that is pending again.
+    One command signals the jobs' steps, the other their scripts with all processes they started (seen on 22.05).
+    Without a state, scancel tries for a minute to signal a job that is pending again.
     """
-    if not (isinstance(action.job_id, int) and action.job_id > 0) or action.signal not in SIGNALS:
-        raise ValueError(f"{action!r}: a job id is a positive number, and signals are {', '.join(SIGNALS)}")
-    running = ("scancel", "--state=RUNNING", f"--signal={action.signal}")
-    return ((*running, str(action.job_id)), (*running, "--full", str(action.job_id)))
+    if not all(isinstance(job, int) and job > 0 for job in jobs) or signal not in SIGNALS:
+        raise ValueError(f"{signal} to {jobs}: a job id is a positive number, and signals are {', '.join(SIGNALS)}")
+    running, ids = ("scancel", "--state=RUNNING", f"--signal={signal}"), tuple(map(str, jobs))
+    return ((*running, *ids), (*running, "--full", *ids))
 
 
 def ours_to_tell(admin_comment: str) -> bool:
@@ -165,7 +165,7 @@ def _comment_arguments(action: SetAdminComment) -> tuple[str, ...]:
 
 
 def _ask_to_stop(action: AskToStop) -> tuple[str, ...]:
-    signals(action)
+    signals(action.signal, [action.job_id])
     return ()  # scontrol cannot send signals; scancel does
 
 
