@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import shutil
 import time
 from collections.abc import Iterator
@@ -19,13 +20,14 @@ TOOK_S = 4.0
 DEADLINE = "enabled = true\nlead_s = 20\nreserve = 0\nuser_share = 1\nyields = true\nlease_s = 1\nstop_s = 6"
 POWER = "order = true\nhold = true\nrequeue = true"
 STEPS = 600  #: a first run takes longer than any deadline here, a second one goes on quickly
-SAVER = f"""
+STEP_S = 0.25
+SAVER = """
 import os, sys, time
-sys.path.insert(0, {{folder!r}})
+sys.path.insert(0, {folder!r})
 from job import Lease
 lease = Lease("saved")
-for step in range(lease.resume_at(), {STEPS}):
-    time.sleep(0.01 if os.environ.get("SLURM_RESTART_COUNT") else 0.25)
+for step in range(lease.resume_at(), {steps}):
+    time.sleep({again_s} if os.environ.get("SLURM_RESTART_COUNT") else {step_s})
     print(step, file=open("steps", "a"))
     if lease.should_stop(step):
         lease.checkpoint_done(step + 1)
@@ -34,24 +36,40 @@ for step in range(lease.resume_at(), {STEPS}):
 """
 
 
-@contextmanager
-def saving(site: Site, nodes: int = 4, comment: str = "slurmsched:ckpt") -> Iterator[tuple[int, Path]]:
-    """A running job of 150 s that saves its work when asked to, and the directory where it notes its steps.
+def saver(
+    site: Site, steps: int, again_s: float, *, nodes: int = 4, comment: str = "slurmsched:ckpt"
+) -> tuple[int, Path]:
+    """Submit a job that saves its work when asked to; return it and the directory where it notes its steps.
 
-    It has so many whole *nodes*.
+    It has so many whole *nodes*, and takes *again_s* for a step once it goes on.
     """
-    home = site.lab.layout.work / f"saver-{site.names[0]}"
+    home = site.lab.layout.work / f"saver-{secrets.token_hex(4)}"
     home.mkdir()
     shutil.copy(slurmsched.job.__file__, home / "job.py")
-    (home / "train.py").write_text(SAVER.format(folder=str(home)))
+    program = SAVER.format(folder=str(home), steps=steps, again_s=again_s, step_s=STEP_S)
+    (home / "train.py").write_text(program)
     shutil.chown(home, uid_of(site.lab.user("alice")), nobody_gid())
     job = site.lab.submit(
         "--gres=gpu:4", f"-N{nodes}", "--exclusive", "-t5", "--requeue", f"-D{home}", "-oout", "-Jsaver",
         f"--comment={comment}", "--wrap=exec python3 train.py", user="alice",
     )  # fmt: skip
+    return job, home
+
+
+@contextmanager
+def saving(
+    site: Site, nodes: int = 4, comment: str = "slurmsched:ckpt", steps: int = STEPS, again_s: float = 0.01
+) -> Iterator[tuple[int, Path]]:
+    """A running job that saves its work, of 150 s by default, and its directory."""
+    job, home = saver(site, steps, again_s, nodes=nodes, comment=comment)
     site.until(lambda: (home / "steps").exists(), "the first step")
     yield job, home
     shutil.rmtree(home)
+
+
+def done_steps(home: Path) -> list[int]:
+    """The steps that the job of a directory has done, in turn."""
+    return [int(line) for line in (home / "steps").read_text().split()]
 
 
 def taught(site: Site) -> Site:

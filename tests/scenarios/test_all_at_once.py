@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from deadline_jobs import DEADLINE, STEPS, answer, ended, saving, story, submit, taught
+from deadline_jobs import DEADLINE, STEPS, answer, done_steps, ended, saving, story, submit, taught
 from lab_site import USERS, Site, history
 from node_programs import node_programs, node_settings
 from node_worlds import scripted_nvml
@@ -159,7 +159,7 @@ def test_with_all_powers_on_every_job_gets_what_it_was_promised_and_its_story_is
             site.until(lambda: all(burst.story(name).count("ended") for name in jobs), "the end of each story")
             site.more_cycles()
             assert {name: burst.story(name) for name in jobs} == STORIES
-        steps = [int(line) for line in (home / "steps").read_text().split()]
+        steps = done_steps(home)
     assert steps == list(range(STEPS)), "no step is lost and none is done twice"
     assert end_s["strict"] < min(end_s["plain"], end_s["never"]), "they came first, and promised jobs go first"
     assert lab.ask(NODES) == own

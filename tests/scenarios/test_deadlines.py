@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 
 import pytest
-from deadline_jobs import DEADLINE, POWER, STEPS, answer, ended, saving, story, submit, taught
+from deadline_jobs import DEADLINE, POWER, STEPS, answer, done_steps, ended, saving, story, submit, taught
 from lab_site import Site
 
 from slurmsched.cluster.actions import SetAdminComment
@@ -56,7 +56,7 @@ def test_guaranteed_deadlines_are_met_an_impossible_one_is_refused_and_a_job_tha
             assert ended(site, jobs.soft) <= jobs.due_s[jobs.soft] + 1
             site.until(lambda: {answer(site, jobs.strict), answer(site, jobs.soft)} == {"met"}, "both met")
             assert ended(site, saver) > ended(site, jobs.strict)
-        steps = [int(line) for line in (home / "steps").read_text().split()]
+        steps = done_steps(home)
         assert steps == list(range(STEPS)), "no step is lost and none is done twice"
         kinds = [kind for kind in story(site, saver) if kind in {"asked to stop", "requeue asked", "requeued"}]
         assert sorted(kinds) == ["asked to stop", "requeued"], "it queued itself again"
@@ -76,7 +76,7 @@ def test_a_promised_job_makes_room_for_another_promise_and_both_are_kept(new_sit
             assert ended(site, urgent) <= at_s + 75 + 1
             assert ended(site, saver) > ended(site, urgent)
             site.until(lambda: {answer(site, saver), answer(site, urgent)} == {"met"}, "both met")
-            assert [int(line) for line in (home / "steps").read_text().split()] == list(range(STEPS))
+            assert done_steps(home) == list(range(STEPS))
             assert {"asked to stop", "requeued"} <= set(story(site, saver))
 
 
