@@ -20,6 +20,7 @@ from slurmsched.decide.sharing import packing
 from slurmsched.policies.admission import find_admission
 from slurmsched.policies.contract import (
     ADMISSIONS,
+    DIVISIONS,
     ORDERINGS,
     PLACEMENTS,
     PREEMPTIONS,
@@ -117,8 +118,10 @@ def decisions() -> Iterator[Decision]:
         rules = policy_of(Settings(policy=PolicySettings(stopping=name), power=PowerSettings(stop=True))).rules
         part = STOPPINGS.find(rules.stopping).function
         yield Decision("stopping", name, part, None, part, None)
-    for name in SCALINGS:
-        yield Decision("scaling", name, None, None, None, shares_of(name))
+    for name in DIVISIONS:
+        yield Decision("division", name, None, None, None, shares_of(name))
+    for name, scaling in SCALINGS.items():
+        yield Decision("scaling", name, None, scaling.function, None, None)
 
 
 def _admits(rules: Rules) -> Function:

@@ -1,8 +1,9 @@
 """Policies: pure functions over a view."""
 
 from . import admission, placement, preemption, sharing, stopping
+from .division import built_in as division
 from .ordering import attained_service, baselines, deadline, fair_queueing, hope, static
-from .scaling import built_in as scaling
+from .scaling import fixed_size, optimus
 from .selection import built_in, capacity, leases, three_sigma
 
 __all__ = [
@@ -12,12 +13,14 @@ __all__ = [
     "built_in",
     "capacity",
     "deadline",
+    "division",
     "fair_queueing",
     "hope",
     "leases",
     "placement",
     "preemption",
-    "scaling",
+    "fixed_size",
+    "optimus",
     "sharing",
     "static",
     "stopping",

@@ -1,8 +1,9 @@
 """The policy contract: a policy is composed of parts, each a pure function of a View, registered under a name.
 
 There is one hook for each decision: who is admitted, in which order pending jobs run, which of them start now, on which
-GPUs, which running jobs yield to promises, which jobs share GPUs, which are measured first, and how many GPUs elastic
-jobs get. A part reads only the view and its other arguments: no clock, no input, no randomness, no state of its own.
+GPUs, which running jobs yield to promises, which jobs share GPUs, which are measured first, and how many GPUs of which
+nodes jobs that train get. A part reads only the view and its other arguments: no clock, no input, no randomness, no
+state of its own.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any, Literal, Self
 
 from ..cluster.columns import BoolArray, FloatArray, IntArray
 from ..cluster.state import View
+from ..cluster.training import Allocations, TrainingView
 from .registry import Part, Registry, summary_of
 from .sharing_candidates import PackingLimits, Pair, Sharers
 
@@ -66,6 +68,13 @@ MeasureFirst = Callable[[View, Any], IntArray]
 """A function from a view and ``decide.rules.ProfilingRules`` to a reason per pending job not to be measured first.
 
 Reasons are numbers of ``decide.profiling.Home``; 0 stands for none.
+"""
+
+
+Scale = Callable[[TrainingView], Allocations]
+"""A function to the GPUs of each job on each node, and the CPUs, memory and batch where it divides them.
+
+A job whose allocation is the one that it holds goes on; any other is restarted, at a cost.
 """
 
 
@@ -139,8 +148,18 @@ class Profiling(Part[MeasureFirst]):
 
 
 @dataclass(frozen=True)
-class Scaling(Part[Callable[..., None]]):
-    """A named rule about the GPUs of jobs that can use more or fewer of them; see ``scaling.built_in.Shares``."""
+class Division(Part[Callable[..., None]]):
+    """A named rule about the shares of one pool that elastic applications get; see ``division.built_in.Shares``."""
+
+
+@dataclass(frozen=True)
+class Scaling(Part[Scale]):
+    """A named rule about the allocation of jobs that train."""
+
+    needs: frozenset[str] = field(default=frozenset(), kw_only=True)
+    """The optional fields of TrainingView that it reads."""
+    own_batch: bool = field(default=False, kw_only=True)
+    """Jobs choose the batch with the best goodput at each epoch and allocation; else they have their owner's."""
 
 
 @dataclass(frozen=True)
@@ -159,6 +178,7 @@ SELECTIONS: Registry[Selection] = Registry("selection")
 PLACEMENTS: Registry[Placement] = Registry("placement")
 PREEMPTIONS: Registry[Preemption] = Registry("preemption")
 PROFILINGS: Registry[Profiling] = Registry("profiling")
+DIVISIONS: Registry[Division] = Registry("division")
 SCALINGS: Registry[Scaling] = Registry("scaling")
 SHARINGS: Registry[Sharing] = Registry("sharing")
 STOPPINGS: Registry[Stopping] = Registry("stopping")
@@ -224,6 +244,24 @@ def stopping(name: str, *, powers: Sequence[str] = ("stop",)) -> Callable[[MayEn
     def register(may_end: MayEnd) -> MayEnd:
         STOPPINGS.add(Stopping(name, may_end, summary_of(may_end), powers=frozenset(powers)))
         return may_end
+
+    return register
+
+
+def scaling(
+    name: str,
+    *,
+    needs: Sequence[str] = (),
+    own_batch: bool = False,
+    tuned: Callable[[Mapping[str, str]], Scale] | None = None,
+    defaults: str = "",
+) -> Callable[[Scale], Scale]:
+    """Register the decorated function as a scaling under *name*; its docstring's first line is its summary."""
+
+    def register(scale: Scale) -> Scale:
+        made = Scaling(name, scale, summary_of(scale), tuned=tuned, defaults=defaults, powers=frozenset({"resize"}))
+        SCALINGS.add(replace(made, needs=frozenset(needs), own_batch=own_batch))
+        return scale
 
     return register
 

@@ -13,6 +13,7 @@ from .traces.convergence import stopped_at_convergence
 from .traces.partitions import mapped
 from .traces.source import Source
 from .traces.trace import Trace, TraceError
+from .training.speed_files import SpeedFiles
 from .workload.workload import EVERY_JOB
 
 
@@ -30,6 +31,7 @@ class Case:
     stops: str | None = None  #: a file with the part of the work after which jobs converge, and stop
     measure: str | None = None  #: the jobs a:b of those replayed that count in figures about jobs; None for all
     until_measured: bool = False  #: stop once those ended
+    speeds: SpeedFiles | None = None  #: how fast its jobs train; None where their runtimes are in the trace
     left_out: tuple[int, ...] = ()  #: rows of what is replayed that could never run on the cluster
 
     def __str__(self) -> str:

@@ -59,6 +59,7 @@ class Replay:
     segments: Segments | None = None  #: every run with its GPUs, if requested
     decisions: DecisionFigures = FAST
     synthesis: SynthesisFigures | None = None
+    served_gpu_s: FloatArray | None = None  #: GPU-seconds that each job had; None where it follows from its runtime
     measured: slice = field(default_factory=lambda: EVERY_JOB)  #: the jobs that count in figures about jobs
 
 
@@ -82,6 +83,8 @@ def simulate(
     """
     for misfit in _too_large(jobs, fleet):
         raise ConfigError(f"job {jobs.job_id[misfit.row]} {misfit.why}")
+    if np.isinf(jobs.runtime_s).any():
+        raise ConfigError("the runtimes of these jobs follow from what they train: say --applications DIRECTORY")
     if setup.executor == "slurm":
         return _on_slurm(jobs, fleet, setup, learnt, check, awaited)
     if setup.sharing and not SHARINGS.find(setup.sharing).pairs_jobs:

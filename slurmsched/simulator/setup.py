@@ -11,7 +11,7 @@ from ..decide.policy import Policy
 from ..decide.rules import AdmissionRules, Composition, LeaseRules
 from ..decide.synthesis import AUTO, SynthesisRules
 from ..errors import ConfigError
-from ..policies.contract import PLACEMENTS, PREEMPTIONS, SELECTIONS, SHARINGS, Ordering, find_ordering
+from ..policies.contract import PLACEMENTS, PREEMPTIONS, SCALINGS, SELECTIONS, SHARINGS, Ordering, find_ordering
 from ..policies.preemption import Lease
 from ..policies.presets import PRESETS
 from ..policies.registry import load_plugins
@@ -51,6 +51,8 @@ class Setup:
     profile_s: float = 100.0  #: time after which a job that saves its work makes room there for the next one
     preemption: str = "least-loss"  #: who yields beside slurmctld; only leases do without promises
     site: Policy | None = None  #: the whole policy of a site's settings
+    scaling: str = ""  #: the line of the scaling of jobs that train; other parts of the policy are unused then
+    interference: float = 0.0  #: part of its speed that a job on several nodes loses where it shares one with another
     synthesis: SynthesisRules | None = None  #: ordering and admission are chosen anew every few rounds
 
     def __post_init__(self) -> None:
@@ -62,6 +64,7 @@ class Setup:
             ("depth", self.depth >= 1, "1 and more"),
             ("profile_nodes", self.profile_nodes >= 0, "nodes, 0 for none"),
             ("profile_gpus", self.profile_gpus >= 1, "1 and more"),
+            ("interference", 0 <= self.interference < 1, "0 and more, below 1"),
             ("profile_s", 0 < self.profile_s < np.inf, "seconds, above 0"),
         ):
             if not fits:
@@ -144,6 +147,12 @@ class Setup:
         if parts["executor"] == "direct":
             return replace(cls(policy.ordering, "backfill"), site=policy, **parts)  # type: ignore[arg-type]
         return replace(cls(policy.ordering, "conservative", beat_s=every_s), site=policy, **parts)  # type: ignore[arg-type]
+
+    @classmethod
+    def training(cls, line: str, **details: str | float) -> Setup:
+        """Return the set-up of jobs that train under the scaling *line*; ConfigError for an unknown one."""
+        part = SCALINGS.find(line)
+        return replace(cls(find_ordering("unchanged"), "scaling"), **{"name": line, **details}, scaling=part.line)  # type: ignore[arg-type]
 
     @property
     def composition(self) -> Composition:

@@ -15,8 +15,10 @@ from .report.feasibility import impossible
 from .report.metrics import Summary, summary, violations
 from .run import Replay, simulate
 from .setup import LEARNT, Setup
+from .training.performance import Performance
+from .training.rounds import train
 from .worker_pool import RunFailed, Workers, crew
-from .workload.workload import EVERY_JOB, workload
+from .workload.workload import EVERY_JOB, Workload, workload
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ def sweep(
         for place, run in sent:
             if isinstance(run, RunFailed):
                 raise run
-            jobs = cells[place].case.trace().workload
+            jobs = _jobs(cells[place], fleet)[0]
             yield place, replace(run, cell=cells[place], replay=replace(run.replay, workload=jobs))
 
 
@@ -71,9 +73,22 @@ def _sent(cell: Cell, fleet: ClusterSpec, check: bool) -> CellResult | RunFailed
     return replace(run, replay=replace(run.replay, workload=workload(0)))
 
 
+def _jobs(cell: Cell, fleet: ClusterSpec) -> tuple[Workload, Performance | None]:
+    """Return the jobs to replay, and how fast they train if they do: then their runtimes are those they have alone."""
+    jobs = cell.case.trace().workload
+    if not cell.setup.scaling or cell.case.speeds is None:
+        return jobs, None
+    performance = cell.case.speeds.performance(jobs, fleet)
+    return replace(jobs, runtime_s=performance.runtime_s), performance
+
+
 def _run(cell: Cell, fleet: ClusterSpec, check: bool) -> CellResult:
     try:
-        jobs = cell.case.trace().workload
+        jobs, performance = _jobs(cell, fleet)
+        if performance is not None:
+            replay = train(jobs, fleet, cell.setup, performance, check=check)
+            replay = replace(replay, measured=cell.case.measured())
+            return CellResult(cell, summary(replay), replay)
         pool = cell.setup.executor == "direct" and fleet.equal
         if pool and (idle := int((jobs.gpus == 0).sum())):
             raise ConfigError(

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from slurmsched.cluster.columns import FloatArray
 from slurmsched.cluster.state import View
-from slurmsched.policies.contract import PROFILINGS, SCALINGS, SHARINGS, Ordering, find_ordering
+from slurmsched.policies.contract import DIVISIONS, PROFILINGS, SCALINGS, SHARINGS, Ordering, find_ordering
 from slurmsched.policies.registry import Part
 from slurmsched.simulator.studies.conformance.check import Check
 from slurmsched.simulator.studies.conformance.day import BrokenRule, run_day
@@ -72,7 +72,7 @@ def test_no_built_in_part_reads_a_clock_a_file_or_the_network_or_depends_on_chan
 
 def test_every_hook_that_has_a_registry_of_checked_parts_has_trials_and_its_parts_are_ours():
     assert set(REGISTRIES) == set(TRIALS)
-    registries = [*REGISTRIES.values(), SHARINGS, SCALINGS, PROFILINGS]
+    registries = [*REGISTRIES.values(), SHARINGS, DIVISIONS, SCALINGS, PROFILINGS]
     assert [part.name for registry in registries for part in registry.values() if not part.built_in] == []
 
 

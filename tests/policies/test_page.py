@@ -10,6 +10,7 @@ from slurmsched.cluster.plan import Standing
 from slurmsched.config.settings import SCOPES
 from slurmsched.policies.contract import (
     ADMISSIONS,
+    DIVISIONS,
     ORDERINGS,
     PLACEMENTS,
     PREEMPTIONS,
@@ -33,7 +34,7 @@ def test_every_ordering_has_its_heading():
 
 
 def test_every_part_of_a_policy_and_every_preset_is_in_a_table():
-    registries = (ADMISSIONS, SELECTIONS, PLACEMENTS, PREEMPTIONS, PROFILINGS, SCALINGS, SHARINGS, STOPPINGS)
+    registries = (ADMISSIONS, SELECTIONS, PLACEMENTS, PREEMPTIONS, PROFILINGS, DIVISIONS, SCALINGS, SHARINGS, STOPPINGS)
     hooks = {parts.hook: parts for parts in registries}
     rows = dict(re.findall(rf"^\| ({'|'.join(hooks)})[^|]*\| (.*) \|$", section("The parts of a policy"), re.M))
     for hook, parts in hooks.items():

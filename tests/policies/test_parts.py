@@ -13,6 +13,7 @@ from slurmsched.errors import ConfigError
 from slurmsched.policies.admission import find_admission
 from slurmsched.policies.contract import (
     ADMISSIONS,
+    DIVISIONS,
     PLACEMENTS,
     PREEMPTIONS,
     PROFILINGS,
@@ -42,7 +43,7 @@ def one_at_a_time() -> Iterator[str]:
     del SELECTIONS._parts["one-at-a-time"]
 
 
-HOOKS = [SELECTIONS, PLACEMENTS, ADMISSIONS, PREEMPTIONS, PROFILINGS, SCALINGS, SHARINGS, STOPPINGS]
+HOOKS = [SELECTIONS, PLACEMENTS, ADMISSIONS, PREEMPTIONS, PROFILINGS, DIVISIONS, SCALINGS, SHARINGS, STOPPINGS]
 
 
 @pytest.mark.parametrize("registry", HOOKS, ids=lambda one: one.hook)

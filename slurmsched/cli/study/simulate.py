@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 NAMED = 5  #: jobs left out that are named in text
 ABOVE_0 = click.FloatRange(0, math.inf, min_open=True, max_open=True)
 FILE = click.Path(exists=True, dir_okay=False)
+FOLDER = click.Path(exists=True, file_okay=False)
 
 
 @click.command()
@@ -37,7 +38,7 @@ FILE = click.Path(exists=True, dir_okay=False)
 @click.option("--nodes", type=click.IntRange(1, 100_000), help="Number of nodes.")
 @click.option("--gpus-per-node", type=click.IntRange(1, 64), help="GPUs of each node.  [default: 8]")
 @click.option("--cluster", "cluster_file", type=FILE, help="A TOML file of nodes, partitions and QOS, not --nodes.")
-@click.option("--policy", "policies", multiple=True, help="An ordering; repeatable. Default: fifo sjf qssf srtf.")
+@click.option("--policy", "policies", multiple=True, help="An ordering, or a scaling of jobs that train; repeatable.")
 @click.option("--policy-file", "policy_files", type=FILE, multiple=True, help="A policy in a TOML file; repeatable.")
 @click.option("--preset", "presets", multiple=True, metavar="NAME", help="A named composition; repeatable.")
 @click.option(
@@ -84,6 +85,12 @@ FILE = click.Path(exists=True, dir_okay=False)
 @click.option("--scale-load", "loads", type=ABOVE_0, multiple=True, help="Factor on the arrival rate of jobs.")
 @click.option("--seed", "seeds", type=click.IntRange(0), multiple=True, help="Seed of all random choices; repeatable.")
 @click.option("--habits", is_flag=True, help="Attach made-up users, names and time limits to the jobs of files.")
+@click.option("--applications", type=FOLDER, help="A directory of measured applications: the jobs train, by a scaling.")
+@click.option(
+    "--interference",
+    type=click.FloatRange(0, 1, max_open=True),
+    help="Part of its speed that a training job on several nodes loses where it shares one with another such job.",
+)
 @click.option("--cpu-jobs", is_flag=True, help="Keep jobs without GPUs.")
 @click.option(
     "--map-partitions",

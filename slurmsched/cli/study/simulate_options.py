@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from ...simulator.cluster_spec import ClusterSpec
     from ...simulator.setup import Setup
     from ...simulator.traces.source import Source
+    from ...simulator.training.speed_files import SpeedFiles
     from ...simulator.worker_pool import Workers
 
 DEFAULT_POLICIES = ("fifo", "sjf", "qssf", "srtf")
+DEFAULT_SCALINGS = ("fifo", "tiresias", "optimus")
 
 _SPAN = re.compile(r"([0-9]+(?:\.[0-9]+)?)([mhdw])")
 _UNITS_S = {"m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
@@ -128,6 +130,8 @@ class SimulateOptions:
     habits: bool
     form: str | None
     cpu_jobs: bool
+    applications: str | None
+    interference: float | None
     mapping: tuple[tuple[str, str], ...]
     strict: bool
     backend: str | None
@@ -161,7 +165,7 @@ class SimulateOptions:
                 "--seed changes nothing here: nothing of these traces is made up. Accepted with synthetic:JOBS, with a"
                 " workload in a TOML file, with --habits, and with --ckpt FRACTION."
             )
-        figures = self.measure, self.until_measured
+        figures = self.measure, self.until_measured, self.speeds()
         return [
             Case(source, seed, load, self.taken, self.train, mapping, self.ckpt, self.stops, *figures)
             for source in sources
@@ -175,8 +179,23 @@ class SimulateOptions:
         every = ",".join(fleet.partitions.name)
         return tuple((name, target or every) for name, target in self.mapping)
 
+    def speeds(self) -> SpeedFiles | None:
+        """Return the files that say how fast jobs train; None where runtimes are in the trace."""
+        from ...simulator.training.speed_files import SpeedFiles
+
+        if self.applications is None:
+            return None
+        if self.until_measured:
+            raise click.UsageError("--until-measured does not go with --applications: jobs train to their end.")
+        return SpeedFiles(self.applications)
+
     def setups(self) -> list[Setup]:
         """Return the policies, the model of stock Slurm first."""
+        speeds = self.speeds()
+        if speeds is not None:
+            return self._training(speeds)
+        if self.interference is not None:
+            raise click.UsageError("--interference goes with --applications: it slows jobs that train.")
         from ...simulator.policy_file import read_policy
         from ...simulator.setup import LEARNT, STOCK, Setup
 
@@ -229,6 +248,19 @@ class SimulateOptions:
             raise click.UsageError(f"--{min(unfit)} does not go with --config: on Slurm the jobs are started by Slurm.")
         settings = load(path, {}).settings
         return Setup.of_site(policy_of(settings), settings.daemon.every_s, Path(path).stem, **parts)
+
+    def _training(self, speeds: SpeedFiles) -> list[Setup]:
+        """Return the scalings of jobs that train."""
+        from ...simulator.setup import Setup
+
+        with wrong_usage():
+            parts = self._parts()
+            if unfit := set(parts) - {"restart_s", "beat_s"}:
+                raise click.UsageError(f"--{min(unfit)} does not go with --applications: a scaling decides it all.")
+            if self.policy_files or self.presets or self.configs:
+                raise click.UsageError("--applications goes with --policy and the name of a scaling alone.")
+            parts = speeds.defaults | parts | {"interference": self.interference or 0.0}
+            return [Setup.training(line, **parts) for line in self.policies or DEFAULT_SCALINGS]
 
     def _parts(self) -> dict[str, Any]:
         """Return the options that apply to all policies."""

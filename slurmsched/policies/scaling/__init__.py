@@ -1,1 +1,1 @@
-"""Scaling: the GPUs of each job that can use more or fewer of them."""
+"""Scaling: the GPUs of each job that trains, their nodes and type, and the CPUs, memory and batch that go with them."""

@@ -8,20 +8,20 @@ import numpy as np
 
 from ...cluster.columns import FloatArray
 from ...errors import ConfigError
-from ...policies.contract import SCALINGS
+from ...policies.contract import DIVISIONS
+from ...policies.division.built_in import Shares
+from ...policies.division.state import WFQ, ApplicationData, ElasticRules, fresh
 from ...policies.ordering.wfq import Wfq
-from ...policies.scaling.built_in import Shares
-from ...policies.scaling.state import WFQ, ApplicationData, ElasticRules, fresh
 from .applications import Applications
 from .loops import ElasticResult, play
 
-POLICIES = tuple(name for name in SCALINGS if name != "wfq")
-"""The scalings without parameters, by name."""
+POLICIES = tuple(name for name in DIVISIONS if name != "wfq")
+"""The divisions without parameters, by name."""
 
 _ROUNDING = 1e-9  #: as a share; so much two ways of adding up the same time may differ
 
 Policy = str | Wfq
-"""The line of a scaling, or weighted fair queueing."""
+"""The line of a division, or weighted fair queueing."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +79,7 @@ def shares_of(policy: Policy) -> Shares:
     """Return the rule that divides the GPUs; ConfigError for an unknown one, or one of a plug-in."""
     if isinstance(policy, Wfq):
         return Shares(WFQ, policy)
-    shares = SCALINGS.find(policy).function
+    shares = DIVISIONS.find(policy).function
     if not isinstance(shares, Shares):
         raise ConfigError(f"elastic policy {policy!r}: accepted are the built-in ones, whose loops compile")
     return shares

@@ -111,7 +111,8 @@ def _extent(replay: Replay) -> tuple[float, float]:
         return 0.0, 0.0
     jobs, go_on = replay.workload, np.isnan(replay.end_s).any()
     makespan_s = float(np.nanmax(replay.end_s) - jobs.submit_s.min())
-    return makespan_s, np.nan if go_on else float((jobs.runtime_s * jobs.gpus).sum())
+    served_gpu_s = jobs.runtime_s * jobs.gpus if replay.served_gpu_s is None else replay.served_gpu_s
+    return makespan_s, np.nan if go_on else float(served_gpu_s.sum())
 
 
 def _of_decisions(replay: Replay, deadlines: Deadlines, jct_s: FloatArray) -> dict[str, Any]:

@@ -60,7 +60,8 @@ _CELLS: dict[str, cells.Cell] = {
     "time_limit_s": cells.limit,
     "deadline_s": cells.distinct(_deadline),
     "rewards": _rewards,
-    **dict.fromkeys(("gpu_util", "memory_util", "gpu_memory_mib"), cells.number),
+    "iterations": cells.distinct(_amount),
+    **dict.fromkeys(("weight", "gpu_util", "memory_util", "gpu_memory_mib"), cells.number),
 }
 
 

@@ -13,6 +13,7 @@ from .helios import HELIOS
 from .native import OWN
 from .pcs import PCS
 from .philly import PHILLY, SEMISYNTHETIC
+from .pollux import POLLUX
 from .sacct import SACCT
 from .swf import SWF
 from .tiresias import TIRESIAS
@@ -20,7 +21,7 @@ from .trace import Trace, TraceError
 from .ub import UB
 
 #: The first that recognises a file reads it: more specific formats come first.
-FORMATS = (OWN, SEMISYNTHETIC, PHILLY, CHRONUS, PCS, HELIOS, EAGLE, TIRESIAS, SACCT, UB, SWF)
+FORMATS = (OWN, SEMISYNTHETIC, PHILLY, CHRONUS, PCS, POLLUX, HELIOS, EAGLE, TIRESIAS, SACCT, UB, SWF)
 
 
 def read(path: str | Path, format: str | None = None, *, cpu_jobs: bool = False) -> Trace:  # noqa: A002

@@ -20,7 +20,7 @@ class Workload(Table):
 
     job_id: IntArray
     submit_s: FloatArray
-    runtime_s: FloatArray  #: true runtime: from start to end, on all its GPUs, undisturbed
+    runtime_s: FloatArray  #: true runtime: from start to end, on all its GPUs, undisturbed; infinite if not yet known
     gpus: IntArray  #: over all nodes
     nodes: IntArray  #: requested; 0 where the job does not say
     cpus: IntArray  #: per node; 0 where unknown
@@ -37,7 +37,10 @@ class Workload(Table):
     best_effort: BoolArray  #: never promised anything; True where the trace has no deadlines
     rewards: Labels  #: rewards for meeting deadlines, as ``1@9540,0.8@11340`` (traces/rewards.py); empty where none
     sensitive: BoolArray  #: slows down when spread over more nodes than it needs
-    work: Labels  #: its program, as named in tables of measured pairs; empty where unknown
+    work: Labels  #: its program, as named in tables of measured pairs and of applications; empty where unknown
+    batch: IntArray  #: samples per step of its training that its owner asks for; 0 where unknown
+    iterations: FloatArray  #: steps of its training; 0 where unknown
+    weight: FloatArray  #: its weight among all jobs that train
     gpu_util: FloatArray  #: 0..1 of each GPU while it has it alone; NaN where unknown, and so below
     memory_util: FloatArray  #: 0..1, of the memory controller
     gpu_memory_mib: FloatArray  #: of each GPU
@@ -49,6 +52,7 @@ _NEUTRAL: dict[str, Any] = {
     "time_limit_s": np.inf,
     "deadline_s": np.inf,
     "best_effort": True,
+    "weight": 1.0,
     **dict.fromkeys(("gpu_util", "memory_util", "gpu_memory_mib"), np.nan),
 }
 

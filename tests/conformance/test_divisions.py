@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slurmsched.policies.contract import SCALINGS
-from slurmsched.policies.scaling.state import ApplicationData, ElasticRules, State, fresh
+from slurmsched.policies.contract import DIVISIONS
+from slurmsched.policies.division.state import ApplicationData, ElasticRules, State, fresh
 from slurmsched.simulator.elastic.experiment import shares_of
 
 MOST = 8
@@ -35,7 +35,7 @@ def inside(name: str, demand: list[int], left_s: list[int], gpus: int) -> tuple[
     return data, rules, state
 
 
-@pytest.mark.parametrize("name", sorted(SCALINGS))
+@pytest.mark.parametrize("name", sorted(DIVISIONS))
 @settings(max_examples=30, deadline=None)
 @given(
     rows=st.lists(st.tuples(st.integers(1, MOST), st.integers(1, 500_000)), min_size=1, max_size=9),
@@ -44,7 +44,7 @@ def inside(name: str, demand: list[int], left_s: list[int], gpus: int) -> tuple[
 def test_no_job_gets_more_than_it_can_use_and_no_gpu_is_left_that_a_job_could_use(name, rows, gpus):
     demand, left_s = map(list, zip(*rows, strict=True))
     data, rules, state = inside(name, demand, left_s, gpus)
-    SCALINGS[name](data, rules, state)
+    DIVISIONS[name](data, rules, state)
     many = int(state.running[0])
     given_gpus = np.bincount(state.at[:many], weights=state.gpus[:many], minlength=len(rows))
     assert (given_gpus <= np.array(demand) + 1e-9).all()
@@ -55,6 +55,6 @@ def test_no_job_gets_more_than_it_can_use_and_no_gpu_is_left_that_a_job_could_us
 @pytest.mark.parametrize(("name", "first"), [("srsf", [0.0, 4.0]), ("fifo", [4.0, 0.0]), ("fair-share", [2.0, 2.0])])
 def test_rules_differ_in_the_job_that_gets_the_gpus(name, first):
     data, rules, state = inside(name, [4, 4], [900, 100], 4)
-    SCALINGS[name](data, rules, state)
+    DIVISIONS[name](data, rules, state)
     many = int(state.running[0])
     assert np.bincount(state.at[:many], weights=state.gpus[:many], minlength=2).tolist() == first

@@ -1,4 +1,4 @@
-"""The built-in scalings: rules that divide all GPUs among elastic applications."""
+"""The built-in divisions: rules that divide all GPUs among elastic applications."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..contract import SCALINGS, Scaling
+from ..contract import DIVISIONS, Division
 from ..ordering.fair_queueing import DEFAULT
 from ..ordering.wfq import FIFO, Wfq
 from ..ordering.wfq_line import line_of, rules_from
@@ -45,10 +45,10 @@ for _name, _shares, _summary in (
     ),
     ("fair-share", Shares(FAIR), "Equal shares, to no job more than it can use."),
 ):
-    SCALINGS.add(Scaling(_name, _shares, _summary))
+    DIVISIONS.add(Division(_name, _shares, _summary))
 
-SCALINGS.add(
-    Scaling(
+DIVISIONS.add(
+    Division(
         "wfq",
         Shares(WFQ, DEFAULT),
         "Weighted fair queueing by classes of GPU time, with caps on the GPUs of a job (PCS).",

@@ -1,0 +1,1 @@
+"""Division: how the GPUs of one pool are divided among elastic applications."""

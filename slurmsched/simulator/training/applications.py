@@ -1,0 +1,281 @@
+"""Measured applications: step times by placement, and gradient statistics and progress by epoch and batch (Pollux).
+
+A directory has three files, described in ``docs/training.md``. Step times between measured ones are linear.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...cluster.columns import FloatArray
+from ...cluster.training import BatchLimits
+from ...errors import ConfigError, MissingExtra
+from ..traces.file import TraceFile
+from ..workload.workload import Workload
+from .performance import Batch, EndRule, JobResources
+
+STEP_TIMES, VALIDATION, LIMITS = "pollux_step_times.csv", "pollux_validation.csv", "pollux_vectors.json"
+MOST_NODES = 16  #: that step times were measured up to; more count as so many
+RESTART_S = 30.0
+ROUND_S = 60.0
+
+Placement = tuple[int, ...]
+"""The GPUs on each node that a job has, round its ring of nodes."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What bounds the batch and the length of an application."""
+
+    initial: int
+    most: int
+    least_local: int
+    most_local: int
+    epochs: int
+
+    @property
+    def scales(self) -> bool:
+        """False if its largest batch fits on one GPU: then it stays on one, with that batch."""
+        return self.most_local < self.most
+
+    def split(self, batch: int, gpus: int, *, measured: bool = False) -> Batch:
+        """Return how *gpus* GPUs do a step of *batch* samples, rounded up to equal micro-batches.
+
+        The variance of the gradient is measured between GPUs or between micro-batches. One GPU therefore has two of
+        them if the batch is not the initial one, or has to be *measured*.
+        """
+        local = -(-batch // gpus)
+        accumulated = -(-local // self.most_local) - 1
+        if gpus == 1 and (measured or batch > self.initial):
+            accumulated = max(accumulated, 1)
+        micro = -(-local // (accumulated + 1))
+        return Batch(min(micro, self.most // (gpus * (accumulated + 1))), accumulated)
+
+
+class Application:
+    """One measured application."""
+
+    def __init__(
+        self, name: str, limits: Limits, steps: list[dict[str, str]], validation: list[dict[str, str]]
+    ) -> None:
+        self.name, self.limits = name, limits
+        self._placements = _by_placement(steps)
+        self._points, self._averaged = _points(steps), any(row["kind"] != "placement" for row in steps)
+        self._seconds: dict[tuple[Placement, int], tuple[float, float]] = {}
+        self._rates: dict[tuple[Placement, Batch], FloatArray] = {}
+        self.batches = np.array(sorted({int(row["batch_size"]) for row in validation}))
+        cells = {(int(row["batch_size"]), int(row["epoch"])): row for row in validation}
+        epochs = range(1, limits.epochs + 1)
+
+        def column(name: str) -> FloatArray:
+            return np.array([[float(cells[batch, epoch][name]) for epoch in epochs] for batch in self.batches.tolist()])
+
+        self.until = column("progress").min(axis=0)
+        self._iteration, self._sqr, self._var = column("iteration"), column("grad_sqr"), column("grad_var")
+
+    def step_time(self, placement: Placement, micro: int) -> tuple[float, float]:
+        """Return the seconds of a step, and those of them spent on communication.
+
+        A placement that was not measured lies between the means of those that were, by nodes, GPUs and micro-batch.
+        """
+        ring = min(placement[at:] + placement[:at] for at in range(len(placement)))
+        if (ring, micro) not in self._seconds:
+            self._seconds[ring, micro] = self._between_sizes(ring, micro) or self._between_placements(ring, micro)
+        return self._seconds[ring, micro]
+
+    def statistics(self, batch: int) -> tuple[FloatArray, FloatArray]:
+        """Return the squared norm and the variance of the gradient in each epoch, linear between measured batches."""
+        return self._between(self._sqr, batch), self._between(self._var, batch)
+
+    def gain(self, batch: int) -> FloatArray:
+        """Return the iterations of the initial batch that one of *batch* is worth, in each epoch."""
+        sqr, var = self.statistics(batch)
+        gain: FloatArray = (var + sqr) / (var / (batch / self.limits.initial) + sqr)
+        return gain
+
+    def rates(self, placement: Placement, batch: Batch) -> FloatArray:
+        """Return the goodput in each epoch: iterations of the initial batch per second."""
+        key = placement, batch
+        if key not in self._rates:
+            step_s, sync_s = self.step_time(placement, batch.micro)
+            total = sum(placement) * batch.micro * (batch.accumulated + 1)
+            self._rates[key] = self.gain(total) / (step_s + batch.accumulated * (step_s - sync_s))
+        return self._rates[key]
+
+    def left(self, batch: int) -> FloatArray:
+        """Return the iterations of *batch* that are left after each epoch, at least 1."""
+        done = self._between(self._iteration, batch)
+        left: FloatArray = np.maximum(done[-1] - done, 1.0)
+        return left
+
+    def _between(self, rows: FloatArray, batch: int) -> FloatArray:
+        above = int(np.clip(np.searchsorted(self.batches, batch), 1, len(self.batches) - 1))
+        low, high = self.batches[above - 1 : above + 1].tolist()
+        weight = min(max((batch - low) / (high - low), 0.0), 1.0)
+        between: FloatArray = (1 - weight) * rows[above - 1] + weight * rows[above]
+        return between
+
+    def _between_sizes(self, ring: Placement, micro: int) -> tuple[float, float] | None:
+        if ring not in self._placements:
+            return None
+        sizes, seconds = self._placements[ring]
+        return float(np.interp(micro, sizes, seconds[:, 0])), float(np.interp(micro, sizes, seconds[:, 1]))
+
+    def _between_placements(self, ring: Placement, micro: int) -> tuple[float, float]:
+        nodes, gpus = min(len(ring), MOST_NODES), sum(ring)
+        if not self._averaged:
+            raise self._not_measured(ring)
+        # Measured sizes form a grid, where several simplices hold a point: which is found depends on the one before.
+        step_s, sync_s = map(float, self._interpolated((nodes, gpus, micro)))
+        if not math.isnan(step_s):
+            return step_s, sync_s
+        sizes = np.arange(1, self.limits.most_local + 1)
+        found = self._interpolated(np.stack(np.broadcast_arrays(nodes, gpus, sizes), axis=1))
+        inside = np.isfinite(found[:, 0])
+        if not inside.any():
+            raise self._not_measured(ring)
+        nearest = found[inside][np.argmin(np.abs(sizes[inside] - micro))]
+        return float(nearest[0]), float(nearest[1])
+
+    def _not_measured(self, ring: Placement) -> ConfigError:
+        return ConfigError(f"application {self.name}: no step times for {sum(ring)} GPUs on {len(ring)} nodes")
+
+    @cached_property
+    def _interpolated(self) -> Callable[..., FloatArray]:
+        if find_spec("scipy") is None:
+            raise MissingExtra("step times of placements that were not measured need scipy", "sim")
+        from scipy.interpolate import LinearNDInterpolator
+
+        made: Callable[..., FloatArray] = LinearNDInterpolator(self._points[:, :3], self._points[:, 3:])
+        return made
+
+
+def _by_placement(steps: list[dict[str, str]]) -> dict[Placement, tuple[FloatArray, FloatArray]]:
+    rows: dict[Placement, list[tuple[float, float, float]]] = defaultdict(list)
+    for row in steps:
+        if row["kind"] == "placement":
+            place = tuple(map(int, row["placement"]))
+            rows[place].append((float(row["local_bsz"]), float(row["step_s"]), float(row["sync_s"])))
+    sheets = {place: np.array(sorted(cells)) for place, cells in rows.items()}
+    return {place: (sheet[:, 0], sheet[:, 1:]) for place, sheet in sheets.items()}
+
+
+def _points(steps: list[dict[str, str]]) -> FloatArray:
+    """Return nodes, GPUs, micro-batch, step and communication seconds: means of placements, then averaged runs."""
+    means: dict[tuple[float, ...], list[tuple[float, ...]]] = defaultdict(list)
+    averaged = []
+    for row in steps:
+        at = tuple(float(row[name]) for name in ("num_nodes", "num_gpus", "local_bsz"))
+        seconds = float(row["step_s"]), float(row["sync_s"])
+        if row["kind"] == "placement":
+            means[at].append(seconds)
+        else:
+            averaged.append((*at, *seconds))
+    return np.array([(*at, *np.mean(rows, axis=0)) for at, rows in sorted(means.items())] + averaged)
+
+
+@cache
+def read_applications(directory: str) -> dict[str, Application]:
+    """Read the applications of a directory; ConfigError names the file, and what is wrong with it."""
+    folder = Path(directory)
+    steps, validation = (_by_application(folder / name) for name in (STEP_TIMES, VALIDATION))
+    path = folder / LIMITS
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))["applications"]
+        limits = {name: _limits(facts) for name, facts in found.items()}
+    except OSError as error:
+        raise ConfigError(f"reading applications: {path}: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ConfigError(
+            f"reading applications: {path}: accepted are applications, each with init_batch_size, max_batch_size, "
+            f"min_local_bsz, max_local_bsz, max_epochs; {type(error).__name__}: {error}"
+        ) from error
+    try:
+        return {name: Application(name, one, steps[name], validation[name]) for name, one in limits.items()}
+    except (KeyError, ValueError) as error:
+        raise ConfigError(f"reading applications: {folder}: {type(error).__name__}: {error}") from error
+
+
+def _limits(facts: dict[str, Any]) -> Limits:
+    names = "init_batch_size", "max_batch_size", "min_local_bsz", "max_local_bsz", "max_epochs"
+    return Limits(*(int(facts[name]) for name in names))
+
+
+def _by_application(path: Path) -> dict[str, list[dict[str, str]]]:
+    """Read the rows of a file, or of its compressed form, by application."""
+    packed = path.with_name(f"{path.name}.gz")
+    rows: dict[str, list[dict[str, str]]] = defaultdict(list)
+    with TraceFile(packed if packed.exists() else path).text() as text:
+        for row in csv.DictReader(text):
+            rows[row.get("application", "")].append(row)
+    return rows
+
+
+class ApplicationJobs:
+    """The true speed of jobs of measured applications (``Performance``)."""
+
+    end_rule = EndRule.SECOND
+
+    def __init__(self, jobs: Workload, applications: dict[str, Application], node_gpus: int) -> None:
+        self._apps = [applications[name] for name in _known(jobs, applications)]
+        self._own_batch, self._node_gpus = jobs.batch.tolist(), node_gpus
+        limits = [app.limits for app in self._apps]
+        self.epochs = np.array([one.epochs for one in limits], dtype=np.int64)
+        most = int(self.epochs.max(initial=0))
+
+        def padded(rows: Iterable[FloatArray]) -> FloatArray:
+            return np.array([np.pad(row, (0, most - len(row)), "edge") for row in rows])
+
+        self.until = padded(app.until for app in self._apps)
+        self.left = padded(app.left(batch) for app, batch in zip(self._apps, self._own_batch, strict=True))
+        columns = {
+            name: np.array([getattr(one, name) for one in limits], dtype=np.int64)
+            for name in ("initial", "most", "least_local", "most_local")
+        }
+        self.limits = BatchLimits(**columns)
+        self.scales = np.array([one.scales for one in limits], dtype=np.bool_)
+        self.most_gpus = np.where(self.scales, jobs.batch // self.limits.least_local, 1)
+        self.runtime_s = np.array([self._alone_s(row, gpus) for row, gpus in enumerate(jobs.gpus.tolist())])
+
+    def rates(self, row: int, has: JobResources) -> FloatArray:
+        """Return the goodput in each epoch."""
+        placement = tuple(sorted(has.node_gpus[has.node_gpus > 0].tolist(), reverse=True))
+        app = self._apps[row]
+        return app.rates(placement, has.batch or app.limits.split(self._own_batch[row], sum(placement)))
+
+    def step_times(self, row: int, most: int) -> FloatArray:
+        """Return the seconds of a step on 0, 1, ... *most* GPUs of as few nodes as can be."""
+        app, batch = self._apps[row], self._own_batch[row]
+        return np.array([math.inf, *(self._packed_s(app, batch, gpus) for gpus in range(1, most + 1))])
+
+    def _packed_s(self, app: Application, batch: int, gpus: int) -> float:
+        how = app.limits.split(batch, gpus, measured=True)
+        step_s, sync_s = app.step_time(self._packed(gpus), how.micro)
+        return step_s + how.accumulated * (step_s - sync_s)
+
+    def _packed(self, gpus: int) -> Placement:
+        whole, rest = divmod(gpus, self._node_gpus)
+        return (self._node_gpus,) * whole + ((rest,) if rest else ())
+
+    def _alone_s(self, row: int, gpus: int) -> float:
+        app = self._apps[row]
+        rates = app.rates(self._packed(gpus), app.limits.split(self._own_batch[row], gpus))
+        return float((np.diff(app.until, prepend=0.0) / rates).sum())
+
+
+def _known(jobs: Workload, applications: dict[str, Application]) -> Iterator[str]:
+    for name, job_id in zip(jobs.work, jobs.job_id.tolist(), strict=True):
+        if name not in applications:
+            raise ConfigError(f"job {job_id}: {name!r} is no application; there are: {', '.join(sorted(applications))}")
+        yield name

@@ -1,0 +1,93 @@
+"""The progress of training jobs over a span of time, epoch by epoch. Loops that compile."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ...cluster.columns import BoolArray, FloatArray, IntArray
+from ...policies.compiled import compiled
+from .performance import EndRule
+
+_ROUND, _SECOND = int(EndRule.ROUND), int(EndRule.SECOND)
+
+
+class JobProgress(NamedTuple):
+    """How far each job of a workload is; filled in place, a row per job."""
+
+    done: FloatArray  #: iterations
+    epoch: IntArray  #: number of the present one, from 0
+    until: FloatArray  #: iterations at the end of each epoch
+    epochs: IntArray
+    rate: FloatArray  #: iterations per second in each epoch, on what the job has
+    slowed: FloatArray  #: factor on it: 1 without interference
+    restart_s: FloatArray  #: seconds left until it computes
+    gpus: IntArray  #: that it has
+    pauses: BoolArray  #: it stops at the end of an epoch, since its rate changes there
+    worked: BoolArray  #: it computed since this was last cleared
+    served_gpu_s: FloatArray
+    credit: FloatArray  #: iterations by rate and time alone, whatever epochs ended at
+    rounding: FloatArray  #: iterations by which that may differ from the progress
+    end_s: FloatArray  #: NaN while it goes on
+
+
+def no_progress(until: FloatArray, epochs: IntArray) -> JobProgress:
+    """Return the state before the first round."""
+    count = len(epochs)
+    return JobProgress(
+        done=np.zeros(count),
+        epoch=np.zeros(count, np.int64),
+        until=until,
+        epochs=epochs,
+        rate=np.zeros(until.shape),
+        slowed=np.ones(count),
+        restart_s=np.zeros(count),
+        gpus=np.zeros(count, np.int64),
+        pauses=np.zeros(count, np.bool_),
+        worked=np.zeros(count, np.bool_),
+        served_gpu_s=np.zeros(count),
+        credit=np.zeros(count),
+        rounding=np.zeros(count),
+        end_s=np.full(count, np.nan),
+    )
+
+
+@compiled
+def advance(state: JobProgress, rows: IntArray, span_s: FloatArray, end_s: float, rule: int) -> None:
+    """Let *rows* train for the rest of their *span_s*, up to the moment *end_s*; what they do not use stays there.
+
+    That is 0 but for jobs that pause at the end of an epoch. A job that ends has its GPUs for the whole round.
+    """
+    for row in rows:
+        left_s, gpus = span_s[row], state.gpus[row]
+        waits = min(state.restart_s[row], left_s)
+        state.restart_s[row] -= waits
+        state.served_gpu_s[row] += waits * gpus
+        left_s -= waits
+        while left_s > 0 and np.isnan(state.end_s[row]):
+            epoch = state.epoch[row]
+            rate = state.rate[row, epoch] * state.slowed[row]
+            state.worked[row] = True
+            goal = state.until[row, epoch]
+            possible = np.floor(rate * left_s) if rule == _ROUND else rate * left_s
+            if state.done[row] + possible < goal:
+                state.done[row] += possible
+                spent_s = left_s
+            else:
+                spent_s = (goal - state.done[row]) / rate
+                if rule == _SECOND:
+                    spent_s = min(np.round(spent_s), left_s)
+                elif rule == _ROUND:
+                    spent_s = left_s
+                state.rounding[row] += abs(state.done[row] + rate * spent_s - goal)
+                state.done[row] = goal
+                state.epoch[row] += 1
+                if state.epoch[row] == state.epochs[row]:
+                    state.end_s[row] = end_s - left_s + spent_s
+            state.credit[row] += rate * spent_s
+            state.served_gpu_s[row] += spent_s * gpus
+            left_s -= spent_s
+            if state.pauses[row] and state.epoch[row] != epoch:
+                break
+        span_s[row] = left_s if np.isnan(state.end_s[row]) else 0.0

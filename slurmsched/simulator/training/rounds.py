@@ -1,0 +1,205 @@
+"""The replay of training jobs in rounds: they train, then a scaling sees them and divides the cluster anew.
+
+A job that ends within a round frees its GPUs at the next decision. A job with another allocation than before starts
+again from where it was, and computes nothing for as long as a restart takes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...cluster.columns import BoolArray, IntArray
+from ...cluster.training import Allocations, StepTimes, TrainingJobs, TrainingView
+from ...errors import ConfigError
+from ...policies.contract import SCALINGS, Scaling
+from ..cluster_spec import ClusterSpec
+from ..run import Replay
+from ..setup import Setup
+from ..workload.workload import Workload
+from .performance import JobResources, Performance
+from .progress import advance, no_progress
+
+_CLOSE = 1e-9
+
+
+def train(jobs: Workload, fleet: ClusterSpec, setup: Setup, performance: Performance, *, check: bool = False) -> Replay:
+    """Replay *jobs* under the scaling of *setup*.
+
+    With *check*, AssertionError names what cannot have happened. ConfigError where a scaling gives jobs nothing, more
+    than there is, or what the job cannot run on.
+    """
+    return _Rounds(jobs, fleet, setup, performance).run(check)
+
+
+class _Rounds:
+    def __init__(self, jobs: Workload, fleet: ClusterSpec, setup: Setup, performance: Performance) -> None:
+        self._jobs, self._fleet, self._setup, self._performance = jobs, fleet, setup, performance
+        self._scaling: Scaling = SCALINGS.find(setup.scaling)
+        count, nodes = len(jobs), len(fleet.nodes)
+        self._progress = no_progress(performance.until, performance.epochs)
+        self._held = np.zeros((count, nodes), dtype=np.int64)
+        self._cpus, self._memory_mib = np.zeros((2, count, nodes))
+        self._start_s, self._ran_s = np.full(count, np.nan), np.zeros(count)
+        self._restarts, self._spread = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
+        self._step_times = np.zeros((0, 0))
+        self._memo = np.zeros((count, 0))
+
+    def run(self, check: bool) -> Replay:
+        submit_s, round_s = self._jobs.submit_s, self._setup.beat_s
+        active = np.zeros(0, dtype=np.int64)
+        come, now_s = 0, 0.0
+        while come < len(submit_s) or len(active):
+            if not len(active):
+                now_s = max(now_s, float(np.ceil(submit_s[come] / round_s) * round_s))
+            last, come = come, int(np.searchsorted(submit_s, now_s, "right"))
+            active = np.concatenate([active, np.arange(last, come)])
+            if len(active):
+                self._decide(now_s, active)
+            if come == len(submit_s) and len(active) and not self._held[active].any():
+                raise ConfigError(f"scaling {self._scaling.line!r} gives no GPUs to the {len(active)} jobs left")
+            now_s += round_s
+            self._train(now_s, active[self._progress.gpus[active] > 0])
+            ended = np.isfinite(self._progress.end_s[active])
+            self._held[active[ended]] = 0
+            active = active[~ended]
+        if check:
+            self._verify()
+        return self._replay()
+
+    def _train(self, until_s: float, rows: IntArray) -> None:
+        """Let *rows* train for a round that ends at *until_s*."""
+        progress, round_s = self._progress, self._setup.beat_s
+        span_s = np.full(len(self._jobs), round_s)
+        if self._setup.interference:
+            progress.slowed[rows] = np.where(_interfering(self._held[rows]), 1 - self._setup.interference, 1.0)
+        advance(progress, rows, span_s, until_s, int(self._performance.end_rule))
+        self._ran_s[rows] += round_s
+
+    def _decide(self, now_s: float, rows: IntArray) -> None:
+        new = self._scaling(self._view(now_s, rows))
+        self._verify_allocations(rows, new)
+        if new.memo is not None:
+            if not self._memo.size:
+                self._memo = np.full((len(self._jobs), new.memo.shape[1]), np.nan)
+            self._memo[rows] = new.memo
+        changed = self._changed(rows, new)
+        for place in np.flatnonzero(changed).tolist():
+            self._allocate(now_s, int(rows[place]), new, place)
+
+    def _view(self, now_s: float, rows: IntArray) -> TrainingView:
+        jobs, progress, performance = self._jobs, self._progress, self._performance
+        training = TrainingJobs(
+            jobs.job_id[rows],
+            jobs.submit_s[rows],
+            jobs.work.take(rows),
+            jobs.gpus[rows],
+            jobs.batch[rows],
+            np.minimum(performance.most_gpus[rows], self._fleet.total),
+            jobs.weight[rows],
+            progress.done[rows],
+            performance.left[rows, progress.epoch[rows]],
+            progress.served_gpu_s[rows],
+            self._ran_s[rows],
+            self._restarts[rows],
+            self._held[rows],
+            self._memo[rows],
+        )
+        needs = self._scaling.needs
+        return TrainingView(
+            now_s,
+            self._setup.beat_s,
+            self._setup.restart_s,
+            training,
+            self._fleet.nodes,
+            step_times=self._known_step_times(rows) if "step_times" in needs else None,
+        )
+
+    def _known_step_times(self, rows: IntArray) -> StepTimes:
+        if not len(self._step_times):
+            total = self._fleet.total
+            self._step_times = np.full((len(self._jobs), total + 1), np.nan)
+        most = np.minimum(self._performance.most_gpus, self._fleet.total)
+        for row in rows[np.isnan(self._step_times[rows, 0])].tolist():
+            self._step_times[row, : most[row] + 1] = self._performance.step_times(row, int(most[row]))
+        return StepTimes(self._step_times[rows])
+
+    def _verify_allocations(self, rows: IntArray, new: Allocations) -> None:
+        nodes = self._fleet.nodes
+        for name, given, there in (
+            ("GPUs", new.gpus, nodes.gpus),
+            ("CPUs", new.cpus, nodes.cpus),
+            ("memory", new.memory_mib, nodes.memory_mib),
+        ):
+            if given is None:
+                continue
+            if given.shape != (len(rows), len(nodes)) or (given < 0).any():
+                raise ConfigError(f"scaling {self._scaling.line!r}: {name} are no amount per job and node")
+            if (over := np.flatnonzero(given.sum(axis=0) > there * (1 + _CLOSE))).size:
+                raise ConfigError(f"scaling {self._scaling.line!r} gives more {name} than {nodes.name[over[0]]} has")
+
+    def _changed(self, rows: IntArray, new: Allocations) -> BoolArray:
+        changed: BoolArray = (new.gpus != self._held[rows]).any(axis=1)
+        for given, has in ((new.cpus, self._cpus), (new.memory_mib, self._memory_mib)):
+            if given is not None:
+                changed |= (given != has[rows]).any(axis=1)
+        return changed
+
+    def _allocate(self, now_s: float, row: int, new: Allocations, place: int) -> None:
+        progress = self._progress
+        gpus = new.gpus[place]
+        self._held[row] = gpus
+        for given, has in ((new.cpus, self._cpus), (new.memory_mib, self._memory_mib)):
+            if given is not None:
+                has[row] = given[place]
+        many = int(gpus.sum())
+        progress.gpus[row] = many
+        if not many:
+            return
+        if np.isnan(self._start_s[row]):
+            self._start_s[row] = now_s
+        else:
+            self._restarts[row] += 1
+        self._spread[row] = max(self._spread[row], int(np.count_nonzero(gpus)))
+        progress.restart_s[row] = self._setup.restart_s
+        got = JobResources(gpus, float(self._cpus[row].sum()), float(self._memory_mib[row].sum()))
+        rates = self._performance.rates(row, got)
+        if not (rates > 0).all():
+            job = self._jobs.job_id[row]
+            raise ConfigError(f"scaling {self._scaling.line!r}: job {job} cannot run on {many} GPUs so placed")
+        progress.rate[row, : len(rates)] = rates
+
+    def _verify(self) -> None:
+        """Check that each job began after it came, ended after it began, and did all its work in that time."""
+        progress, submit_s = self._progress, self._jobs.submit_s
+        problems = []
+        if not np.isfinite(progress.end_s).all():
+            problems.append("a job never ended")
+        if not (self._start_s >= submit_s).all() or not (progress.end_s >= self._start_s).all():
+            problems.append("a job began before it came, or ended before it began")
+        last = np.take_along_axis(progress.until, progress.epochs[:, None] - 1, axis=1)[:, 0]
+        if not (progress.done == last).all():
+            problems.append("a job ended before its work")
+        if not (np.abs(progress.credit - last) <= progress.rounding + _CLOSE * last).all():
+            problems.append("a job did more or less than its rates and its time allow")
+        assert not problems, "; ".join(problems)
+
+    def _replay(self) -> Replay:
+        progress = self._progress
+        return Replay(
+            self._setup,
+            self._fleet,
+            self._jobs,
+            self._start_s,
+            progress.end_s.copy(),
+            self._spread,
+            self._restarts,
+            np.full(len(self._jobs), np.nan),
+            served_gpu_s=progress.served_gpu_s.copy(),
+        )
+
+
+def _interfering(held: IntArray) -> BoolArray:
+    """Select the jobs on several nodes that share one of them with another such job."""
+    spread = (held > 0) & (np.count_nonzero(held, axis=1) > 1)[:, None]
+    found: BoolArray = (spread & (spread.sum(axis=0) > 1)).any(axis=1)
+    return found

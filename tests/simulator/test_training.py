@@ -1,0 +1,164 @@
+"""Jobs that train: their progress in rounds, at measured speeds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slurmsched.cli import main
+from slurmsched.cluster.training import Allocations, TrainingView
+from slurmsched.errors import ConfigError
+from slurmsched.policies.contract import SCALINGS, scaling
+from slurmsched.simulator.case import Case
+from slurmsched.simulator.cluster_spec import ClusterSpec
+from slurmsched.simulator.setup import Setup
+from slurmsched.simulator.sweep import Cell, sweep
+from slurmsched.simulator.traces.source import Source
+from slurmsched.simulator.training.applications import ApplicationJobs, read_applications
+from slurmsched.simulator.training.rounds import train
+from slurmsched.simulator.training.speed_files import SpeedFiles
+
+DATA = Path(__file__).parent.parent / "data" / "pollux"
+VECTORS = json.loads((DATA / "pollux_vectors.json").read_text())
+FLEET = ClusterSpec.of(4, 4)
+SPEEDS = SpeedFiles(str(DATA))
+CASE = Case(Source.of(str(DATA / "pollux_small.csv"), 16), speeds=SPEEDS)
+
+
+def run(*arguments):
+    return CliRunner().invoke(main, arguments)
+
+
+def replayed(line, case=CASE, fleet=FLEET, **parts):
+    ((_, result),) = sweep([Cell(case, Setup.training(line, **SPEEDS.defaults | parts))], fleet, check=True)
+    return result
+
+
+@pytest.fixture(scope="module")
+def by_chance() -> Iterator[str]:
+    """A scaling that divides the cluster anew at each decision, in a way that looks like chance."""
+
+    @scaling("by-chance")
+    def by_chance(view: TrainingView) -> Allocations:
+        """Any GPUs for any job."""
+        gpus, free = np.zeros_like(view.jobs.held), view.nodes.gpus.copy()
+        for row, most in enumerate(view.jobs.most_gpus.tolist()):
+            for node in range(len(free)):
+                number = int(view.now_s) // 960 * 2654435761 + row * 40503 + node * 97
+                many = min(number // 7 % 4, int(free[node]), most - int(gpus[row].sum()))
+                gpus[row, node], free[node] = many, free[node] - many
+        return Allocations(gpus)
+
+    yield "by-chance"
+    del SCALINGS._parts["by-chance"]
+
+
+@pytest.mark.parametrize(("line", "jct_s"), [("tiresias", 4237.25), ("optimus", 3573.7916666666665)])
+def test_mean_jcts_are_those_of_the_authors_simulator(line, jct_s):
+    assert replayed(line).summary.jct_s.mean == pytest.approx(jct_s, rel=1e-9)
+
+
+def test_step_times_are_those_of_the_authors():
+    applications = read_applications(str(DATA))
+    for vector in VECTORS["throughput"]:
+        found = applications[vector["application"]].step_time(tuple(vector["placement"]), vector["local_bsz"])
+        assert found == pytest.approx((vector["step_s"], vector["sync_s"]), rel=1e-6)
+
+
+def test_gradient_statistics_and_gains_are_those_of_the_authors():
+    applications = read_applications(str(DATA))
+    for vector in VECTORS["statistics"]:
+        application, epoch = applications[vector["application"]], vector["epoch"]
+        found = [column[epoch] for column in application.statistics(vector["batch_size"])]
+        found.append(application.gain(vector["batch_size"])[epoch])
+        assert found == pytest.approx([vector[name] for name in ("grad_sqr", "grad_var", "gain")], rel=1e-9)
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    rows=st.lists(
+        st.tuples(
+            st.integers(0, 5000), st.sampled_from(["bert", "ncf", "deepspeech2"]), st.integers(1, 16), st.booleans()
+        ),
+        min_size=1,
+        max_size=12,
+    ),
+    beat_s=st.sampled_from([30.0, 60.0, 480.0]),
+    interference=st.sampled_from([0.0, 0.5]),
+)
+@pytest.mark.parametrize("line", ["fifo", "tiresias", "optimus", "by-chance"])
+def test_every_job_does_all_its_work_and_ends(line, rows, beat_s, interference, by_chance, tmp_path_factory):
+    limits = {name: application.limits for name, application in read_applications(str(DATA)).items()}
+    path = tmp_path_factory.mktemp("jobs") / "jobs.csv"
+    lines = []
+    for at_s, name, gpus, large in rows:
+        one = limits[name]
+        lines.append(f"job,{at_s},{name},{gpus if one.scales else 1},{one.most if large else one.initial}")
+    path.write_text("name,time,application,num_replicas,batch_size\n" + "\n".join(lines) + "\n")
+    case = Case(Source.of(str(path), 16), speeds=SPEEDS)
+    result = replayed(line, case, beat_s=beat_s, interference=interference)
+    assert (result.replay.start_s % beat_s == 0).all()
+
+
+def test_interference_slows_jobs_that_spread_over_shared_nodes():
+    assert replayed("tiresias", interference=0.5).summary.jct_s.mean > 1.001 * replayed("tiresias").summary.jct_s.mean
+
+
+def test_a_longer_restart_delays_jobs_whose_gpus_change():
+    assert replayed("optimus", restart_s=300.0).summary.jct_s.mean > replayed("optimus").summary.jct_s.mean
+
+
+@pytest.mark.parametrize(
+    ("gpus", "problem"),
+    [
+        (lambda held: held * 0, "gives no GPUs to the 1 jobs left"),
+        (lambda held: held + 5, "gives more GPUs than n1 has"),
+        (lambda held: held - 1, "no amount per job and node"),
+        (lambda held: held[:, :2], "no amount per job and node"),
+    ],
+)
+def test_a_scaling_that_gives_what_is_not_there_is_refused(gpus, problem):
+    @scaling("wrong")
+    def wrong(view: TrainingView) -> Allocations:
+        """Nothing that can be."""
+        return Allocations(gpus(view.jobs.held))
+
+    jobs = CASE.trace().workload.take(slice(1))
+    performance = ApplicationJobs(jobs, read_applications(str(DATA)), 4)
+    try:
+        with pytest.raises(ConfigError, match=problem):
+            train(jobs, FLEET, Setup.training("wrong", **SPEEDS.defaults), performance)
+    finally:
+        del SCALINGS._parts["wrong"]
+
+
+def test_jobs_that_train_need_to_know_what_they_train(tmp_path):
+    out = run("simulate", str(DATA / "pollux_small.csv"), "--nodes", "4", "--policy", "fifo")
+    assert out.exit_code != 0
+    assert "say --applications DIRECTORY" in out.output
+    unknown = replace(CASE.trace().workload, work=CASE.trace().workload.name)
+    with pytest.raises(ConfigError, match="'cifar10-0' is no application; there are: bert"):
+        ApplicationJobs(unknown, read_applications(str(DATA)), 4)
+    (tmp_path / "pollux_vectors.json").write_text("{}")
+    with pytest.raises(Exception, match=r"pollux_step_times\.csv"):
+        read_applications(str(tmp_path))
+
+
+def test_simulate_compares_scalings():
+    trace, where = str(DATA / "pollux_small.csv"), ["--nodes", "4", "--gpus-per-node", "4", "--applications", str(DATA)]
+    out = run("simulate", trace, *where, "--policy", "tiresias", "--policy", "optimus", "--check", "--json")
+    facts = json.loads(out.output)["policies"]
+    assert [one["policy"] for one in facts] == ["tiresias", "optimus"]
+    assert facts[0]["jct_s"]["mean"] == pytest.approx(4237.25)
+    assert 0.5 < facts[1]["utilisation"] <= 1
+    for wrong in (["--selection", "strict"], ["--preset", "lucid"], ["--until-measured", "--measure", "0:5"]):
+        assert "--applications" in run("simulate", trace, *where, *wrong).output
+    assert "--interference goes with" in run("simulate", trace, "--nodes", "4", "--interference", "0.5").output
