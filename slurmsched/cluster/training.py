@@ -36,16 +36,6 @@ class StepTimes:
 
 
 @dataclass(frozen=True, eq=False)
-class BatchLimits(Table):
-    """What bounds the batch of each job."""
-
-    initial: IntArray  #: the batch whose iterations are the unit of progress
-    most: IntArray
-    least_local: IntArray  #: samples per GPU and micro-batch
-    most_local: IntArray
-
-
-@dataclass(frozen=True, eq=False)
 class Goodputs:
     """What the reports of each job say about its speed and its statistical efficiency (Pollux, OSDI'21)."""
 
@@ -53,7 +43,7 @@ class Goodputs:
     speed: FloatArray  #: the seven parameters of ``policies.scaling.speed_model``, a row per job
     grad_sqr: FloatArray  #: squared norm of the gradient
     grad_var: FloatArray  #: variance of the gradient
-    limits: BatchLimits
+    limits: IntArray  #: initial and largest batch, least and most samples per GPU and micro-batch; a row per job
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 from . import admission, placement, preemption, sharing, stopping
 from .division import built_in as division
 from .ordering import attained_service, baselines, deadline, fair_queueing, hope, static
-from .scaling import fixed_size, optimus
+from .scaling import fixed_size, optimus, pollux, sia
 from .selection import built_in, capacity, leases, three_sigma
 
 __all__ = [
@@ -18,11 +18,13 @@ __all__ = [
     "hope",
     "leases",
     "placement",
+    "pollux",
     "preemption",
     "fixed_size",
     "optimus",
     "sharing",
     "static",
+    "sia",
     "stopping",
     "three_sigma",
 ]

@@ -94,7 +94,7 @@ def test_gradient_statistics_and_gains_are_those_of_the_authors():
     beat_s=st.sampled_from([30.0, 60.0, 480.0]),
     interference=st.sampled_from([0.0, 0.5]),
 )
-@pytest.mark.parametrize("line", ["fifo", "tiresias", "optimus", "by-chance"])
+@pytest.mark.parametrize("line", ["fifo", "tiresias", "optimus", "pollux", "sia", "by-chance"])
 def test_every_job_does_all_its_work_and_ends(line, rows, beat_s, interference, by_chance, tmp_path_factory):
     limits = {name: application.limits for name, application in read_applications(str(DATA)).items()}
     path = tmp_path_factory.mktemp("jobs") / "jobs.csv"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ...simulator.worker_pool import Workers
 
 DEFAULT_POLICIES = ("fifo", "sjf", "qssf", "srtf")
-DEFAULT_SCALINGS = ("fifo", "tiresias", "optimus")
+DEFAULT_SCALINGS = ("fifo", "tiresias", "optimus", "pollux")
 
 _SPAN = re.compile(r"([0-9]+(?:\.[0-9]+)?)([mhdw])")
 _UNITS_S = {"m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}

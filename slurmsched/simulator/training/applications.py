@@ -18,12 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from ...cluster.columns import FloatArray
-from ...cluster.training import BatchLimits
+from ...cluster.columns import FloatArray, IntArray
 from ...errors import ConfigError, MissingExtra
 from ..traces.file import TraceFile
 from ..workload.workload import Workload
-from .performance import Batch, EndRule, JobResources
+from .performance import Batch, EndRule, JobResources, Measurement
 
 STEP_TIMES, VALIDATION, LIMITS = "pollux_step_times.csv", "pollux_validation.csv", "pollux_vectors.json"
 MOST_NODES = 16  #: that step times were measured up to; more count as so many
@@ -239,20 +238,30 @@ class ApplicationJobs:
 
         self.until = padded(app.until for app in self._apps)
         self.left = padded(app.left(batch) for app, batch in zip(self._apps, self._own_batch, strict=True))
-        columns = {
-            name: np.array([getattr(one, name) for one in limits], dtype=np.int64)
-            for name in ("initial", "most", "least_local", "most_local")
-        }
-        self.limits = BatchLimits(**columns)
-        self.scales = np.array([one.scales for one in limits], dtype=np.bool_)
-        self.most_gpus = np.where(self.scales, jobs.batch // self.limits.least_local, 1)
+        bounds = [(one.initial, one.most, one.least_local, one.most_local) for one in limits]
+        self.limits = np.array(bounds, dtype=np.int64).reshape(-1, 4)
+        scales = np.array([one.scales for one in limits], dtype=np.bool_)
+        self.most_gpus = np.where(scales, jobs.batch // self.limits[:, 2], 1)
         self.runtime_s = np.array([self._alone_s(row, gpus) for row, gpus in enumerate(jobs.gpus.tolist())])
 
     def rates(self, row: int, has: JobResources) -> FloatArray:
         """Return the goodput in each epoch."""
-        placement = tuple(sorted(has.node_gpus[has.node_gpus > 0].tolist(), reverse=True))
+        placement = _placement(has.node_gpus)
         app = self._apps[row]
         return app.rates(placement, has.batch or app.limits.split(self._own_batch[row], sum(placement)))
+
+    def measured(self, row: int, node_gpus: IntArray, batch: Batch, epoch: int) -> Measurement:
+        """Return what a job with its own batch measures in an epoch."""
+        app = self._apps[row]
+        placement = _placement(node_gpus)
+        sqr, var = app.statistics(sum(placement) * batch.micro * (batch.accumulated + 1))
+        return Measurement(*app.step_time(placement, batch.micro), float(sqr[epoch]), float(var[epoch]))
+
+    def first_batch(self, row: int, gpus: int) -> tuple[Batch, bool]:
+        """Return the batch that a job begins with on so many GPUs, and whether it will choose others."""
+        limits = self._apps[row].limits
+        batch = max(limits.initial, limits.least_local * gpus) if limits.scales else limits.most
+        return limits.split(batch, gpus), limits.scales
 
     def step_times(self, row: int, most: int) -> FloatArray:
         """Return the seconds of a step on 0, 1, ... *most* GPUs of as few nodes as can be."""
@@ -272,6 +281,11 @@ class ApplicationJobs:
         app = self._apps[row]
         rates = app.rates(self._packed(gpus), app.limits.split(self._own_batch[row], gpus))
         return float((np.diff(app.until, prepend=0.0) / rates).sum())
+
+
+def _placement(node_gpus: IntArray) -> Placement:
+    """Return the ring of a job's nodes, which begins with those where it has most GPUs."""
+    return tuple(sorted(node_gpus[node_gpus > 0].tolist(), reverse=True))
 
 
 def _known(jobs: Workload, applications: dict[str, Application]) -> Iterator[str]:

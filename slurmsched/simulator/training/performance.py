@@ -32,6 +32,15 @@ class JobResources(NamedTuple):
     batch: Batch | None = None  #: None for its owner's
 
 
+class Measurement(NamedTuple):
+    """What a job measures in an epoch."""
+
+    step_s: float  #: seconds of an optimiser step without accumulation
+    sync_s: float  #: those of them spent on communication
+    grad_sqr: float
+    grad_var: float
+
+
 class Performance(Protocol):
     """The true speed of the jobs of a workload, by row. Progress is in iterations, each job's own unit."""
 
@@ -41,9 +50,16 @@ class Performance(Protocol):
     runtime_s: FloatArray  #: of each job alone, packed, on the GPUs and with the batch that its owner asks for
     left: FloatArray  #: iterations of the owner's batch that are forecast to be left in each epoch
     most_gpus: IntArray  #: that it can use with its owner's batch
+    limits: IntArray  #: of the batch, as in ``Goodputs``, a row per job; none where batches never change
 
     def rates(self, row: int, has: JobResources) -> FloatArray:
         """Return the progress per second in each epoch."""
+
+    def measured(self, row: int, node_gpus: IntArray, batch: Batch, epoch: int) -> Measurement:
+        """Return what a job with its own batch measures in an epoch."""
+
+    def first_batch(self, row: int, gpus: int) -> tuple[Batch, bool]:
+        """Return the batch that a job begins with on so many GPUs, and whether it will choose others."""
 
     def step_times(self, row: int, most: int) -> FloatArray:
         """Return the seconds of a step with the owner's batch on 0, 1, ... *most* GPUs of as few nodes as can be."""

@@ -16,8 +16,9 @@ from ..cluster_spec import ClusterSpec
 from ..run import Replay
 from ..setup import Setup
 from ..workload.workload import Workload
-from .performance import JobResources, Performance
+from .performance import Batch, JobResources, Performance
 from .progress import advance, no_progress
+from .reports import Reports
 
 _CLOSE = 1e-9
 
@@ -43,6 +44,9 @@ class _Rounds:
         self._restarts, self._spread = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
         self._step_times = np.zeros((0, 0))
         self._memo = np.zeros((count, 0))
+        self._reports = Reports(performance.limits) if self._scaling.own_batch else None
+        self._batch: dict[int, Batch] = {}
+        self._measured_epoch = np.zeros(count, dtype=np.int64)
 
     def run(self, check: bool) -> Replay:
         submit_s, round_s = self._jobs.submit_s, self._setup.beat_s
@@ -68,12 +72,29 @@ class _Rounds:
 
     def _train(self, until_s: float, rows: IntArray) -> None:
         """Let *rows* train for a round that ends at *until_s*."""
-        progress, round_s = self._progress, self._setup.beat_s
+        progress, round_s, rule = self._progress, self._setup.beat_s, int(self._performance.end_rule)
         span_s = np.full(len(self._jobs), round_s)
+        self._ran_s[rows] += round_s
         if self._setup.interference:
             progress.slowed[rows] = np.where(_interfering(self._held[rows]), 1 - self._setup.interference, 1.0)
-        advance(progress, rows, span_s, until_s, int(self._performance.end_rule))
-        self._ran_s[rows] += round_s
+        advance(progress, rows, span_s, until_s, rule)
+        while self._reports is not None and len(rows):
+            rows = self._report(rows)
+            advance(progress, rows, span_s, until_s, rule)
+
+    def _report(self, rows: IntArray) -> IntArray:
+        """Let *rows* report what they measured since the last time; return those that chose another batch since."""
+        progress, reports = self._progress, self._reports
+        assert reports is not None
+        for row in rows[progress.worked[rows]].tolist():
+            batch, gpus = self._batch[row], self._held[row]
+            found = self._performance.measured(row, gpus, batch, int(self._measured_epoch[row]))
+            reports.add(row, int(np.count_nonzero(gpus)), int(gpus.sum()), batch, found)
+        progress.worked[rows] = False
+        crossed: IntArray = rows[np.isnan(progress.end_s[rows]) & (progress.epoch[rows] != self._measured_epoch[rows])]
+        for row in crossed.tolist():
+            self._set_rates(row)
+        return crossed
 
     def _decide(self, now_s: float, rows: IntArray) -> None:
         new = self._scaling(self._view(now_s, rows))
@@ -94,7 +115,7 @@ class _Rounds:
             jobs.work.take(rows),
             jobs.gpus[rows],
             jobs.batch[rows],
-            np.minimum(performance.most_gpus[rows], self._fleet.total),
+            self._most_gpus(rows),
             jobs.weight[rows],
             progress.done[rows],
             performance.left[rows, progress.epoch[rows]],
@@ -112,7 +133,18 @@ class _Rounds:
             training,
             self._fleet.nodes,
             step_times=self._known_step_times(rows) if "step_times" in needs else None,
+            goodputs=self._reports.of(rows) if self._reports is not None else None,
         )
+
+    def _most_gpus(self, rows: IntArray) -> IntArray:
+        """Return the GPUs that each of *rows* may have: with its own batch twice as many as it was measured on."""
+        most = self._performance.most_gpus[rows]
+        if self._reports is not None:
+            limits = self._performance.limits[rows]
+            scales = limits[:, 3] < limits[:, 1]
+            most = np.where(scales, limits[:, 1] // limits[:, 2], 1)
+            most = np.minimum(most, np.maximum(2 * self._reports.most_gpus[rows], 1))
+        return np.minimum(most, self._fleet.total)
 
     def _known_step_times(self, rows: IntArray) -> StepTimes:
         if not len(self._step_times):
@@ -161,7 +193,19 @@ class _Rounds:
             self._restarts[row] += 1
         self._spread[row] = max(self._spread[row], int(np.count_nonzero(gpus)))
         progress.restart_s[row] = self._setup.restart_s
-        got = JobResources(gpus, float(self._cpus[row].sum()), float(self._memory_mib[row].sum()))
+        self._set_rates(row)
+
+    def _set_rates(self, row: int) -> None:
+        """Set the speed of a job on what it has, with the best batch that it knows if it chooses one."""
+        progress, gpus, batch = self._progress, self._held[row], None
+        many = int(gpus.sum())
+        if self._reports is not None:
+            batch, chooses = self._performance.first_batch(row, many)
+            if chooses and self._reports.known[row]:
+                batch = self._reports.best(row, int(np.count_nonzero(gpus)), many)
+            self._batch[row], progress.pauses[row] = batch, True
+            self._measured_epoch[row] = progress.epoch[row]
+        got = JobResources(gpus, float(self._cpus[row].sum()), float(self._memory_mib[row].sum()), batch)
         rates = self._performance.rates(row, got)
         if not (rates > 0).all():
             job = self._jobs.job_id[row]

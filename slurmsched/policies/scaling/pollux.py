@@ -1,0 +1,81 @@
+"""Pollux (Qiao et al., OSDI'21): the sizes of all jobs with the best power mean of their speed-ups.
+
+The speed-up of a job is its goodput over that on a fair share of the cluster. Sizes are powers of two on a node, and
+whole nodes, so that the best choice of sizes is found exactly, and no two jobs that spread share a node.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...cluster.columns import FloatArray, IntArray
+from ...cluster.training import Allocations, TrainingView
+from ..compiled import compiled
+from ..contract import scaling
+from .goodput import goodputs_of
+from .packing import packed, sizes
+
+POWER = -1.0
+_LEAST = 1e-3  #: of a restart factor, and of a speed-up
+_WAITING = 1e3  #: cost of a job without GPUs, over that of the slowest one with some
+
+
+@scaling("pollux", needs=("goodputs",), own_batch=True)
+def pollux(view: TrainingView) -> Allocations:
+    """The sizes with the best power mean of goodputs over those on a fair share (Pollux, OSDI'21)."""
+    nodes, gpus = sizes(view.nodes.gpus)
+    costs = speedups(view, nodes, gpus) ** POWER
+    chosen = cheapest(costs, gpus, view.jobs.most_gpus, int(view.nodes.gpus.sum()))
+    wanted = np.where(chosen < 0, 0, gpus[chosen])
+    return Allocations(packed(wanted, view.jobs.held, view.nodes.gpus))
+
+
+def speedups(view: TrainingView, nodes: IntArray, gpus: IntArray) -> FloatArray:
+    """Return the speed-up of each job (row) at each size, less what a restart costs it on average over its life."""
+    jobs, reports = view.jobs, view.goodputs
+    assert reports is not None
+    total, size = int(view.nodes.gpus.sum()), int(view.nodes.gpus.max())
+    fair = max(total // max(len(jobs), 1), 1)
+    at_nodes, at_gpus = np.append(nodes, -(-fair // size)), np.append(gpus, fair)
+    found = goodputs_of(reports.speed, reports.grad_sqr, reports.grad_var, reports.limits, at_nodes, at_gpus)
+    found[~reports.known] = at_gpus
+    speedup = found[:, :-1] / found[:, -1:]
+    age_s = view.now_s - jobs.submit_s
+    factor = np.maximum(age_s - jobs.restarts * view.restart_s, 0.0) / (age_s + view.restart_s)
+    has = jobs.held.sum(axis=1)
+    restarts = (has > 0)[:, None] & (has[:, None] != gpus)
+    return np.maximum(np.where(restarts, speedup * np.maximum(factor, _LEAST)[:, None], speedup), _LEAST)
+
+
+def cheapest(costs: FloatArray, gpus: IntArray, most: IntArray, total: int) -> IntArray:
+    """Return the size (column of *costs*) of each job, -1 for none, with the least sum of *costs* on *total* GPUs.
+
+    *gpus* are those of each size, *most* those of each job.
+    """
+    allowed = gpus <= most[:, None]
+    waiting = _WAITING * float(costs[allowed].max(initial=1.0))
+    return _knapsack(np.where(allowed, costs, np.inf), gpus, waiting, total)
+
+
+@compiled
+def _knapsack(costs: FloatArray, gpus: IntArray, waiting: float, total: int) -> IntArray:
+    """Choose a size for each job by dynamic programming over the GPUs that are left."""
+    count, kinds = costs.shape
+    least = np.zeros(total + 1)
+    chosen = np.full((count, total + 1), -1, dtype=np.int64)
+    for row in range(count):
+        now = least + waiting
+        for kind in range(kinds):
+            if costs[row, kind] < waiting:
+                for left in range(gpus[kind], total + 1):
+                    cost = least[left - gpus[kind]] + costs[row, kind]
+                    if cost < now[left]:
+                        now[left] = cost
+                        chosen[row, left] = kind
+        least = now
+    found, left = np.full(count, -1, dtype=np.int64), total
+    for row in range(count - 1, -1, -1):
+        found[row] = chosen[row, left]
+        if found[row] >= 0:
+            left -= gpus[found[row]]
+    return found

@@ -1,0 +1,166 @@
+"""Scalings: the GPUs of jobs that train, on any view."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slurmsched.cluster.columns import Labels
+from slurmsched.cluster.training import Goodputs, StepTimes, TrainingJobs, TrainingView
+from slurmsched.errors import ConfigError
+from slurmsched.policies.contract import SCALINGS
+from slurmsched.policies.scaling.goodput import best_batch
+from slurmsched.policies.scaling.packing import packed, sizes
+from slurmsched.policies.scaling.pollux import cheapest
+from slurmsched.policies.scaling.sia import cheapest_configurations
+from slurmsched.policies.scaling.speed_model import PARAMETERS, fitted, objective
+from slurmsched.simulator.cluster_spec import nodes_of
+
+VECTORS = json.loads((Path(__file__).parent.parent / "data" / "pollux" / "pollux_vectors.json").read_text())
+SIZE = 4
+
+
+@st.composite
+def views(draw):
+    """A view of up to 12 jobs on up to 5 nodes of 4 GPUs, some of which hold GPUs."""
+    nodes, count = draw(st.integers(1, 5)), draw(st.integers(1, 12))
+    held, free = np.zeros((count, nodes), dtype=np.int64), np.full(nodes, SIZE)
+    for row in range(count):
+        node = draw(st.integers(0, nodes - 1))
+        held[row, node] = draw(st.integers(0, int(free[node])))
+        free[node] -= held[row, node]
+    wanted, most = (np.array(draw(st.lists(st.integers(1, 20), min_size=count, max_size=count))) for _ in range(2))
+    work_s = np.array(draw(st.lists(st.floats(0.1, 10), min_size=count, max_size=count)))
+    reports = np.array(draw(st.lists(st.booleans(), min_size=count, max_size=count)))
+    zeros, ones = np.zeros(count), np.ones(count, dtype=np.int64)
+    jobs = TrainingJobs(
+        job_id=np.arange(count),
+        submit_s=np.arange(count) * 10.0,
+        application=Labels.of(["net"] * count),
+        gpus=wanted,
+        batch=ones * 64,
+        most_gpus=np.minimum(np.where(reports, most, 1), nodes * SIZE),
+        weight=np.ones(count),
+        done=zeros,
+        left=np.array(draw(st.lists(st.floats(1, 1e5), min_size=count, max_size=count))),
+        served_gpu_s=zeros,
+        ran_s=np.array(draw(st.lists(st.floats(0, 1e5), min_size=count, max_size=count))),
+        restarts=ones,
+        held=held,
+        memo=np.full((count, 0), np.nan),
+    )
+    counts = np.arange(nodes * SIZE + 1)
+    with np.errstate(divide="ignore"):
+        steps = StepTimes(work_s[:, None] / counts + 0.01 * counts)
+    speed = np.stack([work_s / 10, work_s / 100, *([work_s / 50] * 4), np.ones(count)], axis=1)
+    limits = np.broadcast_to([32, 1024, 8, 256], (count, 4)).copy()
+    goodputs = Goodputs(reports, speed, np.ones(count), work_s, limits)
+    return TrainingView(1e4, 60.0, 30.0, jobs, nodes_of(nodes, SIZE), step_times=steps, goodputs=goodputs)
+
+
+@pytest.mark.parametrize("name", sorted(SCALINGS))
+@settings(max_examples=25, deadline=None)
+@given(view=views())
+def test_no_node_gives_more_than_it_has_and_equal_views_are_decided_equally(name, view):
+    gpus = SCALINGS[name](view).gpus
+    assert gpus.shape == view.jobs.held.shape
+    assert (gpus >= 0).all()
+    assert (gpus.sum(axis=0) <= view.nodes.gpus).all()
+    assert (gpus == SCALINGS[name](view).gpus).all()
+
+
+@pytest.mark.parametrize("name", ["optimus", "pollux", "sia"])
+@settings(max_examples=25, deadline=None)
+@given(view=views())
+def test_a_job_gets_no_more_than_it_can_use_and_one_waits_only_where_all_gpus_are_taken(name, view):
+    has = SCALINGS[name](view).gpus.sum(axis=1)
+    assert (has <= view.jobs.most_gpus).all()
+    if not has.all():
+        assert has.sum() == view.nodes.gpus.sum()
+
+
+@pytest.mark.parametrize("name", ["fifo", "tiresias"])
+@settings(max_examples=25, deadline=None)
+@given(view=views())
+def test_a_job_of_a_fixed_size_gets_all_its_gpus_or_none(name, view):
+    has = SCALINGS[name](view).gpus.sum(axis=1)
+    assert np.isin(has, [0]).tolist() == (has != view.jobs.gpus).tolist()
+    left = view.nodes.gpus.sum() - has.sum()
+    assert name == "fifo" or (view.jobs.gpus[has == 0] > left).all()
+
+
+@given(view=views())
+@settings(max_examples=40, deadline=None)
+def test_packed_jobs_that_spread_share_no_node_and_all_that_fit_find_room(view):
+    _, kinds = sizes(view.nodes.gpus)
+    wanted, left = np.zeros(len(view.jobs), dtype=np.int64), int(view.nodes.gpus.sum())
+    for row, gpus in enumerate(view.jobs.gpus.tolist()):
+        wanted[row] = max((kind for kind in kinds.tolist() if kind <= min(gpus, left)), default=0)
+        left -= wanted[row]
+    gpus = packed(wanted, view.jobs.held, view.nodes.gpus)
+    assert gpus.sum(axis=1).tolist() == wanted.tolist()
+    assert (np.count_nonzero(gpus, axis=1) == -(-wanted // SIZE)).all()
+    spread = np.count_nonzero(gpus, axis=1) > 1
+    assert ((gpus[spread] > 0).sum(axis=0) <= 1).all()
+    if (view.jobs.held.sum(axis=1) == wanted).all():
+        assert (gpus == view.jobs.held).all()
+
+
+@given(
+    costs=st.lists(st.lists(st.floats(0.1, 9), min_size=3, max_size=3), min_size=1, max_size=4),
+    total=st.integers(1, 12),
+)
+@settings(max_examples=40, deadline=None)
+def test_both_searches_find_the_best_sizes(costs, total):
+    table, gpus, most = np.array(costs), np.array([1, 2, 4]), np.full(len(costs), total)
+    waits = 1e3 * table.max()
+
+    def cost(choice):
+        return sum(waits if kind < 0 else table[row, kind] for row, kind in enumerate(choice))
+
+    def fits(choice):
+        return sum(gpus[kind] for kind in choice if kind >= 0) <= total
+
+    best = min(cost(choice) for choice in itertools.product(range(-1, 3), repeat=len(costs)) if fits(choice))
+    for search in (cheapest, cheapest_configurations):
+        chosen = search(table, gpus, most, total).tolist()
+        assert fits(chosen)
+        running = sum(kind >= 0 for kind in chosen)
+        if search is cheapest or running == len(costs):
+            assert cost(chosen) == pytest.approx(best, rel=1e-3)
+
+
+@pytest.mark.parametrize("vector", VECTORS["fit"], ids=lambda one: f"{one['application']}-{len(one['profile'])}")
+def test_fitted_speeds_are_no_worse_than_those_of_the_authors(vector):
+    nodes, gpus, micro, compute_s, step_s = np.array(vector["profile"]).T
+    whole = [column.astype(np.int64) for column in (nodes, gpus, micro)]
+    found = fitted(*whole, compute_s, step_s, np.zeros(0))
+    points = np.stack([gpus, micro, np.log(compute_s), np.log(step_s)])
+    assert vector["names"] == list(PARAMETERS)
+    theirs = objective(np.array(vector["params"]), nodes > 1, points)
+    assert objective(found, nodes > 1, points) <= 1.01 * theirs
+
+
+@pytest.mark.parametrize("vector", VECTORS["goodput"], ids=lambda one: f"{one['application']}-{one['gpus']}")
+def test_goodputs_and_batches_are_those_of_the_authors(vector):
+    facts = VECTORS["applications"][vector["application"]]
+    names = "init_batch_size", "max_batch_size", "min_local_bsz", "max_local_bsz"
+    limits = np.array([facts[name] for name in names])
+    statistics = vector["grad_sqr"], vector["grad_var"]
+    found, *batch = best_batch(np.array(vector["params"]), *statistics, limits, vector["nodes"], vector["gpus"])
+    assert found == pytest.approx(vector["goodput"], rel=1e-6)
+    assert batch == [vector["atomic_bsz"], vector["accumulation_steps"]]
+
+
+@given(view=views())
+@settings(max_examples=1)
+def test_sia_is_for_nodes_of_one_type_until_reports_are_by_type(view):
+    mixed = nodes_of(2, SIZE, gpu_type=Labels.of(["a100", "v100"]))
+    with pytest.raises(ConfigError, match="nodes of one type"):
+        SCALINGS["sia"](TrainingView(view.now_s, 60.0, 30.0, view.jobs, mixed, goodputs=view.goodputs))
