@@ -3,7 +3,7 @@
 from . import admission, placement, preemption, sharing, stopping
 from .division import built_in as division
 from .ordering import attained_service, baselines, deadline, fair_queueing, hope, static
-from .scaling import fixed_size, optimus, pollux, sia
+from .scaling import fixed_size, optimus, pollux, sia, themis
 from .selection import built_in, capacity, leases, three_sigma
 
 __all__ = [
@@ -26,5 +26,6 @@ __all__ = [
     "static",
     "sia",
     "stopping",
+    "themis",
     "three_sigma",
 ]
