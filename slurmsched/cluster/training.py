@@ -36,6 +36,27 @@ class StepTimes:
 
 
 @dataclass(frozen=True, eq=False)
+class TypeSpeeds:
+    """The iterations per second of each job, on the GPUs that its owner asks for, by their type."""
+
+    types: tuple[str, ...]
+    node_type: IntArray  #: the number of the type of each node
+    alone: FloatArray  #: per job and type; 0 where the job cannot run on it
+    kind: IntArray  #: of each job: equal for jobs that are equally fast everywhere
+    beside: FloatArray  #: of the first kind while the second is on the same GPUs, per type; 0 where they cannot share
+
+
+@dataclass(frozen=True, eq=False)
+class CpuNeeds:
+    """What each job gains by CPUs and memory beyond its proportional share, per GPU."""
+
+    cpus: FloatArray  #: with which, and with *memory_mib*, it is fastest
+    memory_mib: FloatArray
+    speedup: FloatArray  #: its best speed over that with the proportional share
+    iteration_s: FloatArray  #: with the proportional share
+
+
+@dataclass(frozen=True, eq=False)
 class Goodputs:
     """What the reports of each job say about its speed and its statistical efficiency (Pollux, OSDI'21)."""
 
@@ -60,6 +81,9 @@ class TrainingView:
     nodes: NodeTable
     step_times: StepTimes | None = None
     goodputs: Goodputs | None = None
+    type_speeds: TypeSpeeds | None = None
+    cpu_needs: CpuNeeds | None = None
+    plan: object = None  #: that of the last decision of the same scaling; None before the first
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,3 +94,5 @@ class Allocations:
     cpus: FloatArray | None = None  #: per job and node; None where they are not divided
     memory_mib: FloatArray | None = None  #: likewise
     memo: FloatArray | None = None  #: columns of the scaling's own per job, for its next decision
+    beside: IntArray | None = None  #: the row of the job on the same GPUs as each, -1 for none; None where none share
+    plan: object = None  #: what the next decision shall know of this one, where that is more than columns per job

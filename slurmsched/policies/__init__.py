@@ -3,7 +3,7 @@
 from . import admission, placement, preemption, sharing, stopping
 from .division import built_in as division
 from .ordering import attained_service, baselines, deadline, fair_queueing, hope, static
-from .scaling import fixed_size, optimus, pollux, sia, themis
+from .scaling import fixed_size, gavel, optimus, ordered, pollux, sia, themis
 from .selection import built_in, capacity, leases, three_sigma
 
 __all__ = [
@@ -21,7 +21,9 @@ __all__ = [
     "pollux",
     "preemption",
     "fixed_size",
+    "gavel",
     "optimus",
+    "ordered",
     "sharing",
     "static",
     "sia",

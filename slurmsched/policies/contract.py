@@ -161,6 +161,11 @@ class Scaling(Part[Scale]):
     own_batch: bool = field(default=False, kw_only=True)
     """Jobs choose the batch with the best goodput at each epoch and allocation; else they have their owner's."""
 
+    def tuned_by(self, hook: str, words: Sequence[str]) -> Self:
+        """Return the scaling with the parameters *words*, and with the fields that it reads then."""
+        found = super().tuned_by(hook, words)
+        return replace(found, needs=getattr(found.function, "needs", found.needs))
+
 
 @dataclass(frozen=True)
 class Sharing(Part[Pairing]):

@@ -64,6 +64,13 @@ class ClusterSpec:
             table_of(QosTable, 0, {}, {}),
         )
 
+    @classmethod
+    def of_types(cls, gpus: Mapping[str, int]) -> ClusterSpec:
+        """Return a pool of GPUs of each type, as one node of that name."""
+        fleet = cls.of(len(gpus), 1)
+        names, counts = Labels.of(gpus), np.array(list(gpus.values()))
+        return replace(fleet, nodes=replace(fleet.nodes, name=names, gpu_type=names, gpus=counts))
+
     @property
     def total(self) -> int:
         """The number of GPUs of all nodes."""

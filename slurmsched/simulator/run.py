@@ -84,7 +84,9 @@ def simulate(
     for misfit in _too_large(jobs, fleet):
         raise ConfigError(f"job {jobs.job_id[misfit.row]} {misfit.why}")
     if np.isinf(jobs.runtime_s).any():
-        raise ConfigError("the runtimes of these jobs follow from what they train: say --applications DIRECTORY")
+        raise ConfigError(
+            "the runtimes of these jobs follow from what they train: say --applications, --throughputs or --profiles"
+        )
     if setup.executor == "slurm":
         return _on_slurm(jobs, fleet, setup, learnt, check, awaited)
     if setup.sharing and not SHARINGS.find(setup.sharing).pairs_jobs:

@@ -25,6 +25,8 @@ from slurmsched.simulator.traces.source import Source
 from slurmsched.simulator.training.applications import LIMITS, Application, read_applications
 from slurmsched.simulator.training.speed_files import SpeedFiles
 
+from .training_types import rows as type_rows
+
 DATA = Path(__file__).parents[3] / "shared" / "data" / "blox"
 SPEEDS = SpeedFiles(str(DATA))
 
@@ -50,7 +52,7 @@ VECTORS = json.loads((DATA / LIMITS).read_text()) if DATA.is_dir() else {}
 
 @dataclass(frozen=True)
 class TrainingBenchRow:
-    """The mean JCT of one workload under one scaling, in seconds."""
+    """The mean JCT of one workload under one scaling in seconds, or another figure beside its reference."""
 
     workload: str
     policy: str
@@ -77,6 +79,7 @@ def runs() -> Iterator[TrainingBenchRow]:
         one = row("workload-6", "pollux", reference_s, interference=part)
         yield replace(one, policy=f"pollux slowed {part:g}")
     yield from vectors()
+    yield from (TrainingBenchRow(*one) for one in type_rows())
 
 
 def vectors() -> Iterator[TrainingBenchRow]:
@@ -138,10 +141,10 @@ def main() -> None:
     if "--json" in sys.argv[1:]:
         print(json.dumps([asdict(one) for one in found], indent=1))
         return
-    print(f"{'workload':24} {'policy':16} {'reference':>10} {'ours':>10} {'off by':>9} {'seconds':>8}")
+    print(f"{'workload':24} {'policy':36} {'reference':>12} {'ours':>12} {'off by':>9} {'seconds':>8}")
     for one in found:
-        figures = f"{one.reference:10.1f} {one.ours:10.1f} {100 * one.off_by:+8.3f} % {one.seconds:7.2f}"
-        print(f"{one.workload:24} {one.policy:16} {figures}")
+        figures = f"{one.reference:12.7g} {one.ours:12.7g} {100 * one.off_by:+8.3f} % {one.seconds:7.2f}"
+        print(f"{one.workload:24} {one.policy:36} {figures}")
 
 
 if __name__ == "__main__":

@@ -53,6 +53,8 @@ def written(tmp_path: Path, text: str, name: str = "trace.csv") -> Path:
         ("nasa_ipsc_1993.swf.gz", "swf", 295, 11_182_367),
         ("ub_week.events", "ub", 28, 5_909_636),
         ("eagle_sample.csv", "eagle", 4, 36_486),
+        ("gavel_single_100.csv", "gavel", 100, math.inf),
+        ("synergy_dynamic_100.csv", "synergy", 100, math.inf),
     ],
 )
 def test_a_sample_is_recognised_and_read_whole(name, format_, jobs, gpu_s):

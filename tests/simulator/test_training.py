@@ -144,7 +144,7 @@ def test_a_scaling_that_gives_what_is_not_there_is_refused(gpus, problem):
 def test_jobs_that_train_need_to_know_what_they_train(tmp_path):
     out = run("simulate", str(DATA / "pollux_small.csv"), "--nodes", "4", "--policy", "fifo")
     assert out.exit_code != 0
-    assert "say --applications DIRECTORY" in out.output
+    assert "say --applications, --throughputs or --profiles" in out.output
     unknown = replace(CASE.trace().workload, work=CASE.trace().workload.name)
     with pytest.raises(ConfigError, match="'cifar10-0' is no application; there are: bert"):
         ApplicationJobs(unknown, read_applications(str(DATA)), 4)

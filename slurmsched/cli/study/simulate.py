@@ -16,7 +16,7 @@ from ..app import App
 from ..failure import Failed
 from ..output import emit, table_options
 from ..progress import bar
-from .simulate_options import MappingType, RowsType, ShareType, SimulateOptions, SpanType
+from .simulate_options import MappingType, PoolsType, RowsType, ShareType, SimulateOptions, SpanType
 
 if TYPE_CHECKING:
     from ...simulator.case import Case
@@ -37,6 +37,7 @@ FOLDER = click.Path(exists=True, file_okay=False)
 @click.option("--cluster-name", help="The cluster, where the database has several.")
 @click.option("--nodes", type=click.IntRange(1, 100_000), help="Number of nodes.")
 @click.option("--gpus-per-node", type=click.IntRange(1, 64), help="GPUs of each node.  [default: 8]")
+@click.option("--gpus", "pools", type=PoolsType(), help="A pool of GPUs of each type, not --nodes.")
 @click.option("--cluster", "cluster_file", type=FILE, help="A TOML file of nodes, partitions and QOS, not --nodes.")
 @click.option("--policy", "policies", multiple=True, help="An ordering, or a scaling of jobs that train; repeatable.")
 @click.option("--policy-file", "policy_files", type=FILE, multiple=True, help="A policy in a TOML file; repeatable.")
@@ -86,6 +87,8 @@ FOLDER = click.Path(exists=True, file_okay=False)
 @click.option("--seed", "seeds", type=click.IntRange(0), multiple=True, help="Seed of all random choices; repeatable.")
 @click.option("--habits", is_flag=True, help="Attach made-up users, names and time limits to the jobs of files.")
 @click.option("--applications", type=FOLDER, help="A directory of measured applications: the jobs train, by a scaling.")
+@click.option("--throughputs", type=FILE, help="Speeds of models by type of GPU: the jobs train, by a scaling.")
+@click.option("--profiles", type=FILE, help="Speeds of models by CPUs and memory: the jobs train, by a scaling.")
 @click.option(
     "--interference",
     type=click.FloatRange(0, 1, max_open=True),

@@ -23,7 +23,12 @@ if TYPE_CHECKING:
     from ...simulator.worker_pool import Workers
 
 DEFAULT_POLICIES = ("fifo", "sjf", "qssf", "srtf")
-DEFAULT_SCALINGS = ("fifo", "tiresias", "optimus", "pollux")
+DEFAULT_SCALINGS = {
+    "applications": ("fifo", "tiresias", "optimus", "pollux"),
+    "throughputs": ("gavel-las-blind", "gavel-las", "gavel-ftf"),
+    "profiles": ("fifo synergy=proportional", "fifo synergy=greedy", "fifo synergy=tune"),
+}
+"""Scalings compared unless others are named, by the option that says how fast jobs train."""
 
 _SPAN = re.compile(r"([0-9]+(?:\.[0-9]+)?)([mhdw])")
 _UNITS_S = {"m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
@@ -94,6 +99,26 @@ class ShareType(click.ParamType):  # type: ignore[type-arg]  # click has none be
         return share
 
 
+class PoolsType(click.ParamType):  # type: ignore[type-arg]  # click has none before 8.4
+    """Types of GPUs with their number: v100=12,k80=4."""
+
+    name = "TYPE=N,..."
+
+    def convert(
+        self, value: str | dict[str, int], param: click.Parameter | None, ctx: click.Context | None
+    ) -> dict[str, int]:
+        """Convert to numbers by type; a usage error names the accepted forms."""
+        if isinstance(value, dict):
+            return value
+        pools: dict[str, int] = {}
+        for word in value.split(","):
+            match = re.fullmatch(r"([A-Za-z0-9_.-]+)=([1-9][0-9]{0,6})", word)
+            if match is None or match[1] in pools:
+                self.fail(f"{value!r} names no GPUs: accepted is each type once, as v100=12,k80=4", param, ctx)
+            pools[match[1]] = int(match[2])
+        return pools
+
+
 @dataclass(frozen=True)
 class SimulateOptions:
     """The options as given; None and empty where they were not."""
@@ -103,6 +128,7 @@ class SimulateOptions:
     cluster_name: str | None
     nodes: int | None
     gpus_per_node: int | None
+    pools: dict[str, int] | None
     cluster_file: str | None
     policies: tuple[str, ...]
     policy_files: tuple[str, ...]
@@ -131,6 +157,8 @@ class SimulateOptions:
     form: str | None
     cpu_jobs: bool
     applications: str | None
+    throughputs: str | None
+    profiles: str | None
     interference: float | None
     mapping: tuple[tuple[str, str], ...]
     strict: bool
@@ -143,6 +171,10 @@ class SimulateOptions:
         from ...simulator.cluster_file import read_cluster
         from ...simulator.cluster_spec import ClusterSpec
 
+        if self.pools is not None:
+            if {self.nodes, self.gpus_per_node, self.cluster_file} != {None}:
+                raise click.UsageError("--gpus goes without --nodes, --gpus-per-node and --cluster: it has all GPUs.")
+            return ClusterSpec.of_types(self.pools)
         if (self.nodes is None) == (self.cluster_file is None):
             raise click.UsageError("Say --nodes N or --cluster FILE, one of them.")
         if self.nodes is not None:
@@ -183,11 +215,14 @@ class SimulateOptions:
         """Return the files that say how fast jobs train; None where runtimes are in the trace."""
         from ...simulator.training.speed_files import SpeedFiles
 
-        if self.applications is None:
+        given = {name: path for name in DEFAULT_SCALINGS if (path := getattr(self, name)) is not None}
+        if not given:
             return None
+        if len(given) > 1:
+            raise click.UsageError(f"Say one of {' and '.join(f'--{name}' for name in given)}: jobs train in one way.")
         if self.until_measured:
-            raise click.UsageError("--until-measured does not go with --applications: jobs train to their end.")
-        return SpeedFiles(self.applications)
+            raise click.UsageError(f"--until-measured does not go with --{min(given)}: jobs train to their end.")
+        return SpeedFiles(**given)
 
     def setups(self) -> list[Setup]:
         """Return the policies, the model of stock Slurm first."""
@@ -256,11 +291,11 @@ class SimulateOptions:
         with wrong_usage():
             parts = self._parts()
             if unfit := set(parts) - {"restart_s", "beat_s"}:
-                raise click.UsageError(f"--{min(unfit)} does not go with --applications: a scaling decides it all.")
+                raise click.UsageError(f"--{min(unfit)} does not go with --{speeds.kind}: a scaling decides it all.")
             if self.policy_files or self.presets or self.configs:
-                raise click.UsageError("--applications goes with --policy and the name of a scaling alone.")
+                raise click.UsageError(f"--{speeds.kind} goes with --policy and the name of a scaling alone.")
             parts = speeds.defaults | parts | {"interference": self.interference or 0.0}
-            return [Setup.training(line, **parts) for line in self.policies or DEFAULT_SCALINGS]
+            return [Setup.training(line, **parts) for line in self.policies or DEFAULT_SCALINGS[speeds.kind]]
 
     def _parts(self) -> dict[str, Any]:
         """Return the options that apply to all policies."""

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
-from ...cluster.columns import IntArray
 from ...cluster.training import Allocations, TrainingView
 from ..contract import scaling
-from .placing import placed
+from .ordered import with_synergy
+from .placing import fitting, placed
 
 DEMOTED_GPU_S = 57_600.0
 """GPU-seconds of attained service from which a job is in the second queue of Tiresias."""
 
 
-@scaling("fifo")
+@scaling("fifo", tuned=partial(with_synergy, "fifo"))
 def fifo(view: TrainingView) -> Allocations:
     """Each job has the GPUs it asks for, first come, first served; nothing passes a job that does not fit."""
     gpus, total = view.jobs.gpus, int(view.nodes.gpus.sum())
@@ -32,15 +34,5 @@ def tiresias(view: TrainingView) -> Allocations:
     came_s = jobs.memo[:, 0] if jobs.memo.size else np.full(len(jobs), np.nan)
     came_s = np.where(np.isnan(came_s) & (jobs.ran_s * jobs.gpus >= DEMOTED_GPU_S), view.now_s, came_s)
     order = np.argsort(np.nan_to_num(came_s, nan=-np.inf), kind="stable")
-    gpus = _fitting(jobs.gpus, order, int(view.nodes.gpus.sum()))
+    gpus = fitting(jobs.gpus, order, int(view.nodes.gpus.sum()))
     return Allocations(placed(gpus, jobs.held, view.nodes.gpus, order), memo=came_s[:, None])
-
-
-def _fitting(gpus: IntArray, order: IntArray, free: int) -> IntArray:
-    """Return the GPUs of jobs that run: each in *order* that still fits into *free*; 0 for the others."""
-    wanted = np.zeros(len(gpus), dtype=np.int64)
-    for row, count in zip(order.tolist(), gpus[order].tolist(), strict=True):
-        if count <= free:
-            wanted[row] = count
-            free -= count
-    return wanted

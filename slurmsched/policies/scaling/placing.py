@@ -24,3 +24,13 @@ def placed(wanted: IntArray, held: IntArray, node_gpus: IntArray, order: IntArra
             free[node] -= taken
             left -= taken
     return gpus
+
+
+def fitting(gpus: IntArray, order: IntArray, free: int) -> IntArray:
+    """Return the GPUs of jobs that run: each in *order* that still fits into *free*; 0 for the others."""
+    wanted = np.zeros(len(gpus), dtype=np.int64)
+    for row, count in zip(order.tolist(), gpus[order].tolist(), strict=True):
+        if count <= free:
+            wanted[row] = count
+            free -= count
+    return wanted

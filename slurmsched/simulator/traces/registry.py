@@ -9,6 +9,7 @@ from .cleaning import cleaned
 from .eagle import EAGLE
 from .file import TraceFile
 from .format import Format
+from .gavel import GAVEL
 from .helios import HELIOS
 from .native import OWN
 from .pcs import PCS
@@ -16,12 +17,13 @@ from .philly import PHILLY, SEMISYNTHETIC
 from .pollux import POLLUX
 from .sacct import SACCT
 from .swf import SWF
+from .synergy import SYNERGY
 from .tiresias import TIRESIAS
 from .trace import Trace, TraceError
 from .ub import UB
 
 #: The first that recognises a file reads it: more specific formats come first.
-FORMATS = (OWN, SEMISYNTHETIC, PHILLY, CHRONUS, PCS, POLLUX, HELIOS, EAGLE, TIRESIAS, SACCT, UB, SWF)
+FORMATS = (OWN, SEMISYNTHETIC, PHILLY, CHRONUS, PCS, POLLUX, GAVEL, SYNERGY, HELIOS, EAGLE, TIRESIAS, SACCT, UB, SWF)
 
 
 def read(path: str | Path, format: str | None = None, *, cpu_jobs: bool = False) -> Trace:  # noqa: A002

@@ -5,7 +5,10 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import NamedTuple, Protocol
 
+import numpy as np
+
 from ...cluster.columns import FloatArray, IntArray
+from ...errors import ConfigError
 
 
 class EndRule(IntEnum):
@@ -30,6 +33,7 @@ class JobResources(NamedTuple):
     cpus: float = 0.0  #: over all nodes; 0 where they are not divided
     memory_mib: float = 0.0
     batch: Batch | None = None  #: None for its owner's
+    beside: int = -1  #: the row of the job on the same GPUs
 
 
 class Measurement(NamedTuple):
@@ -63,3 +67,17 @@ class Performance(Protocol):
 
     def step_times(self, row: int, most: int) -> FloatArray:
         """Return the seconds of a step with the owner's batch on 0, 1, ... *most* GPUs of as few nodes as can be."""
+
+
+class FixedBatch:
+    """The part of ``Performance`` about the batch, of jobs that never change theirs."""
+
+    limits: IntArray = np.zeros((0, 4), dtype=np.int64)
+
+    def measured(self, row: int, node_gpus: IntArray, batch: Batch, epoch: int) -> Measurement:
+        """Raise ConfigError: there is no batch of its own."""
+        raise ConfigError(f"row {row}: its batch never changes")
+
+    def first_batch(self, row: int, gpus: int) -> tuple[Batch, bool]:
+        """Raise ConfigError likewise."""
+        raise ConfigError(f"row {row}: its batch never changes")

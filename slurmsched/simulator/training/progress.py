@@ -73,6 +73,7 @@ def advance(state: JobProgress, rows: IntArray, span_s: FloatArray, end_s: float
             possible = np.floor(rate * left_s) if rule == _ROUND else rate * left_s
             if state.done[row] + possible < goal:
                 state.done[row] += possible
+                state.rounding[row] += rate * left_s - possible
                 spent_s = left_s
             else:
                 spent_s = (goal - state.done[row]) / rate

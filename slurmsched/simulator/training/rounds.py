@@ -6,6 +6,8 @@ again from where it was, and computes nothing for as long as a restart takes.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ...cluster.columns import BoolArray, IntArray
@@ -44,9 +46,13 @@ class _Rounds:
         self._restarts, self._spread = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
         self._step_times = np.zeros((0, 0))
         self._memo = np.zeros((count, 0))
+        if self._scaling.own_batch and not len(performance.limits):
+            raise ConfigError(f"scaling {self._scaling.line!r} chooses the batch, which these jobs never change")
         self._reports = Reports(performance.limits) if self._scaling.own_batch else None
         self._batch: dict[int, Batch] = {}
         self._measured_epoch = np.zeros(count, dtype=np.int64)
+        self._beside = np.full(count, -1)
+        self._plan: object = None
 
     def run(self, check: bool) -> Replay:
         submit_s, round_s = self._jobs.submit_s, self._setup.beat_s
@@ -98,17 +104,22 @@ class _Rounds:
 
     def _decide(self, now_s: float, rows: IntArray) -> None:
         new = self._scaling(self._view(now_s, rows))
+        self._plan = new.plan
         self._verify_allocations(rows, new)
         if new.memo is not None:
             if not self._memo.size:
                 self._memo = np.full((len(self._jobs), new.memo.shape[1]), np.nan)
             self._memo[rows] = new.memo
-        changed = self._changed(rows, new)
+        beside = np.full(len(rows), -1) if new.beside is None else np.append(rows, -1)[new.beside]
+        changed = self._changed(rows, new) | (beside != self._beside[rows])
+        self._beside[rows] = beside
         for place in np.flatnonzero(changed).tolist():
             self._allocate(now_s, int(rows[place]), new, place)
 
     def _view(self, now_s: float, rows: IntArray) -> TrainingView:
         jobs, progress, performance = self._jobs, self._progress, self._performance
+        left = performance.left[rows, progress.epoch[rows]]
+        left = np.where(performance.epochs[rows] > 1, left, left - progress.done[rows])  # else there is no forecast
         training = TrainingJobs(
             jobs.job_id[rows],
             jobs.submit_s[rows],
@@ -118,7 +129,7 @@ class _Rounds:
             self._most_gpus(rows),
             jobs.weight[rows],
             progress.done[rows],
-            performance.left[rows, progress.epoch[rows]],
+            left,
             progress.served_gpu_s[rows],
             self._ran_s[rows],
             self._restarts[rows],
@@ -134,6 +145,9 @@ class _Rounds:
             self._fleet.nodes,
             step_times=self._known_step_times(rows) if "step_times" in needs else None,
             goodputs=self._reports.of(rows) if self._reports is not None else None,
+            type_speeds=self._known("type_speeds", rows),
+            cpu_needs=self._known("cpu_needs", rows),
+            plan=self._plan,
         )
 
     def _most_gpus(self, rows: IntArray) -> IntArray:
@@ -145,6 +159,14 @@ class _Rounds:
             most = np.where(scales, limits[:, 1] // limits[:, 2], 1)
             most = np.minimum(most, np.maximum(2 * self._reports.most_gpus[rows], 1))
         return np.minimum(most, self._fleet.total)
+
+    def _known(self, name: str, rows: IntArray) -> Any:
+        """Return what the files of this run say of *rows*, None if the scaling does not read it."""
+        if name not in self._scaling.needs:
+            return None
+        if not hasattr(self._performance, name):
+            raise ConfigError(f"scaling {self._scaling.line!r} needs {name.replace('_', ' ')}, which these jobs lack")
+        return getattr(self._performance, name)(rows)
 
     def _known_step_times(self, rows: IntArray) -> StepTimes:
         if not len(self._step_times):
@@ -164,6 +186,8 @@ class _Rounds:
         ):
             if given is None:
                 continue
+            if name == "GPUs" and new.beside is not None:
+                given = np.where((new.beside > np.arange(len(rows)))[:, None], 0, given)
             if given.shape != (len(rows), len(nodes)) or (given < 0).any():
                 raise ConfigError(f"scaling {self._scaling.line!r}: {name} are no amount per job and node")
             if (over := np.flatnonzero(given.sum(axis=0) > there * (1 + _CLOSE))).size:
@@ -205,7 +229,8 @@ class _Rounds:
                 batch = self._reports.best(row, int(np.count_nonzero(gpus)), many)
             self._batch[row], progress.pauses[row] = batch, True
             self._measured_epoch[row] = progress.epoch[row]
-        got = JobResources(gpus, float(self._cpus[row].sum()), float(self._memory_mib[row].sum()), batch)
+        cpus, memory_mib = float(self._cpus[row].sum()), float(self._memory_mib[row].sum())
+        got = JobResources(gpus, cpus, memory_mib, batch, int(self._beside[row]))
         rates = self._performance.rates(row, got)
         if not (rates > 0).all():
             job = self._jobs.job_id[row]

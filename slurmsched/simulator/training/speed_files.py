@@ -6,21 +6,37 @@ from dataclasses import dataclass
 
 from ..cluster_spec import ClusterSpec
 from ..workload.workload import Workload
-from .applications import RESTART_S, ROUND_S, ApplicationJobs, read_applications
+from . import applications, cpu_profiles, type_speeds
+from .applications import ApplicationJobs, read_applications
+from .cpu_profiles import ProfiledJobs, read_profiles
 from .performance import Performance
+from .type_speeds import TypedJobs, read_throughputs
 
 
 @dataclass(frozen=True)
 class SpeedFiles:
-    """The source of the true speeds; small, so that another process can load the same."""
+    """The source of the true speeds, one of three; small, so that another process can load the same."""
 
-    applications: str  #: a directory of measured applications
+    applications: str = ""  #: a directory of measured applications
+    throughputs: str = ""  #: a file of speeds by type of GPU
+    profiles: str = ""  #: a file of speeds by CPUs and memory
+
+    @property
+    def kind(self) -> str:
+        """The name of the field that is given."""
+        return "throughputs" if self.throughputs else "profiles" if self.profiles else "applications"
 
     @property
     def defaults(self) -> dict[str, float]:
         """The parts of a Setup that belong to these speeds unless the user says otherwise."""
-        return {"restart_s": RESTART_S, "beat_s": ROUND_S}
+        if self.applications:
+            return {"restart_s": applications.RESTART_S, "beat_s": applications.ROUND_S}
+        return {"restart_s": 0.0, "beat_s": type_speeds.ROUND_S if self.throughputs else cpu_profiles.ROUND_S}
 
     def performance(self, jobs: Workload, fleet: ClusterSpec) -> Performance:
         """Return the true speed of *jobs*; ConfigError for files that cannot be read, and jobs they do not describe."""
+        if self.throughputs:
+            return TypedJobs(jobs, read_throughputs(self.throughputs), fleet.nodes)
+        if self.profiles:
+            return ProfiledJobs(jobs, read_profiles(self.profiles), fleet)
         return ApplicationJobs(jobs, read_applications(self.applications), fleet.size)

@@ -1,0 +1,111 @@
+"""Jobs whose speed depends on the type of their GPUs, and on the job beside them (Gavel).
+
+A file of throughputs is JSON: ``{type: {"('model', gpus)": {"null": iterations per second alone, "('model', gpus)":
+[its iterations per second beside that job, and those of that job]}}}``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...cluster.columns import FloatArray, IntArray
+from ...cluster.nodes import NodeTable
+from ...cluster.training import TypeSpeeds
+from ...errors import ConfigError
+from ..workload.workload import Workload
+from .performance import EndRule, FixedBatch, JobResources
+
+ROUND_S = 360.0
+
+_KEY = re.compile(r"\('(.*)', (\d+)\)")
+_ACCEPTED = 'accepted is {type: {"(\'model\', gpus)": {"null": speed, "(\'model\', gpus)": [speed, speed]}}}'
+
+Kind = tuple[str, int]
+"""A model, and the GPUs that train it."""
+
+Speeds = dict[str, dict[Kind, dict[Kind | None, tuple[float, float]]]]
+"""Iterations per second by type of GPU and kind, and by the kind beside it: of the one, then of the other."""
+
+
+@cache
+def read_throughputs(path: str) -> Speeds:
+    """Read a file of throughputs; ConfigError says what is wrong with it."""
+    try:
+        found = json.loads(Path(path).read_text(encoding="utf-8"))
+        return {kind: {_key(key): _beside(row) for key, row in rows.items()} for kind, rows in found.items()}
+    except OSError as error:
+        raise ConfigError(f"reading throughputs: {path}: {error.strerror}") from error
+    except (ValueError, TypeError, AttributeError, KeyError) as error:
+        raise ConfigError(f"reading throughputs: {path}: {_ACCEPTED}; {type(error).__name__}: {error}") from error
+
+
+def _key(text: str) -> Kind:
+    match = _KEY.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} names no model with GPUs")
+    return match[1], int(match[2])
+
+
+def _beside(row: dict[str, Any]) -> dict[Kind | None, tuple[float, float]]:
+    found: dict[Kind | None, tuple[float, float]] = {None: (float(row["null"]), 0.0)}
+    for key, (speed, other) in ((key, pair) for key, pair in row.items() if key != "null"):
+        found[_key(key)] = float(speed), float(other)
+    return found
+
+
+class TypedJobs(FixedBatch):
+    """The true speed of jobs by the type of their GPUs (``Performance``). A job runs on GPUs of one type."""
+
+    end_rule = EndRule.EXACT
+
+    def __init__(self, jobs: Workload, speeds: Speeds, nodes: NodeTable) -> None:
+        self._types = tuple(dict.fromkeys(name for name in nodes.gpu_type if name))
+        if missing := [name for name in nodes.gpu_type.names if name not in speeds]:
+            raise ConfigError(f"the throughputs have no GPUs of type {missing[0]!r}; there are: {', '.join(speeds)}")
+        self._node_type = nodes.gpu_type.map([self._types.index(name) for name in nodes.gpu_type.names], np.int64)
+        kinds = list(zip(jobs.work, jobs.gpus.tolist(), strict=True))
+        known = dict.fromkeys(kinds)
+        number = {kind: row for row, kind in enumerate(known)}
+        self._kind: IntArray = np.array([number[kind] for kind in kinds], np.int64)
+        of_kind = np.zeros((len(known), len(self._types)))
+        self._beside = np.zeros((len(known), len(known), len(self._types)))
+        for column, name in enumerate(self._types):
+            for kind, row in number.items():
+                rates = speeds[name].get(kind, {})
+                of_kind[row, column] = rates.get(None, (0.0, 0.0))[0]
+                for other, place in number.items():
+                    self._beside[row, place, column] = rates.get(other, (0.0, 0.0))[0]
+        self._alone: FloatArray = of_kind[self._kind]
+        if (lost := np.flatnonzero(~(self._alone > 0).any(axis=1))).size:
+            model, gpus = kinds[lost[0]]
+            raise ConfigError(f"job {jobs.job_id[lost[0]]}: there is no throughput of {model!r} on {gpus} GPUs")
+        self.epochs = np.ones(len(jobs), dtype=np.int64)
+        self.until = jobs.iterations[:, None]
+        self.left = jobs.iterations[:, None]
+        self.most_gpus = jobs.gpus
+        self.runtime_s = jobs.iterations / self._alone.max(axis=1)
+
+    def rates(self, row: int, has: JobResources) -> FloatArray:
+        """Return the iterations per second; 0 on GPUs of two types, or another number of GPUs than it asks for."""
+        types = np.unique(self._node_type[has.node_gpus > 0])
+        if len(types) != 1:
+            return np.zeros(1)
+        if has.beside >= 0:
+            return np.asarray(self._beside[self._kind[row], self._kind[has.beside], types])
+        return np.asarray(self._alone[row, types])
+
+    def step_times(self, row: int, most: int) -> FloatArray:
+        """Return the seconds of an iteration on the GPUs that it asks for, of its fastest type; infinite on others."""
+        times = np.full(most + 1, np.inf)
+        times[most] = 1 / self._alone[row].max()
+        return times
+
+    def type_speeds(self, rows: IntArray) -> TypeSpeeds:
+        """Return what a scaling knows of the jobs in *rows*."""
+        return TypeSpeeds(self._types, self._node_type, self._alone[rows], self._kind[rows], self._beside)

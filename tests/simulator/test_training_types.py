@@ -1,0 +1,167 @@
+"""Jobs that train on several types of GPUs, or with the CPUs and memory they gain by: figures of other simulators."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from slurmsched.cli import main
+from slurmsched.cluster.columns import Labels
+from slurmsched.errors import ConfigError
+from slurmsched.simulator.cluster_spec import ClusterSpec
+from slurmsched.simulator.setup import Setup
+from slurmsched.simulator.traces.registry import read
+from slurmsched.simulator.training.cpu_profiles import ProfiledJobs, read_profiles
+from slurmsched.simulator.training.performance import JobResources
+from slurmsched.simulator.training.rounds import train
+from slurmsched.simulator.training.type_speeds import TypedJobs, read_throughputs
+
+DATA = Path(__file__).parents[1] / "data"
+THROUGHPUTS = str(DATA / "gavel_throughputs.json")
+PROFILES = str(DATA / "synergy_profiles.csv")
+
+
+def two_servers():
+    fleet = ClusterSpec.of(2, 8)
+    return replace(fleet, nodes=replace(fleet.nodes, cpus=np.full(2, 24), memory_mib=np.full(2, 500 * 1024.0)))
+
+
+def mean_jct_s(jobs, fleet, line, performance, beat_s):
+    setup = Setup.training(line, beat_s=beat_s, restart_s=0.0)
+    return float((train(jobs, fleet, setup, performance, check=True).end_s - jobs.submit_s).mean())
+
+
+@pytest.fixture(scope="module")
+def gavel():
+    jobs, fleet = (
+        read(DATA / "gavel_single_100.csv").workload,
+        ClusterSpec.of_types({"v100": 12, "p100": 12, "k80": 12}),
+    )
+    performance = TypedJobs(jobs, read_throughputs(THROUGHPUTS), fleet.nodes)
+    lines = "gavel-las", "gavel-las-blind", "gavel-ftf"
+    return {line: mean_jct_s(jobs, fleet, line, performance, 360.0) for line in lines}
+
+
+@pytest.mark.parametrize(
+    ("line", "reference_s"), [("gavel-las", 15709.4), ("gavel-las-blind", 21745.8), ("gavel-ftf", 15886.2)]
+)
+def test_gavel_takes_as_long_as_in_the_simulator_of_its_authors(gavel, line, reference_s):
+    assert gavel[line] == pytest.approx(reference_s, rel=0.03)
+
+
+def test_to_know_the_speeds_of_types_pays(gavel):
+    assert gavel["gavel-las"] <= 0.77 * gavel["gavel-las-blind"]
+
+
+@pytest.mark.parametrize(
+    ("line", "reference_s"),
+    [
+        ("fifo synergy=proportional", 32364.3),
+        ("fifo synergy=greedy", 28260.3),
+        ("srtf synergy=tune", 19257.3),
+        ("las synergy=tune", 28677.3),
+    ],
+)
+def test_synergy_takes_as_long_as_in_the_simulator_of_its_authors(line, reference_s):
+    jobs, fleet = read(DATA / "synergy_dynamic_100.csv").workload, two_servers()
+    performance = ProfiledJobs(jobs, read_profiles(PROFILES), fleet)
+    assert mean_jct_s(jobs, fleet, line, performance, 300.0) == pytest.approx(reference_s, rel=0.001)
+
+
+def test_two_jobs_on_the_same_gpu_are_as_fast_as_measured_together():
+    kinds = "ResNet-50 (batch size 64)", "Recommendation (batch size 512)"
+    jobs = read(DATA / "gavel_single_100.csv").workload.take(np.arange(2))
+    jobs = replace(jobs, work=Labels.of(kinds), gpus=np.ones(2, np.int64))
+    performance = TypedJobs(jobs, read_throughputs(THROUGHPUTS), ClusterSpec.of_types({"v100": 1, "k80": 1}).nodes)
+    speeds = json.loads(Path(THROUGHPUTS).read_text())["v100"]
+    keys = [str((kind, 1)) for kind in kinds]
+    together = performance.rates(0, JobResources(np.array([1, 0]), beside=1))
+    assert together.tolist() == [speeds[keys[0]][keys[1]][0]]
+    assert performance.rates(0, JobResources(np.array([1, 0]))).tolist() == [speeds[keys[0]]["null"]]
+    assert performance.rates(0, JobResources(np.array([1, 1]))).tolist() == [0.0]
+
+
+def test_a_job_with_less_than_its_share_is_as_fast_as_the_grid_says():
+    jobs = read(DATA / "synergy_dynamic_100.csv").workload.take(np.arange(1))  # alexnet
+    performance = ProfiledJobs(jobs, read_profiles(PROFILES), two_servers())
+    on_one, base = np.array([1, 0]), 1 / performance.needs.iteration_s[0]
+
+    def speed(cpus, gib):
+        return float(performance.rates(0, JobResources(on_one, cpus, gib * 1024.0))[0]) / base
+
+    assert speed(12, 125) == pytest.approx(2.94)
+    assert speed(3, 62.5) == speed(6, 100) == pytest.approx(1.0)
+    assert speed(1, 62.5) == pytest.approx(0.3)
+    assert speed(0, 0) == pytest.approx(1.0)  # nobody divides them
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[]", "accepted is"),
+        ('{"v100": {"ResNet": {"null": 1}}}', "'ResNet' names no model with GPUs"),
+        ('{"v100": {"(\'ResNet\', 1)": {}}}', "KeyError: 'null'"),
+    ],
+)
+def test_files_of_throughputs_that_make_no_sense_are_refused(tmp_path, text, problem):
+    path = tmp_path / "throughputs.json"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match="reading throughputs") as error:
+        read_throughputs(str(path))
+    assert problem in str(error.value)
+
+
+def test_jobs_that_the_files_do_not_know_are_refused():
+    jobs = read(DATA / "gavel_single_100.csv").workload
+    with pytest.raises(ConfigError, match="no GPUs of type 'a100'; there are: v100, p100, k80"):
+        TypedJobs(jobs, read_throughputs(THROUGHPUTS), ClusterSpec.of_types({"a100": 4}).nodes)
+    odd = replace(jobs, gpus=np.full(len(jobs), 3))
+    with pytest.raises(ConfigError, match=r"there is no throughput of 'Transformer .* on 3 GPUs"):
+        TypedJobs(odd, read_throughputs(THROUGHPUTS), ClusterSpec.of_types({"v100": 4}).nodes)
+    with pytest.raises(ConfigError, match="has no profile; there are: alexnet"):
+        ProfiledJobs(jobs, read_profiles(PROFILES), two_servers())
+
+
+def test_profiles_with_other_columns_are_refused(tmp_path):
+    path = tmp_path / "profiles.csv"
+    path.write_text("model,cpus\nalexnet,1\n")
+    with pytest.raises(ConfigError, match="accepted are the columns model, cpus_wanted"):
+        read_profiles(str(path))
+
+
+GAVEL = (str(DATA / "gavel_single_100.csv"), "--throughputs", THROUGHPUTS, "--gpus", "v100=2,p100=2,k80=2")
+SYNERGY = (str(DATA / "synergy_dynamic_100.csv"), "--profiles", PROFILES, "--nodes", "2")
+
+
+def run(*arguments):
+    return CliRunner().invoke(main, ["simulate", *arguments, "--jobs", "0:12", "--check"])
+
+
+@pytest.mark.parametrize("trace", [GAVEL, SYNERGY])
+def test_the_command_compares_what_belongs_to_the_files(trace):
+    found = json.loads(run(*trace, "--json").output)
+    assert len(found["policies"]) == 3
+    assert {row["jobs"] for row in found["policies"]} == {12}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ((*SYNERGY, "--policy", "gavel-las"), "scaling 'gavel-las' needs type speeds, which these jobs lack"),
+        ((*GAVEL, "--policy", "pollux"), "scaling 'pollux' chooses the batch, which these jobs never change"),
+        ((*GAVEL, "--policy", "las synergy=tune"), "needs cpu needs, which these jobs lack"),
+        ((*GAVEL, "--profiles", PROFILES), "Say one of --throughputs and --profiles: jobs train in one way."),
+        ((*GAVEL, "--nodes", "3"), "--gpus goes without --nodes, --gpus-per-node and --cluster"),
+        ((GAVEL[0], "--gpus", "v100=0"), "'v100=0' names no GPUs: accepted is each type once, as v100=12,k80=4"),
+        ((GAVEL[0], "--nodes", "3"), "say --applications, --throughputs or --profiles"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(arguments, problem):
+    refused = run(*arguments)
+    assert refused.exit_code != 0
+    assert problem in " ".join(refused.output.split())
