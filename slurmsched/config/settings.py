@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 MODES = ("observe", "advise", "act")
+AUTOS = ("advise", "act")
 SCOPES = ("points", "qos", "queue")
 BACKENDS = ("auto", "pyslurm", "command")
 SERVES = ("auto", "baseline")
@@ -72,7 +73,11 @@ class PolicySettings:
 
     ordering: str = setting(
         "fifo",
-        "order of the queue: fifo (Slurm's own order), sjf, qssf, wfq, ... or a plug-in's name; parameters follow it",
+        "order of the queue: fifo (Slurm's own order), sjf, qssf, wfq, ..., a plug-in's name, or auto, which chooses"
+        " one from time to time; parameters follow it",
+    )
+    auto: str = setting(
+        "advise", "what ordering = auto does with its choice: advise only records it, act also switches", choices=AUTOS
     )
     preset: str = setting("", "a named composition in place of an ordering; empty for none")
     admission: str = setting(

@@ -1,20 +1,44 @@
-"""The policy in force: the ordering in the settings file, or the one an admin set in its place."""
+"""The policy in force: the settings' or the one an admin set in its place, in its present composition."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from ..config import Settings
 from ..db.records.policy_choices import PolicyChoice
 from ..decide.policy import Policy
+from ..decide.synthesis import SynthesisRules
+from ..decide.synthesis_record import Admissible, SynthesisState, SynthesisStep
 from ..errors import ConfigError
+from .policy_settings import ordering_line, synthesis_of, with_composition
 
 logger = logging.getLogger(__name__)
 
 MadeOf = Callable[[Settings, str], Policy]
 """Build a policy from the settings and the line of an ordering, empty for theirs; ConfigError for an invalid one."""
+
+
+@dataclass(frozen=True)
+class ActiveSynthesis:
+    """A policy in force that chooses its composition."""
+
+    line: str  #: ``auto ...``
+    admissible: Admissible
+    state: SynthesisState
+    acts: bool  #: switches are carried out, unless they are frozen
+
+    @property
+    def rules(self) -> SynthesisRules:
+        """The terms of the choice."""
+        return SynthesisRules.of(self.line)
+
+    @property
+    def may_switch(self) -> bool:
+        """True if a switch is more than advice."""
+        return self.acts and not self.state.frozen
 
 
 class ActivePolicy:
@@ -24,32 +48,59 @@ class ActivePolicy:
         self._made_of, self._settings = made_of, settings
         self._choice: PolicyChoice | None = None
         self._trouble = ""
-        self.policy = made_of(settings, "")
+        self.synthesis: ActiveSynthesis | None = None
+        self.latest_step: SynthesisStep | None = (
+            None  #: the last decision among compositions, also one without a switch
+        )
+        self._serve()
+
+    @property
+    def choice(self) -> PolicyChoice | None:
+        """The latest choice; None where there was none."""
+        return self._choice
 
     def take(self, settings: Settings) -> None:
-        """Use *settings* from now on, and the admin's choice if there is one; on ConfigError nothing changes."""
+        """Use *settings* from now on, and the latest choice if there is one; on ConfigError nothing changes."""
         self._made_of(settings, "")
         self._settings = settings
         self._serve()
 
     def apply(self, choice: PolicyChoice | None) -> None:
-        """Use the admin's *choice*. Where it is invalid, the settings' ordering applies and the log says why."""
+        """Use the latest *choice*. Where it is invalid, the settings' ordering applies and the log says why."""
         if choice != self._choice:
             self._choice = choice
             self._serve()
             if choice is not None:
                 reason = f": {choice.reason}" if choice.reason else ""
-                logger.info("%s chose %s%s", choice.by, choice.line or "the ordering of the settings", reason)
+                composition = f", now {self.synthesis.state.active.candidate}" if self.synthesis else ""
+                line = (choice.line or "the ordering of the settings") + composition
+                logger.info("%s chose %s%s", choice.by, line, reason)
 
     def _serve(self) -> None:
         line = self._choice.line if self._choice and self._choice.line else ""
         self._trouble = ""
         try:
-            self.policy = self._made_of(self._settings, line)
+            self._use(line)
         except ConfigError as error:
+            if not line:
+                raise
             self._trouble = f"the chosen ordering cannot be used: {error}"
             logger.error("the ordering of the settings is active, %s", self._trouble)
-            self.policy = self._made_of(self._settings, "")
+            self._use("")
+
+    def _use(self, line: str) -> None:
+        found, settings = synthesis_of(self._settings, line), self._settings
+        if found is None:
+            self.policy, self.synthesis = self._made_of(settings, line), None
+            return
+        state = SynthesisState.initial(found.candidates[0])
+        if self._choice is not None and self._choice.synthesis:
+            stored = SynthesisState.from_json(self._choice.synthesis)
+            state = stored if stored.active.candidate in found.candidates else state
+        candidate = state.active.candidate
+        self.policy = self._made_of(with_composition(settings, candidate), candidate.ordering)
+        acts = settings.policy.auto == "act"
+        self.synthesis = ActiveSynthesis(ordering_line(settings, line), found, state, acts)
 
     def status(self) -> dict[str, Any]:
         """Return the ordering in force and the latest choice, ready for JSON; ``from`` is the ordering's source."""
@@ -65,4 +116,22 @@ class ActivePolicy:
             "by": choice.by if choice else None,
             "reason": choice.reason if choice else None,
             "trouble": self._trouble,
+            "auto": None if self.synthesis is None else _synthesis_status(self.synthesis, self.latest_step),
         }
+
+
+def _synthesis_status(synthesis: ActiveSynthesis, latest: SynthesisStep | None) -> dict[str, Any]:
+    state, rules = synthesis.state, synthesis.rules
+    step = state.step if latest is None else latest
+    return {
+        "line": synthesis.line,
+        "composition": str(state.active.candidate),
+        "since_s": state.active.since_s,
+        "acts": synthesis.acts,
+        "frozen": state.frozen,
+        "advised": state.advised,
+        "rounds": rules.rounds,
+        "candidates": list(map(str, synthesis.admissible.candidates)),
+        "left_out": dict(synthesis.admissible.left_out),
+        "step": None if step is None else step.to_dict(),
+    }

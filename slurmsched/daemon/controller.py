@@ -25,6 +25,7 @@ from .progress_book import ProgressBook
 from .release import give_back, give_nodes_back, lends
 from .retention import Retention
 from .sharing_context import SharingContext
+from .synthesis_service import CompositionSwitcher
 from .validation import demand_valid, unknown_partitions
 
 logger = logging.getLogger(__name__)
@@ -47,6 +48,7 @@ class Components:
     sharer: SharingContext
     whereabouts: JobPlacements
     progress: ProgressBook
+    switcher: CompositionSwitcher
 
 
 class DaemonController:
@@ -75,7 +77,7 @@ class DaemonController:
 
     def cycle(self, now_s: float, mode: str) -> CycleReport:
         """Run one cycle in *mode*, with the work around it."""
-        self._prepare(now_s)
+        self._prepare(now_s, acting=mode == "act")
         if mode == "act":
             self._adapt_to_load()
         report = run_cycle(self._world, self._world.memory.next_number(now_s), now_s, mode)
@@ -132,9 +134,9 @@ class DaemonController:
         if report.refused or report.left:
             raise SlurmError(f"{report.left} writes were left, {len(report.refused)} refused {report.refused[:1]}")
 
-    def _prepare(self, now_s: float) -> None:
+    def _prepare(self, now_s: float, *, acting: bool = False) -> None:
         self._learn_history(now_s)
-        self._adopt_choice(now_s)
+        self._adopt_choice(now_s, acting=acting)
 
     def _learn_history(self, now_s: float) -> None:
         """Train the model on the database's history as soon as it answers, and again when the active model changes."""
@@ -150,10 +152,11 @@ class DaemonController:
             self._flow.learn(history)
             logger.info("the forecast knows %d runs (%s)", len(history), serving.described(model))
 
-    def _adopt_choice(self, now_s: float) -> None:
-        """Apply the ordering an admin chose last, from this cycle on."""
+    def _adopt_choice(self, now_s: float, *, acting: bool) -> None:
+        """Apply the policy chosen last, and a composition that is better now, from this cycle on."""
         self._chosen.apply(self._world.memory.choice())
-        policy = self._flow.under_pressure(self._chosen.policy, now_s)
+        step = self._parts.switcher.step(now_s, acting=acting)
+        policy = replace(self._flow.under_pressure(self._chosen.policy, now_s), synthesis=step)
         self._world.policy = self._sharing_context.with_sharing(policy, now_s)
 
     def _adapt_to_load(self) -> None:

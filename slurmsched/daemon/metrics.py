@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 from collections.abc import Callable
 
@@ -48,6 +49,7 @@ class Metrics:
         self._declare_state(self.registry)
         self._declare_models(self.registry)
         self._declare_predictions(self.registry)
+        self._declare_synthesis(self.registry)
 
     def _declare_cycle(self, to: CollectorRegistry) -> None:
         self._cycles = Counter("slurmsched_cycles", "Cycles by how they ended.", ["result"], registry=to)
@@ -167,6 +169,32 @@ class Metrics:
         self._uncovered = Gauge(
             "slurmsched_prediction_coverage_alarm", "1 while the share of finishes is outside its band.", registry=to
         )
+
+    def _declare_synthesis(self, to: CollectorRegistry) -> None:
+        self._synthesis = Counter(
+            "slurmsched_synthesis_decisions",
+            "Decisions among compositions: kept, advised, switched, or lost with the database.",
+            ["result"],
+            registry=to,
+        )
+        self._synthesis_failed = Counter(
+            "slurmsched_synthesis_failures", "States that were not played forward under the compositions.", registry=to
+        )
+        self._synthesis_s = Gauge(
+            "slurmsched_synthesis_duration_seconds", "How long the last forecast of all compositions took.", registry=to
+        )
+        self._synthesis_s.set(float("nan"))
+
+    def synthesis_step(self, result: str) -> None:
+        """Count one decision among compositions."""
+        self._synthesis.labels(result).inc()
+
+    def synthesis_played(self, took_s: float) -> None:
+        """Note how long a forecast of compositions took; NaN for one that failed."""
+        if math.isnan(took_s):
+            self._synthesis_failed.inc()
+        else:
+            self._synthesis_s.set(took_s)
 
     def predictions(self, coverage: Coverage, alarm: bool) -> None:
         """Set the coverage of predictions; called from another thread than the rest."""

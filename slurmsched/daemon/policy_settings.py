@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
+from importlib.util import find_spec
 
 from ..cluster.actions import Hold
 from ..cluster.text.links import link_counts
@@ -11,7 +13,9 @@ from ..config import Settings
 from ..config.settings import PolicySettings
 from ..decide.policy import Policy
 from ..decide.rules import AdmissionRules, DeadlineRules, LeaseRules, ProfilingRules, Rules, SharingRules, read_steps
-from ..errors import ConfigError
+from ..decide.synthesis import AUTO, Candidate, SynthesisRules, is_auto
+from ..decide.synthesis_record import Admissible, admissible
+from ..errors import ConfigError, MissingExtra
 from ..policies.admission import accept_all, find_admission
 from ..policies.contract import PREEMPTIONS, PROFILINGS, SELECTIONS, SHARINGS, STOPPINGS, Ordering, find_ordering
 from ..policies.deadlines.milp_solver import check_installed
@@ -37,6 +41,7 @@ def policy_of(settings: Settings, line: str | None = None) -> Policy:
 
     So is a part that Slurm does not leave to anybody.
     """
+    settings, line = _composed(settings, ordering_line(settings, line or ""))
     order, stopping = settings.order, STOPPINGS.find(settings.policy.stopping).line
     rules = Rules(
         powers=frozenset(powers(settings)),
@@ -64,7 +69,48 @@ def ordering_of(settings: Settings, line: str | None = None) -> Ordering:
                 f"policy.{part} = {value!r}: accepted on a cluster is {accepted}. {instead}; "
                 f"slurmsched simulate --{part} shows what another would do"
             )
-    return find_ordering(line or _line(settings))
+    return find_ordering(_composed(settings, ordering_line(settings, line or ""))[1])
+
+
+def synthesis_of(settings: Settings, line: str = "") -> Admissible | None:
+    """Return the compositions among which the policy *line* chooses, by default that of the settings.
+
+    None for a policy that is one composition. ConfigError for settings that go with no choice.
+    """
+    line = ordering_line(settings, line or "")
+    if not is_auto(line):
+        return None
+    if find_spec("numba") is None:
+        raise MissingExtra(f"{AUTO} plays compositions forward with Numba", "sim")
+    policy = settings.policy
+    if policy.admission != PolicySettings.admission:
+        raise ConfigError(
+            f"policy.admission = {policy.admission!r}: {AUTO} chooses the admission itself, with loads=all,1.2 after it"
+        )
+    if isinstance(PREEMPTIONS.find(policy.preemption).function, Lease):
+        raise ConfigError(
+            f"policy.preemption = {policy.preemption!r}: leases are not played forward, and {AUTO} chooses by that: "
+            f"slurmsched simulate --policy {AUTO} shows what it does where running jobs yield"
+        )
+    found = admissible(SynthesisRules.of(line).candidates, powers(settings))
+    if not found.candidates:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in found.left_out.items())
+        raise ConfigError(f"{AUTO}: no composition can be played forward: {reasons}")
+    return found
+
+
+def with_composition(settings: Settings, candidate: Candidate) -> Settings:
+    """Return *settings* with the ordering and the admission of *candidate*."""
+    policy = replace(settings.policy, ordering=candidate.ordering, admission=candidate.admission)
+    return replace(settings, policy=policy)
+
+
+def _composed(settings: Settings, line: str) -> tuple[Settings, str]:
+    """Return settings and ordering line of one composition: the first one where *line* chooses among several."""
+    found = synthesis_of(settings, line)
+    if found is None:
+        return settings, line
+    return with_composition(settings, found.candidates[0]), found.candidates[0].ordering
 
 
 def admission_rules(settings: Settings) -> AdmissionRules | None:
@@ -102,8 +148,13 @@ def lease_rules(settings: Settings) -> LeaseRules | None:
     return LeaseRules(part.line, part.function.lease_s, **{name: getattr(section, name) for name in names})
 
 
-def _line(settings: Settings) -> str:
-    """Return the ordering of the settings, or of their preset; ConfigError for a preset that Slurm cannot carry out."""
+def ordering_line(settings: Settings, line: str = "") -> str:
+    """Return *line*, or where it is empty the ordering of the settings or their preset.
+
+    ConfigError for a preset that Slurm cannot carry out.
+    """
+    if line:
+        return line
     name, ordering = settings.policy.preset, settings.policy.ordering
     if not name:
         return ordering

@@ -29,10 +29,13 @@ from .notify import Notifier
 from .predictions.prediction_service import PredictionService
 from .profiles.profile_receiver import ProfileReceiver
 from .solver_service import SolverService
+from .synthesis_service import SynthesisService
 
 logger = logging.getLogger(__name__)
 
-_Listener = MetricsServer | QueryServer | ProfileReceiver | PredictionService | SolverService | Inspector
+_Listener = (
+    MetricsServer | QueryServer | ProfileReceiver | PredictionService | SolverService | SynthesisService | Inspector
+)
 
 LEAST_S = 20.0
 """The least time for giving jobs back, where a stop is requested during a long cycle."""
@@ -119,6 +122,7 @@ class ServiceParts:
     collector: Callable[[], ProfileReceiver] | None = None  #: opens it; None where no node delivers
     predictions: PredictionService | None = None  #: None where predictions are off
     solver: SolverService | None = None  #: of lease problems
+    synthesis: SynthesisService | None = None  #: plays compositions forward
     inspector: Inspector | None = None  #: None where the database is not inspected
     restraint: Callable[[], str] = str  #: why nothing may be written, despite the settings; empty if it may
 
@@ -226,9 +230,11 @@ class Service:
 
     def _degraded(self) -> str:
         """Describe failures beside the cycles, which go on; empty where there are none."""
-        made, report = self._parts.predictions, self._report
+        made, played, report = self._parts.predictions, self._parts.synthesis, self._report
         trouble = made.latest().trouble if made else ""
         sentences = [f"no new predictions: {trouble}"] if trouble else []
+        if played and played.trouble:
+            sentences.append(f"the composition stays as it is: {played.trouble}")
         return "; ".join([report.plugin_trouble, *sentences] if report and report.plugin_trouble else sentences)
 
     def problem(self) -> str:
@@ -250,6 +256,8 @@ class Service:
                 listeners.append(self._parts.predictions)
             if self._parts.solver:
                 listeners.append(self._parts.solver)
+            if self._parts.synthesis:
+                listeners.append(self._parts.synthesis)
             if self._parts.inspector:
                 listeners.append(self._parts.inspector)
         except SlurmschedError:
@@ -273,6 +281,8 @@ class Service:
                 self._parts.predictions.observe(turn.report)
             if self._parts.solver:
                 self._parts.solver.observe(turn.report)
+            if self._parts.synthesis:
+                self._parts.synthesis.observe(turn.report)
         allowed, bug = self._allowed_mode, self._loop.bug
         self._parts.notifier.status(self._line(turn))
         self._parts.metrics.turn(turn)

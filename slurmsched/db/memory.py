@@ -265,7 +265,7 @@ class Memory:
         return self._control.at(now_s)
 
     def choice(self) -> PolicyChoice | None:
-        """Return an admin's latest choice of a policy; during an outage the last known one."""
+        """Return the latest choice of a policy; during an outage the last known one."""
 
         def read() -> None:
             latest = self._store.choices(self._cluster, 1)
@@ -273,6 +273,12 @@ class Memory:
 
         self._attempt(read)
         return self._choice
+
+    def choose_next(self, choice: PolicyChoice, before: PolicyChoice | None) -> bool:
+        """Store *choice* if *before* is still the latest; return False if it is not, or during an outage."""
+        stored: list[bool] = []
+        self._attempt(lambda: stored.append(self._store.choose_next(self._cluster, choice, before)))
+        return stored == [True]
 
     def next_number(self, now_s: float) -> int:
         """Return the number of the next cycle, higher than all earlier ones."""

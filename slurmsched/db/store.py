@@ -232,6 +232,11 @@ class Store:
         with self.database.transaction("keeping the choice of a policy", write=True) as connection:
             policy_choices.save_choice(connection, cluster, choice)
 
+    def choose_next(self, cluster: str, choice: PolicyChoice, before: PolicyChoice | None) -> bool:
+        """Choose as ``choose`` does if *before* is still the latest choice; return False otherwise."""
+        with self.database.transaction("keeping the choice of a policy", write=True) as connection:
+            return policy_choices.save_next_choice(connection, cluster, choice, before)
+
     def choices(self, cluster: str, last: int | None = None) -> list[PolicyChoice]:
         """Return the *last* choices of a policy, or all; the latest first."""
         with self.database.transaction("reading the choices of a policy") as connection:

@@ -269,13 +269,14 @@ blobs = Table(
     Column("body", LargeBinary, nullable=False),
 )
 
-#: Admins' choices of an ordering; the latest row of a cluster is in effect.
+#: Choices of an ordering; the latest row of a cluster is in effect.
 policy_choices = Table(
     "policy_choices",
     metadata,
     _cluster(),
     Column("at_s", Double, primary_key=True),
     *(_words(name) for name in ("line", "by", "reason")),
+    Column("synthesis", Text, nullable=False, server_default=""),  # the composition in force under "auto", as JSON
 )
 
 #: Partitions whose nodes we changed: host lists of their admin's nodes, and of the nodes that we set last.

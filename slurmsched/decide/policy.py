@@ -19,6 +19,7 @@ from ..policies.deadlines.lease_terms import LeaseTerms
 from ..policies.deadlines.value_steps import SOFT_STEPS
 from ..policies.registry import Part
 from .rules import AdmissionRules, Composition, DeadlineRules, LeaseRules, ProfilingRules, Rules, SharingRules
+from .synthesis_record import SynthesisStep
 
 NO_LIMIT_POINTS = 1_000_000
 
@@ -69,6 +70,7 @@ class Policy:
 
     ordering: Ordering
     rules: Rules
+    synthesis: SynthesisStep | None = None  #: the decision of ``auto`` for this composition; None without a new one
 
     def to_json(self) -> str:
         """Return one line for ``from_json``; policies with equal lines make equal decisions."""
@@ -80,7 +82,8 @@ class Policy:
         for part in ("composition", "admission", "lease"):
             if rules[part] is None:  # as records had it before there was one
                 del rules[part]
-        return json.dumps({"ordering": self.ordering.line, "rules": rules}, sort_keys=True)
+        step = {} if self.synthesis is None else {"synthesis": self.synthesis.to_dict()}
+        return json.dumps({"ordering": self.ordering.line, "rules": rules} | step, sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> Policy:
@@ -112,7 +115,8 @@ class Policy:
             PREEMPTIONS.find(rules["lease"].part)
         if rules.get("loans") is not None:
             rules["loans"] = tuple(LentNodes(name, *map(expand, lists)) for name, *lists in rules["loans"])
-        return cls(find_ordering(stored["ordering"]), Rules(**rules))
+        step = SynthesisStep.from_dict(stored["synthesis"]) if "synthesis" in stored else None
+        return cls(find_ordering(stored["ordering"]), Rules(**rules), step)
 
     @property
     def plugins(self) -> tuple[str, ...]:
@@ -129,7 +133,8 @@ class Policy:
         for hook in _EXCHANGEABLE:
             if (part := hook.part(self.rules)) is not None and not part.built_in:
                 rules = hook.without(rules)
-        return Policy(self.ordering if self.ordering.built_in else find_ordering("unchanged"), rules)
+        ordering = self.ordering if self.ordering.built_in else find_ordering("unchanged")
+        return replace(self, ordering=ordering, rules=rules)
 
     def _exchangeable(self) -> Iterator[tuple[str, Part[Any]]]:
         """Yield the hook and the part of each decision that a plug-in may make on a cluster."""

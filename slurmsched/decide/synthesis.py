@@ -14,12 +14,21 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..cluster.columns import FloatArray, IntArray
+from ..cluster.records.outcomes import OutcomeTable
+from ..cluster.state import View
 from ..errors import ConfigError
-from ..policies.admission import find_admission
+from ..policies.admission import ROUNDING, LoadBound, find_admission
 from ..policies.contract import find_ordering
 
 AUTO = "auto"  #: the name of a policy that is synthesised
+ACCEPT_ALL = "accept-all"
+UNKNOWN_S = 3600.0  #: runtime of jobs without a forecast, where none has one
 METRICS = ("jct", "response", "both")
+
+
+def is_auto(line: str) -> bool:
+    """Report whether *line* names a policy that is synthesised."""
+    return line.partition(" ")[0] == AUTO
 
 
 class Candidate(NamedTuple):
@@ -29,7 +38,12 @@ class Candidate(NamedTuple):
     admission: str  #: as ``find_admission`` takes it
 
     def __str__(self) -> str:
-        return self.ordering if self.admission == "accept-all" else f"{self.ordering}, {self.admission}"
+        return self.ordering if self.admission == ACCEPT_ALL else f"{self.ordering}, {self.admission}"
+
+    def most(self, gpus: int) -> float:
+        """Return the GPUs that admitted jobs may ask for together on a cluster of so many *gpus*."""
+        rule = find_admission(self.admission).function
+        return rule.load * gpus * ROUNDING if isinstance(rule, LoadBound) else np.inf
 
 
 @dataclass(frozen=True)
@@ -37,7 +51,7 @@ class SynthesisRules:
     """The compositions to choose from, and the terms of the choice."""
 
     orderings: tuple[str, ...] = ("fifo", "srtf", "las")
-    admissions: tuple[str, ...] = ("accept-all", "load:1.2", "load:1.4")
+    admissions: tuple[str, ...] = (ACCEPT_ALL, "load:1.2", "load:1.4")
     metric: str = "jct"  #: mean job completion time, mean time to the first start (response), or both added up
     weight: float = 1.0  #: of the response, where both count
     rounds: int = 10  #: between two decisions
@@ -82,7 +96,7 @@ class SynthesisRules:
 
 
 def _admissions(text: str) -> tuple[str, ...]:
-    return tuple("accept-all" if load == "all" else f"load:{load}" for load in text.split(","))
+    return tuple(ACCEPT_ALL if load == "all" else f"load:{load}" for load in text.split(","))
 
 
 def _orderings(text: str) -> tuple[str, ...]:
@@ -102,12 +116,36 @@ _PARAMETERS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
 
 
 @dataclass(frozen=True)
+class PlayRequest:
+    """The state of a cluster, and the compositions under which it is played forward."""
+
+    line: str  #: of the policy: ``auto ...``
+    view: View
+    policy_json: str  #: the rules that all have in common
+    candidates: tuple[Candidate, ...]
+    config: Mapping[str, str]  #: ``scontrol show config``
+    ended: OutcomeTable  #: the runs that have ended in the span of the arrivals
+
+
+@dataclass(frozen=True)
 class Outlook:
     """The forecast outcome of one composition, a row per job: those that are there, and those expected to come."""
 
     submit_s: FloatArray
     start_s: FloatArray  #: first start, also where it is past
     end_s: FloatArray
+
+
+class Scores(NamedTuple):
+    """The scores of compositions, in seconds; the least is best, and infinite where a job never ends."""
+
+    of: Mapping[Candidate, float]
+    undelayed_s: float  #: if from now on each job had GPUs at once, which no composition changes
+
+
+def scores_of(outlooks: Mapping[Candidate, Outlook], undelayed: Outlook, rules: SynthesisRules) -> Scores:
+    """Return the scores of *outlooks*, all of the same jobs, and of *undelayed*."""
+    return Scores({candidate: _score(one, rules) for candidate, one in outlooks.items()}, _score(undelayed, rules))
 
 
 class ActiveComposition(NamedTuple):
@@ -123,31 +161,23 @@ class SynthesisDecision:
 
     now_s: float
     active: ActiveComposition
-    scores: Mapping[Candidate, float]  #: in seconds; the least is best
+    scores: Scores
     switched: bool
     reason: str
 
 
-def choose(
-    now_s: float,
-    outlooks: Mapping[Candidate, Outlook],
-    undelayed: Outlook,
-    active: ActiveComposition,
-    rules: SynthesisRules,
-) -> SynthesisDecision:
-    """Choose the composition of *outlooks* with the least score, unless the gain is too small or comes too soon.
+def choose(now_s: float, scores: Scores, active: ActiveComposition, rules: SynthesisRules) -> SynthesisDecision:
+    """Choose the composition with the least score, unless the gain is too small or comes too soon.
 
-    *undelayed* is the outcome if from now on each job had GPUs at once, which no composition changes. The composition
-    in force must be one of *outlooks*. All have the same jobs.
+    The composition in force must be one of *scores*.
     """
-    scores = {candidate: _score(outlook, rules) for candidate, outlook in outlooks.items()}
-    present = active.candidate
-    best = min(scores, key=lambda candidate: (scores[candidate], candidate != present))
-    delay_s, saved_s = scores[present] - _score(undelayed, rules), scores[present] - scores[best]
+    of, present = scores.of, active.candidate
+    best = min(of, key=lambda candidate: (of[candidate], candidate != present))
+    delay_s, saved_s = of[present] - scores.undelayed_s, of[present] - of[best]
     gain = 1.0 if delay_s == np.inf else saved_s / delay_s if delay_s > 0 else 0.0
-    forecast = f"{best} would take {scores[best]:,.0f} s and save {100 * gain:.1f} % of the delay under {present}"
+    forecast = f"{best} would take {of[best]:,.0f} s and save {100 * gain:.1f} % of the delay under {present}"
     if best == present or gain <= 0:
-        return SynthesisDecision(now_s, active, scores, False, f"{present} is the best of {len(scores)} forecasts")
+        return SynthesisDecision(now_s, active, scores, False, f"{present} is the best of {len(of)} forecasts")
     if gain < rules.gain:
         return SynthesisDecision(now_s, active, scores, False, f"{forecast}: too little for a switch")
     if now_s - active.since_s < rules.dwell_s:

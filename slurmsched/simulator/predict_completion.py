@@ -87,7 +87,7 @@ def _predicted(view: View, rank: IntArray, standing: IntArray, config: Mapping[s
         kinds[able[row]] = PredictionKind.CANNOT_RUN
         has_tasks[row] = False
     able, tasks = able[has_tasks], tasks[has_tasks]
-    place = _places(view, able, rank)
+    place = places(view, able, rank)
     simulated = view.take(able)
     order = replace(
         simulated.pending,
@@ -132,7 +132,7 @@ def _kinds(view: View, standing: IntArray) -> IntArray:
     return kinds
 
 
-def _places(view: View, able: IntArray, rank: IntArray) -> IntArray:
+def places(view: View, able: IntArray, rank: IntArray) -> IntArray:
     """Return the place of each of the *able* rows in the active order, 0 the first."""
     jobs = view.pending.take(able)
     by_slurm = np.lexsort((jobs.job_id, -jobs.priority, -tiers(jobs, view.partitions)))
@@ -147,11 +147,9 @@ def _places(view: View, able: IntArray, rank: IntArray) -> IntArray:
 
 def _simulated(view: View, config: Mapping[str, str]) -> SimulatedCluster:
     """Simulate the cluster until nothing is left to happen."""
-    conf = SlurmConf.of(config)
-    sets = len(set(view.pending.partition.codes.tolist()) | {-1 - c for c in view.running.partition.codes.tolist()})
-    most = max(1, int(WORK // max(1, len(view.nodes) * sets)))
-    rules = conf.rules._replace(reservations=min(conf.rules.reservations, most))
-    cluster = resumed(view, config, replace(conf, rules=rules))
+    conf = with_few_reservations(SlurmConf.of(config), view)
+    rules = conf.rules
+    cluster = resumed(view, config, conf)
     cluster.model.clock[CALC_DUE] = NEVER  # the order stays as it is
     interval_s, until_s = max(1.0, rules.bf_interval_s), view.now_s
     for _ in range(DOUBLINGS):
@@ -164,6 +162,13 @@ def _simulated(view: View, config: Mapping[str, str]) -> SimulatedCluster:
             break
     cluster.advance(np.inf)
     return cluster
+
+
+def with_few_reservations(conf: SlurmConf, view: View) -> SlurmConf:
+    """Return *conf* with fewer reservations in a pass of backfill where *view* is of a large cluster."""
+    sets = len(set(view.pending.partition.codes.tolist()) | {-1 - c for c in view.running.partition.codes.tolist()})
+    most = max(1, int(WORK // max(1, len(view.nodes) * sets)))
+    return replace(conf, rules=conf.rules._replace(reservations=min(conf.rules.reservations, most)))
 
 
 def _first_tasks(cluster: SimulatedCluster, jobs: JobTable, running: int) -> tuple[FloatArray, FloatArray]:

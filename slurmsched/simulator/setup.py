@@ -9,7 +9,7 @@ import numpy as np
 
 from ..decide.policy import Policy
 from ..decide.rules import AdmissionRules, Composition, LeaseRules
-from ..decide.synthesis import AUTO, SynthesisRules
+from ..decide.synthesis import AUTO, SynthesisRules, is_auto
 from ..errors import ConfigError
 from ..policies.contract import PLACEMENTS, PREEMPTIONS, SCALINGS, SELECTIONS, SHARINGS, Ordering, find_ordering
 from ..policies.preemption import Lease
@@ -73,7 +73,7 @@ class Setup:
     @classmethod
     def of(cls, name: str, /, selection: str | None = None, **details: str | float) -> Setup:
         """Return the preset *name* with the given parts overridden."""
-        if name.partition(" ")[0] == AUTO:
+        if is_auto(name):
             return cls._synthesised(name, selection, details)
         if name == STOCK:
             details = {"executor": "slurm", "name": STOCK, **details}

@@ -37,22 +37,31 @@ COMPLETION_S = 5.0
 """The remaining time assumed for a completing job."""
 
 
-def resumed(view: View, config: Mapping[str, str], conf: SlurmConf | None = None, shared: str = "") -> SimulatedCluster:
+def resumed(
+    view: View, config: Mapping[str, str], conf: SlurmConf | None = None, shared: str = "", arrivals: View | None = None
+) -> SimulatedCluster:
     """Build the cluster of *view*, in virtual time from ``view.now_s`` on, with forecasts as runtimes.
 
     *config* is the output of ``scontrol show config``. Pending tasks of an array become jobs of their own, shown as one
-    row as before. No other jobs arrive, suspended jobs stay suspended and nodes stay as they are. Of a running job only
-    its part of the nodes that sinfo shows is known. The nodes of the partition *shared*, by default that of jobs with
-    slots, have slots of their GPUs; jobs that share them lose no speed, since their forecasts come from such runs too.
+    row as before. The pending jobs of *arrivals*, sorted by their submission, are submitted then, and come in as far as
+    the bound of *conf* on admitted jobs allows; no others arrive. Suspended jobs stay suspended and nodes stay as they
+    are. Of a running job only its part of the nodes that sinfo shows is known. The nodes of the partition *shared*, by
+    default that of jobs with slots, have slots of their GPUs; jobs that share them lose no speed, since their forecasts
+    come from such runs too.
     ConfigError names a pending job that no nodes could hold (``unfit`` lists those).
     """
     view = one_row_per_task(view)
+    arrived = len(view.running) + len(view.pending)
+    if arrivals is not None:
+        view = replace(
+            view, pending=view.pending.joined(arrivals.pending), forecast=view.forecast.joined(arrivals.forecast)
+        )
     shared = shared or _partition_of_slots(view)
     running, fleet = view.running, ClusterSpec(view.nodes, view.partitions, view.qos, shared=shared)
     table = running.joined(view.pending)
     jobs, table = _at_ease(_as_workload(table, _left_s(view), view, config), table, len(running), fleet)
     cluster = SimulatedCluster(jobs, fleet, conf or SlurmConf.of(config), config, submitted=table, unmeasured=1.0)
-    _put(cluster, table, len(running), view)
+    _put(cluster, table, len(running), arrived, view)
     return cluster
 
 
@@ -201,11 +210,12 @@ def _but(column: Labels, rows: Sequence[int], text: str) -> Labels:
     return Labels.of(texts)
 
 
-def _put(cluster: SimulatedCluster, table: JobTable, running: int, view: View) -> None:
-    """Let running jobs run where they are, and waiting jobs wait with their present priority."""
+def _put(cluster: SimulatedCluster, table: JobTable, running: int, arrived: int, view: View) -> None:
+    """Let running jobs run where they are, and waiting jobs, up to row *arrived*, wait with their present priority."""
     model, now_s = cluster.model, view.now_s
-    model.clock[NOW], model.clock[ARRIVED] = now_s, len(table)
-    model.clock[CALC_DUE], model.clock[ACTIVE] = now_s + model.rules.calc_period_s, model.stage.requests.gpus.sum()
+    model.clock[NOW], model.clock[ARRIVED] = now_s, arrived
+    model.clock[CALC_DUE] = now_s + model.rules.calc_period_s
+    model.clock[ACTIVE] = model.stage.requests.gpus[:arrived].sum()
     model.usage.until_s[0] = now_s
     model.stage.life.submit_s[:] = np.nan_to_num(table.submitted_s, nan=now_s)
     model.wishes.points[:] = table.site_points
@@ -214,17 +224,17 @@ def _put(cluster: SimulatedCluster, table: JobTable, running: int, view: View) -
     model.wishes.held[:], model.wishes.barred[:] = held(table), barred(table)
     _seat(model, table, running, view)
     ends_s = _run(model, table, running, now_s)
-    begins_s = _queue(model, table, running, now_s)
+    begins_s = _queue(model, table, running, arrived, now_s)
     _enter(model.stage.calendar, ends_s, begins_s)
     stir(model, now_s)
 
 
-def _queue(model: Controller, table: JobTable, running: int, now_s: float) -> FloatArray:
-    """Queue the jobs that do not run, in order; return the begin time of each that may not begin yet, else NEVER."""
+def _queue(model: Controller, table: JobTable, running: int, arrived: int, now_s: float) -> FloatArray:
+    """Queue the jobs that wait, in order; return the begin time of each that may not begin yet, else NEVER."""
     life, factors, weights = model.stage.life, model.factors, model.weights
     eligible_s = np.where(np.isfinite(table.eligible_s), table.eligible_s, now_s)
     rows = np.arange(running, len(table))
-    life.state[rows], life.begin_s[rows] = PENDING, eligible_s[rows]
+    life.begin_s[rows] = eligible_s[rows]
     life.restarts[rows] = table.restarts[rows]
     age = np.minimum(1.0, np.maximum(0.0, now_s - eligible_s) / weights.max_age_s)
     fair = model.usage.fair[model.usage.user]
@@ -233,8 +243,20 @@ def _queue(model: Controller, table: JobTable, running: int, now_s: float) -> Fl
     priority = np.maximum(1, model.base + model.wishes.points - model.wishes.nice)
     priority[model.wishes.held] = 0
     keys = -(model.parts.tier[model.parts.of] * MOST_PRIORITY + priority)
-    _line(model.queue, rows, keys[rows], np.floor(life.submit_s[rows]))
-    return np.asarray(np.where((np.arange(len(table)) >= running) & (eligible_s > now_s), eligible_s, NEVER))
+    waiting = rows[: arrived - running]
+    life.state[waiting] = PENDING
+    _line(model.queue, waiting, keys[waiting], np.floor(life.submit_s[waiting]))
+    begins_s = np.full(len(table), NEVER)
+    begins_s[waiting] = np.where(eligible_s[waiting] > now_s, eligible_s[waiting], NEVER)
+    return begins_s
+
+
+def reprioritize(model: Controller, running: int, priority: IntArray) -> None:
+    """Give the jobs that do not run these priorities, without points and nice, where nothing else adds to them."""
+    rows, many = np.arange(running, running + len(priority)), model.queue.many[0]
+    model.base[rows], model.factors.offset[rows] = priority, priority - 1
+    keys = np.asarray(-(model.parts.tier[model.parts.of] * MOST_PRIORITY + model.base), dtype=np.float64)
+    _line(model.queue, rows[:many], keys[rows[:many]], np.floor(model.stage.life.submit_s[rows[:many]]))
 
 
 def _line(line: Line, rows: IntArray, keys: FloatArray, turns: FloatArray) -> None:

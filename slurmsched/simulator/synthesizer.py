@@ -13,6 +13,7 @@ import numpy as np
 from ..cluster.columns import BoolArray, FloatArray, IntArray
 from ..cluster.forecast import Forecast
 from ..decide.synthesis import (
+    UNKNOWN_S,
     ActiveComposition,
     Candidate,
     Outlook,
@@ -20,8 +21,8 @@ from ..decide.synthesis import (
     SynthesisRules,
     choose,
     expected_arrivals,
+    scores_of,
 )
-from ..policies.admission import ROUNDING, LoadBound, find_admission
 from ..policies.contract import find_ordering
 from .fast.allocations import PoolNodes, no_segments
 from .fast.context import PoolContext, PoolTrace, stage
@@ -30,7 +31,6 @@ from .fast.queue import NEVER, PoolQueue, nobody
 from .ordering_keys import keys_of
 from .workload.workload import Workload
 
-UNKNOWN_S = 3600.0  #: runtime of jobs without a forecast, where none has one
 LEAST_LEFT_S = 1.0  #: time left of jobs that ran longer than forecast
 
 
@@ -97,7 +97,7 @@ class Synthesizer:
                 if not self._took_s:
                     self.outlooks(now_s)  # compiles, which is no part of a decision's time
                 began_s = process_time()
-                decision = choose(now_s, *self.outlooks(now_s), self.active, self.rules)
+                decision = choose(now_s, scores_of(*self.outlooks(now_s), self.rules), self.active, self.rules)
                 self._took_s.append(process_time() - began_s)
                 self._carry_out(decision)
                 self._progress.decide_s[0] = now_s
@@ -148,7 +148,7 @@ class Synthesizer:
         trace = PoolTrace(future.come_s, future.left_s, context.trace.gpus[future.rows], restart_s)
         total = len(self._running.rows) - 1
         pool = PoolNodes(np.array([total]), total, np.zeros(len(future.rows), dtype=np.int64))
-        ahead = stage(trace, pool, _most(candidate, total), context.beat_s, no_segments())
+        ahead = stage(trace, pool, candidate.most(total), context.beat_s, no_segments())
         ahead.result.start_s[:] = future.start_s
         waiting, running = nobody(trace.gpus, pool.how), nothing_runs(trace, total, len(keys.steps))
         running.ran_s[:] = future.ran_s
@@ -170,7 +170,7 @@ class Synthesizer:
 
     def _under(self, candidate: Candidate) -> PoolContext:
         """Return the context under the bound of *candidate*; jobs inside stay inside."""
-        most = _most(candidate, len(self._running.rows) - 1)
+        most = candidate.most(len(self._running.rows) - 1)
         return self.context._replace(gate=self.context.gate._replace(most=most))
 
     @property
@@ -202,9 +202,3 @@ class Synthesizer:
     def _keys(self) -> Mapping[str, Keys]:
         """The keys of all jobs under each ordering."""
         return {name: keys_of(self.jobs, find_ordering(name), self.forecast) for name in self.rules.orderings}
-
-
-def _most(candidate: Candidate, total: int) -> float:
-    """Return the GPUs that admitted jobs may ask for together."""
-    rule = find_admission(candidate.admission).function
-    return rule.load * total * ROUNDING if isinstance(rule, LoadBound) else np.inf

@@ -15,6 +15,7 @@ from slurmsched.decide.synthesis import (
     SynthesisRules,
     choose,
     expected_arrivals,
+    scores_of,
 )
 from slurmsched.errors import ConfigError
 
@@ -29,14 +30,15 @@ def outlook(jct_s: float, response_s: float = 0.0) -> Outlook:
 
 
 def chosen(fifo: Outlook, las: Outlook, *, since_s: float = -math.inf, rules: SynthesisRules) -> SynthesisDecision:
-    return choose(HOUR_S, {FIFO: fifo, LAS: las}, outlook(500), ActiveComposition(FIFO, since_s), rules)
+    scores = scores_of({FIFO: fifo, LAS: las}, outlook(500), rules)
+    return choose(HOUR_S, scores, ActiveComposition(FIFO, since_s), rules)
 
 
 def test_the_composition_with_the_least_mean_job_completion_time_is_taken():
     decision = chosen(outlook(1000), outlook(900), rules=SynthesisRules())
     assert decision.switched
     assert decision.active == (LAS, HOUR_S)
-    assert decision.scores == {FIFO: 1000, LAS: 900}
+    assert decision.scores == ({FIFO: 1000, LAS: 900}, 500)
     assert decision.reason == "las, load:1.2 would take 900 s and save 20.0 % of the delay under fifo"
 
 
@@ -58,9 +60,8 @@ def test_the_present_composition_stays_where_the_gain_is_small_or_comes_soon_aft
 
 def test_equal_forecasts_change_nothing_even_without_hysteresis():
     rules = SynthesisRules(gain=0.0, dwell_s=0.0)
-    decision = choose(
-        0.0, {FIFO: outlook(500), LAS: outlook(500)}, outlook(9), ActiveComposition(LAS, -math.inf), rules
-    )
+    scores = scores_of({FIFO: outlook(500), LAS: outlook(500)}, outlook(9), rules)
+    decision = choose(0.0, scores, ActiveComposition(LAS, -math.inf), rules)
     assert (decision.switched, decision.active.candidate) == (False, LAS)
 
 

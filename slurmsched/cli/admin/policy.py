@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import getpass
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..app import App
 from ..failure import NotFound, wrong_usage
 from ..output import Cell, TextTable, emit, json_option, table_options
-from ..time_format import moment
+from ..time_format import moment, span
 from .policy_parts import check, new
+
+if TYPE_CHECKING:
+    from ...daemon.active_policy import ActivePolicy
+    from ...db.records.policy_choices import PolicyChoice
 
 DAY_S = 86400.0
 REASON_MOST = 200
@@ -38,6 +43,8 @@ def show(app: App, whole: bool, as_json: bool) -> None:
     facts: dict[str, Any] = {"source": reply["source"], "mode": reply["mode"]}
     facts |= reply["policy"] if "policy" in reply else _wanted(app)
     parts: list[str | TextTable] = [serving(facts, now_s), facts["summary"]]
+    if facts["auto"]:
+        parts += _synthesis(facts["auto"], now_s)
     if facts["parameters"]:
         rows: list[list[Cell]] = [[name, value] for name, value in facts["parameters"].items()]
         parts.append(TextTable(("PARAMETER", "VALUE"), rows))
@@ -45,6 +52,9 @@ def show(app: App, whole: bool, as_json: bool) -> None:
     if whole:
         facts["choices"] = app.answers().query("choices")["choices"]
         parts.append(TextTable(("SET", "BY", "ORDERING", "REASON"), [_row(choice) for choice in facts["choices"]]))
+        for choice in facts["choices"]:
+            if choice["synthesis"] and choice["synthesis"]["step"]:
+                parts += [f"{moment(choice['at_s'])}:", _scores(choice["synthesis"]["step"])]
     emit(facts, *parts, as_json=as_json)
 
 
@@ -72,6 +82,7 @@ def set_(app: App, /, words: Sequence[str], reset: bool, reason: str, as_json: b
         slurmsched policy set --reset
     """
     from ...db.records.policy_choices import PolicyChoice
+    from ...decide.synthesis import SynthesisRules, is_auto
     from ...policies.contract import find_ordering
 
     if reset == bool(words):
@@ -80,7 +91,11 @@ def set_(app: App, /, words: Sequence[str], reset: bool, reason: str, as_json: b
         raise click.BadParameter(f"at most {REASON_MOST} characters", param_hint="--reason")
     words = _with_history(app, words, options)
     with wrong_usage():
-        line = "" if reset else find_ordering(" ".join(words)).line
+        line = " ".join(words)
+        if is_auto(line):
+            SynthesisRules.of(line)
+        elif not reset:
+            line = find_ordering(line).line
     choice = PolicyChoice(line, getpass.getuser(), app.clock.now(), reason)
     app.writable_store().choose(app.cluster_name(), choice)
     own = app.settings().policy.ordering
@@ -88,9 +103,35 @@ def set_(app: App, /, words: Sequence[str], reset: bool, reason: str, as_json: b
     emit(asdict(choice), sentence, as_json=as_json)
 
 
+@policy.command()
+@click.option("--undo", is_flag=True, help="Let auto switch again.")
+@click.option("--reason", default="", metavar="TEXT", help="The reason, for the record.")
+@json_option
+@click.pass_obj
+def freeze(app: App, undo: bool, reason: str, as_json: bool) -> None:
+    """Keep the composition that auto has in force, from the daemon's next cycle on.
+
+    It goes on to forecast, and only advises, until --undo or another policy set.
+    """
+    from ...db.records.policy_choices import PolicyChoice
+
+    latest, chosen = _chosen(app)
+    if chosen.synthesis is None:
+        raise NotFound(f"the policy in force is {chosen.policy.ordering.line}, which chooses no composition by itself")
+    state = replace(chosen.synthesis.state, frozen=not undo, step=None)
+    line = latest.line if latest else ""
+    choice = PolicyChoice(line, getpass.getuser(), app.clock.now(), reason, state.to_json())
+    app.writable_store().choose(app.cluster_name(), choice)
+    what = "may change again" if undo else "stays"
+    sentence = f"{state.active.candidate} {what} from the daemon's next cycle on"
+    emit({"composition": str(state.active.candidate), "frozen": state.frozen}, sentence, as_json=as_json)
+
+
 def serving(policy: Mapping[str, Any], now_s: float) -> str:
     """Describe the ordering in force and its author in one sentence."""
     since, by = moment(policy["since_s"], now_s), f" by {policy['by']}" if policy["by"] else ""
+    if auto := policy.get("auto"):
+        policy = {**policy, "ordering": f"{auto['line']}, now {auto['composition']}"}
     if policy["from"] == "settings":
         reset = f", back to it since {since}{by}" if policy["since_s"] else ""
         return f"{policy['ordering']} (from the settings{'' if policy['trouble'] else reset})"
@@ -118,17 +159,52 @@ def _status(app: App) -> dict[str, Any]:
 
 def _wanted(app: App) -> dict[str, Any]:
     """Return the status of the ordering that a daemon would use."""
+    return _chosen(app)[1].status()
+
+
+def _chosen(app: App) -> tuple[PolicyChoice | None, ActivePolicy]:
+    """Return the latest choice, and the policy that a daemon would use."""
     from ...daemon.active_policy import ActivePolicy
     from ...daemon.policy_settings import policy_of
 
-    latest = app.store().choices(app.cluster_name(), 1)
+    latest = next(iter(app.store().choices(app.cluster_name(), 1)), None)
     chosen = ActivePolicy(policy_of, app.settings())
-    chosen.apply(latest[0] if latest else None)
-    return chosen.status()
+    chosen.apply(latest)
+    return latest, chosen
+
+
+def _synthesis(auto: Mapping[str, Any], now_s: float) -> Iterator[str | TextTable]:
+    """Describe the composition in force, the last decision, and what was left out."""
+    since = f" since {moment(auto['since_s'], now_s)}" if auto["since_s"] and math.isfinite(auto["since_s"]) else ""
+    does = "frozen" if auto["frozen"] else "switches by itself" if auto["acts"] else "only advises (policy.auto)"
+    yield f"{auto['composition']}{since}; {does}"
+    if auto["advised"]:
+        yield f"advised: {auto['advised']}"
+    if step := auto["step"]:
+        yield f"last decision, {moment(step['now_s'], now_s)}: {step['reason']}"
+        yield _scores(step)
+    for name, reason in auto["left_out"].items():
+        yield f"left out: {name}: {reason}"
+
+
+def _scores(step: Mapping[str, Any]) -> TextTable:
+    """Return the table of a decision: the forecast score of each composition, the best first."""
+    before, after = step["before"][:2], step["after"][:2]
+    rows: list[list[Cell]] = []
+    for ordering, admission, score_s in sorted(step["scores"], key=lambda row: math.inf if row[2] is None else row[2]):
+        names = [ordering, admission]
+        mark = ("in force" if names == before else "") + (" chosen" if step["switched"] and names == after else "")
+        rows.append([ordering, admission, None if score_s is None else span(score_s), mark.strip()])
+    rows.append(["(no delay)", "", span(step["undelayed_s"]), ""])
+    return TextTable(("ORDERING", "ADMISSION", "FORECAST", ""), rows)
 
 
 def _row(choice: Mapping[str, Any]) -> list[Cell]:
-    return [moment(choice["at_s"]), choice["by"], choice["line"] or "(settings)", choice["reason"]]
+    line = choice["line"] or "(settings)"
+    if state := choice["synthesis"]:
+        advised = f", advised {state['advised']}" if state["advised"] else ""
+        line = f"{line}: {state['composition']}{', frozen' if state['frozen'] else ''}{advised}"
+    return [moment(choice["at_s"]), choice["by"], line, choice["reason"]]
 
 
 def _with_history(app: App, words: Sequence[str], options: Mapping[str, Any]) -> Sequence[str]:

@@ -33,9 +33,14 @@ def replay(app: App, cycle: int, as_json: bool) -> None:
     policy = Policy.from_json(record.settings_json)
     again = decide(record.view, policy.ordering, policy.rules)
     differing = list(differences(record.plan, again, record.view.pending))
+    step = policy.synthesis
+    if step is not None and step.again() != step:
+        differing.append(f"auto: recorded is {step.decision.reason!r}, now it is {step.again().decision.reason!r}")
     facts = {"cycle": cycle, "at_s": record.now_s, "identical": not differing, "differences": differing}
+    facts["auto"] = None if step is None else step.to_dict()
     jobs, actions = len(record.view.pending), len(record.plan.actions)
     what = f"cycle {cycle} of {moment(record.now_s)}, {jobs} pending, {actions} actions"
     verdict = f"{what}: {len(differing)} differences" if differing else f"{what}: identical"
-    emit(facts, verdict, *differing[:SHOWN], as_json=as_json)
+    chosen = [] if step is None else [f"auto: {step.decision.reason}"]
+    emit(facts, verdict, *chosen, *differing[:SHOWN], as_json=as_json)
     sys.exit(1 if differing else 0)

@@ -32,6 +32,7 @@ from ...daemon.progress_book import ProgressBook
 from ...daemon.service import Service, ServiceParts
 from ...daemon.sharing_context import SharingContext
 from ...daemon.solver_service import SolverService
+from ...daemon.synthesis_service import CompositionPlayer, CompositionSwitcher, SynthesisService
 from ...daemon.validation import demand_valid
 from ...db.leader import Leadership, leadership
 from ...db.memory import Memory
@@ -51,6 +52,8 @@ logger = logging.getLogger(__name__)
 PATIENCE_S = 60.0  #: limit for a starting daemon's wait for slurmctld; then it exits and is started again
 PREDICTION_WORKER = "slurmsched.simulator.prediction_worker"
 """The module that predicts in a process of its own."""
+SYNTHESIS_WORKER = "slurmsched.simulator.synthesis_worker"
+"""The module that plays compositions forward in a process of its own."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,7 @@ class Daemon:
     leadership: Leadership
     store: Store
     decider: PluginDecider
+    synthesis: SynthesisService
 
     @property
     def policy(self) -> Policy:
@@ -76,6 +80,7 @@ class Daemon:
     def close(self) -> None:
         """Close the database, and stop the process of plug-ins."""
         self.decider.close()
+        self.synthesis.close()
         self.store.close()
 
 
@@ -114,6 +119,15 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
         scored=sharer.scored,
         decider=decider,
     )
+    synthesis = SynthesisService(
+        chosen,
+        CompositionPlayer(SYNTHESIS_WORKER),
+        lambda: world.policy,
+        lambda: facts.latest.config,
+        lambda since_s: store.history(name, since_s),
+        app.clock,
+        metrics.synthesis_played,
+    )
     parts = Components(
         settings=settings,
         read_settings=app.reload,
@@ -128,13 +142,14 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
         sharer=sharer,
         whereabouts=job_placements,
         progress=ProgressBook(monotonic),
+        switcher=CompositionSwitcher(chosen, synthesis.take, memory, leads.held, metrics.synthesis_step),
     )
     controller = DaemonController(parts)
     predictions = None if dry else _predictions(app, world, facts, store, metrics)
     solver = SolverService(lambda: world.policy, LeaseSolver(), metrics.no_solver_answer)
     world.solved = solver.latest
-    service = _service(app, parts, controller, metrics, predictions, solver)
-    return Daemon(controller, service, world, leads, store, decider)
+    service = _service(app, parts, controller, metrics, predictions, solver, synthesis)
+    return Daemon(controller, service, world, leads, store, decider, synthesis)
 
 
 def _metrics(chosen: ActivePolicy, world: Callable[[], CycleContext]) -> Metrics:
@@ -154,6 +169,7 @@ def _service(
     metrics: Metrics,
     predictions: PredictionService | None,
     solver: SolverService,
+    synthesis: SynthesisService,
 ) -> Service:
     """Build the service that runs the controller's cycles and answers queries."""
     settings, world, facts, store = parts.settings, parts.world, parts.facts, parts.store
@@ -185,6 +201,7 @@ def _service(
             collector=_collector(app, settings, parts, metrics),
             predictions=predictions,
             solver=solver,
+            synthesis=synthesis,
             inspector=Inspector(store, app.clock),
         )
     )

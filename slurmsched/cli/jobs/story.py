@@ -39,6 +39,7 @@ def sentence(event: Mapping[str, Any]) -> str:
     if event["kind"] == "policy":
         details["line"] = details["line"] or "what the settings say"
         details["why"] = f": {details['reason']}" if details.get("reason") else ""
+        details["what"] = _of_policy(details)
     cycle = f" (cycle {details['cycle']})" if "cycle" in details else ""
     if event["kind"] == "standing":
         details["now"] = _STANDINGS.get(details["standing"], str(details["standing"]).lower().replace("_", " "))
@@ -49,6 +50,15 @@ def sentence(event: Mapping[str, Any]) -> str:
     kind = "text changed" if event["kind"] == "comment changed" and _only_text(event["details"]) else event["kind"]
     words = _SENTENCES.get(kind, str(kind)).format_map(details | {"run": run})
     return words + cycle + (LAST if details.get("last") else "")
+
+
+def _of_policy(details: Mapping[str, Any]) -> str:
+    """Describe a choice of a policy."""
+    if "composition" not in details:
+        return f"set the policy to {details['line']}"
+    if details["advised"]:
+        return f"advised {details['advised']} in place of {details['composition']}"
+    return f"{'froze the policy at' if details['frozen'] else 'set the policy to'} {details['composition']}"
 
 
 def _only_text(details: Mapping[str, Any]) -> bool:
@@ -108,7 +118,7 @@ _SENTENCES = {
     "resumed by others": "it was resumed (not by slurmsched)",
     "standing": "it {now}",
     "deadline": "{became}",
-    "policy": "{by} set the policy to {line}{why}",
+    "policy": "{by} {what}{why}",
     "ranked": "we gave it {value} points",
     "held": "we delayed it",
     "released": "we ended our delay",

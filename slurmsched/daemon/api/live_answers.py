@@ -77,10 +77,20 @@ class LiveAnswers:
         return self.world.policy.rules
 
     def _why(self, view: View, plan: Plan, job_id: int, status: Mapping[str, Any]) -> Why:
-        """Explain why a job waits, and what became of a plug-in that should order it."""
+        """Explain why a job waits, who chose the order, and what became of a plug-in that should."""
         answer = queries.why(view, plan, self._rules, job_id)
+        if chosen := self._chosen_composition():
+            answer = replace(answer, sentences=(*answer.sentences, chosen))
         trouble = status.get("cycle", {}).get("plugin_trouble", "")
         return replace(answer, sentences=(*answer.sentences, f"In the last cycle {trouble}.")) if trouble else answer
+
+    def _chosen_composition(self) -> str:
+        """Return the composition that ``auto`` chose last, and why, in a sentence; empty where it chose none."""
+        synthesis = self.chosen.synthesis
+        step = None if synthesis is None else synthesis.state.step
+        if synthesis is None or step is None or not (step.acts and step.decision.switched):
+            return ""
+        return f"The order of jobs is {synthesis.state.active.candidate}, by auto: {step.decision.reason}."
 
     def _about_job(self, query: str) -> Callable[[View, Plan, int], Any]:
         return lambda view, plan, job_id: queries.ANSWERS[query](view, plan, self._rules, job_id)

@@ -21,6 +21,7 @@ from ...cycle import CycleReport
 from ...decide.explain.eta import Eta, LivePredictions, coverage_words, etas, unknown, unpredicted
 from ...decide.explain.explain import Explanation, Why
 from ...decide.explain.slurm_place import with_slurm_place
+from ...decide.synthesis import AUTO
 from ...errors import MemoryUnavailable
 from .privacy import narrow, owns, veil
 from .query_arguments import (
@@ -143,7 +144,9 @@ class QueryHandlers:
     def _choice(self, choice: Mapping[str, Any], uid: int) -> dict[str, Any]:
         """Return an ordering choice; its author and reason are visible only to operators and to the author."""
         user = _name(uid)
-        if uid in self._trusted or (user and (choice["by"] == user or self._sources.operator(user))):
+        if choice["by"] == AUTO or uid in self._trusted:
+            return dict(choice)
+        if user and (choice["by"] == user or self._sources.operator(user)):
             return dict(choice)
         return {**choice, "by": None, "reason": None}
 

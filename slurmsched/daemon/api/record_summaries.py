@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -108,7 +109,7 @@ class FigureQueries:
             return {"kind": kind, "unusable": str(error)}
 
     def _choices(self, days: float | None, only: str | None) -> dict[str, Any]:
-        return {"choices": [asdict(choice) for choice in self._records().choices(self._cluster())]}
+        return {"choices": [_choice(choice) for choice in self._records().choices(self._cluster())]}
 
 
 def serving_model(artifacts: ArtifactRegistry, kind: str) -> Artifact:
@@ -143,3 +144,7 @@ def _by_gpus(runs: OutcomeTable) -> Iterator[dict[str, float]]:
             "wait_p50_s": float(wait[0]),
             "wait_p90_s": float(wait[1]),
         }
+
+
+def _choice(choice: PolicyChoice) -> dict[str, Any]:
+    return asdict(choice) | {"synthesis": json.loads(choice.synthesis) if choice.synthesis else None}

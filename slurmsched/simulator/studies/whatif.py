@@ -200,19 +200,19 @@ def _course(queue: View, config: Mapping[str, str], option: Option, every_s: flo
 
 def _simulated(view: View, config: Mapping[str, str], policy: Policy | None, every_s: float) -> Life:
     """Return the states of all jobs, at their end or when nothing more can happen."""
-    span_s, conf = _span_s(view), SlurmConf.of(config)
-    rules = conf.rules._replace(bf_interval_s=max(conf.rules.bf_interval_s, span_s / PASSES))
+    drains_s, conf = span_s(view), SlurmConf.of(config)
+    rules = conf.rules._replace(bf_interval_s=max(conf.rules.bf_interval_s, drains_s / PASSES))
     cluster = resumed(view, config, replace(conf, rules=rules))
     if policy is None:
         cluster.advance(np.inf)
     else:
         job_id = np.concatenate([view.pending.job_id, view.running.job_id])
         fixed_forecast = FixedForecast(job_id, view.forecast.joined(view.forecast_running))
-        CycleDriver(cluster, policy, fixed_forecast, every_s=every_s, spacing_s=span_s / CYCLES).run()
+        CycleDriver(cluster, policy, fixed_forecast, every_s=every_s, spacing_s=drains_s / CYCLES).run()
     return cluster.model.stage.life
 
 
-def _span_s(view: View) -> float:
+def span_s(view: View) -> float:
     """Return the time for which running and waiting jobs would fill all GPUs without gaps."""
     ran_s = np.nan_to_num(np.maximum(view.now_s - view.running.started_s, 0.0))
     left_s = np.fmax(view.forecast_running.runtime_s - ran_s, 0.0)
