@@ -47,7 +47,10 @@ class ChildProcess:
         try:
             if self._closed:
                 raise ChildFailed("the daemon is stopping")
-            connection = (self._child or self._started())[1]
+            try:
+                connection = (self._child or self._started())[1]
+            except OSError as trouble:
+                raise ChildFailed(f"the process that makes a {self._product} cannot be started: {trouble}") from trouble
             try:
                 connection.send(request)
                 if connection.poll(timeout_s):

@@ -87,6 +87,8 @@ def test_it_switches_once_and_the_switch_is_shown_replayed_and_told(make):
     assert f"auto: {step['reason']}" in run(site, "replay", "2").output
     job = min(site.slurm.observe().pending.job_id.tolist())
     assert "auto set the policy to sjf: sjf would take" in run(site, "story", str(job)).output
+    status = daemon.service.questions.answer({"ask": "status"}, os.geteuid())
+    assert json.dumps(status["policy"]["auto"], allow_nan=False)
     why = daemon.service.questions.answer({"ask": "why", "job_id": job}, os.geteuid())["why"]
     assert f"The order of jobs is sjf, by auto: {step['reason']}." in why["sentences"]
 

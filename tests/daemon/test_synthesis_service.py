@@ -58,6 +58,14 @@ def test_without_an_answer_the_composition_stays_and_the_daemon_says_why(worker,
     service.close()
 
 
+def test_a_process_that_cannot_be_started_costs_a_forecast_and_not_the_thread():
+    player = CompositionPlayer("m" * 200_000)
+    for _ in range(2):
+        with pytest.raises(SynthesisFailed, match="cannot be started"):
+            player.play(PlayRequest(LINE, view(), "{}", (), {}, outcomes_of(())))
+    player.close()
+
+
 def test_a_state_that_cannot_be_played_is_an_error_of_one_forecast():
     player = CompositionPlayer("slurmsched.simulator.synthesis_worker")
     try:

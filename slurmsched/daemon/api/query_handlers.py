@@ -106,7 +106,7 @@ class QueryHandlers:
         if kind == "status":
             body = self._sources.status()
             if "policy" in body:
-                body["policy"] = self._choice(body["policy"], uid)
+                body["policy"] = plain(self._choice(body["policy"], uid))
         elif kind in FIGURES:
             body = self._figures(kind, request, asker)
         elif kind == "story":
