@@ -78,12 +78,14 @@ def changed(kind: type[T], blob: bytes, before: T, beside: tuple[Table, Table] |
 
 
 def normal(table: T) -> T:
-    """Return *table* with only the texts that it uses, in the order of their numbers."""
+    """Return *table* with only the texts that it uses, each once, in the order of their numbers."""
     columns = {f.name: getattr(table, f.name) for f in fields(table)}
     return replace(table, **{name: _normal(c) for name, c in columns.items() if isinstance(c, Labels)})
 
 
 def _normal(labels: Labels) -> Labels:
+    if len(set(labels.names)) < len(labels.names):
+        labels = labels.renamed(labels.names)
     used, codes = np.unique(labels.codes, return_inverse=True)
     return Labels(codes.astype(np.int64), tuple(labels.names[code] for code in used.tolist()))
 

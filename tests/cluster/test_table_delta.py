@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -62,6 +63,15 @@ def there_and_back(table, before):
 def test_any_table_comes_back_from_any_other(table, before):
     assert there_and_back(table, before)
     assert there_and_back(table, job_table(0))
+
+
+@given(tables(), tables())
+def test_texts_that_a_column_holds_twice_are_stored_once(table, before):
+    """Two jobs that share GPUs have a text each for what they requested, often the same one."""
+    twice = Labels(np.arange(len(table)), tuple(table.name))
+    assert there_and_back(replace(table, name=twice), before)
+    assert there_and_back(before, replace(table, name=twice))
+    assert normal(replace(table, name=twice)).equals(table)
 
 
 @given(tables(40), st.randoms(use_true_random=False))
