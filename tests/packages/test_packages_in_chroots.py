@@ -148,7 +148,8 @@ def test_an_upgrade_takes_the_database_and_what_ran_along_and_a_downgrade_the_co
     assert machine.sh(tables) == "0010\n"
     assert "version 0010" in machine.sh("runuser -u slurmsched -- slurmsched db upgrade")
 
-    machine.sh("apt-get -y purge slurmsched")
+    machine.sh("sh /opt/slurmsched/share/slurmsched/scripts/uninstall --force")
+    assert machine.run("dpkg-query", "-W", "slurmsched").returncode == 1
     assert "start slurmsched-release.service\ndisable slurmsched.service" in machine.sh("cat /var/log/systemctl")
 
 
