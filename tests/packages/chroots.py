@@ -92,15 +92,9 @@ class Chroot:
         return done.stdout
 
     def files(self) -> set[str]:
-        """Every path but those that any package changes: records of dpkg and apt, logs, copies of account files."""
-        records = (
-            "/var/lib/dpkg*",
-            "/var/lib/apt*",
-            "/var/cache/apt*",
-            "/var/cache/debconf*",
-            "/var/log*",
-            "/packages*",
-        )
+        """Every path but those that any package changes: records of dpkg, apt, man, systemd, copies of accounts."""
+        records = ("/var/lib/dpkg*", "/var/lib/apt*", "/var/cache/apt*", "/var/cache/debconf*", "/var/cache/man*")
+        records += ("/var/log*", "/run/systemd*", "/packages*")
         found = self.sh(f"find / -xdev {' '.join(f'! -path {pattern!r}' for pattern in records)}").splitlines()
         backups = {f"/etc/{name}{tail}" for name in ("passwd", "group", "shadow", "gshadow") for tail in ("-", ".lock")}
         return {*found} - backups - {"/etc/.pwd.lock", "/var/cache/ldconfig/aux-cache"}
