@@ -78,6 +78,7 @@ class ChildProcess:
             process = subprocess.Popen(
                 interpreter.command(self._module, str(theirs.fileno())),
                 stdin=subprocess.DEVNULL,
+                stdout=2,  # libraries print there, and a command's own answer may be JSON
                 pass_fds=(theirs.fileno(),),
                 env=interpreter.environment(os.environ),
                 cwd=interpreter.DIRECTORY,

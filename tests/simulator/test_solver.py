@@ -171,6 +171,16 @@ def test_the_same_jobs_are_a_new_problem_after_ten_minutes_and_others_at_once():
     solver.close()
 
 
+def test_a_solver_that_prints_leaves_the_output_to_the_command_that_started_it(capfd):
+    what = crowd([1, 2, 4], [1, 2, 2], [4, 2, 4])
+    solver = LeaseSolver("tests.policies.talking_solver")
+    assert solver.solve(problem_after(what, decide(what, SJF, rules()), rules()), 5.0) is not None
+    solver.close()
+    written = capfd.readouterr()
+    assert written.out == ""
+    assert "Running a solver" in written.err
+
+
 @pytest.mark.parametrize("worker", ["tests.policies.hanging_solver", "tests.policies.dying_solver", "tests.no_solver"])
 def test_a_solver_that_hangs_or_dies_gives_no_answer_and_another_one_is_started(worker):
     what = crowd([1, 2, 4], [1, 2, 2], [4, 2, 4])
