@@ -74,7 +74,7 @@ class ChildProcess:
 
     def _started(self) -> tuple[subprocess.Popen[bytes], Connection]:
         ours, theirs = socket.socketpair()
-        with theirs:
+        with ours, theirs:
             process = subprocess.Popen(
                 interpreter.command(self._module, str(theirs.fileno())),
                 stdin=subprocess.DEVNULL,
@@ -84,7 +84,8 @@ class ChildProcess:
                 cwd=interpreter.DIRECTORY,
                 start_new_session=True,  # signals of a terminal are for the daemon
             )
-        self._child = process, Connection(ours.detach())
+            connection = Connection(ours.detach())
+        self._child = process, connection
         return self._child
 
     def _end(self) -> None:

@@ -116,10 +116,11 @@ class LeasedLab:
         """The RPCs and the actions of three cycles that revoke *count* leases of one GPU for as many jobs that wait."""
         self.run_jobs(count - 1, 1)  # one waits already
         self.cycle(LONG, time.time())  # gives the new ones their place in the order
+        running = set(self.jobs("R"))
         before, over_s = RpcCounts.of(self.lab), time.time() + SHORT.lease_s
         asked = self.cycle(SHORT, over_s)
         requeued = self.cycle(SHORT, over_s + SHORT.stop_s)
-        wait_until(lambda: len(self.jobs("PD")) >= count, 120, f"{count} requeued jobs", every_s=0.2)
+        wait_until(lambda: len(running & set(self.jobs("PD"))) == count, 120, f"{count} requeued jobs", every_s=0.2)
         lifted = self.cycle(LONG, over_s + SHORT.stop_s + SETTLED_S)
         acted = sum((Counter(report.actions) for report in (asked, requeued, lifted)), Counter[str]())
         return self.spent(before), acted

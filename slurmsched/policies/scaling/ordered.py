@@ -48,7 +48,8 @@ class InOrder:
         if not self.mode:
             assert view.step_times is not None
             rows = np.arange(len(jobs))
-            order = order_of(view, self.ordering, jobs.left * view.step_times.seconds[rows, jobs.gpus])
+            useful = np.minimum(jobs.gpus, jobs.most_gpus)
+            order = order_of(view, self.ordering, jobs.left * view.step_times.seconds[rows, useful])
             gpus = fitting(jobs.gpus, order, int(view.nodes.gpus.sum()))
             return Allocations(placed(gpus, jobs.held, view.nodes.gpus, order))
         needs = view.cpu_needs
