@@ -15,6 +15,7 @@ from ..decide.rules import SharingRules
 from ..decide.synthesis import AUTO
 from ..errors import ConfigError
 from ..policies.contract import PLACEMENTS, SELECTIONS, SHARINGS, Placement
+from ..policies.selection.struct_arrays import writable
 from .cluster_spec import ClusterSpec
 from .cycle_driver import EVERY_S, MEASURING, CycleDriver, IdealDriver, composed, whole_queue
 from .decisions import FAST, DecisionFigures, DecisionWatch
@@ -367,7 +368,7 @@ def _stage(jobs: Workload, fleet: ClusterSpec, setup: Setup, log: Segments, awai
     site = PoolNodes(free, int(free.max(initial=0)), np.where(jobs.sensitive, *ways(setup.placement)))
     # a bound that is a whole number of GPUs except for rounding is that number
     most = setup.admission * fleet.total * (1 + 1e-12)
-    trace = PoolTrace(jobs.submit_s, jobs.runtime_s, jobs.gpus, restart_costs(jobs, setup))
+    trace = writable(PoolTrace(jobs.submit_s, jobs.runtime_s, jobs.gpus, restart_costs(jobs, setup)))
     return stage(trace, site, most, setup.beat_s, log, awaited)
 
 

@@ -18,8 +18,11 @@ pytestmark = pytest.mark.skipif(not HAVE_NUMBA, reason="there is nothing to comp
 ALICE = 60_001
 TESTS = Path(__file__).parents[1]
 PROGRAM = """\
+import pickle
+
 from numba.core import event
 
+from simulator.test_composition_outlooks import FIFO, SJF, outlooks
 from simulator.test_predict_completion import told, view
 from simulator.worlds import trace
 from slurmsched.policies.compiled import compiled
@@ -36,6 +39,9 @@ with event.install_recorder("numba:compile") as recorder:
     some = view((100.0, 4), (50.0, 1), (10.0, 2), (10.0, 2), running=((30.0, 1), (60.0, 2)))
     table = told(some, rank=[3, 2, 1, 0])
     assert len(table) == 6
+    sent = pickle.loads(pickle.dumps(some))  # as a child process gets it, with columns that can be written
+    assert len(told(sent, rank=[3, 2, 1, 0])) == 6
+    outlooks(sent, FIFO, SJF)
     compare(some, {}, [Option("as now", None)], 30.0)
     for name in ("fifo", "srtf"):
         simulate(trace((0.0, 10.0, 4), (1.0, 9.0, 2), (2.0, 5.0, 4)), ClusterSpec.of(2, 4), Setup.of(name))

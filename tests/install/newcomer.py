@@ -55,6 +55,7 @@ OFFLINE = {"PIP_NO_INDEX": "1", "PIP_NO_BUILD_ISOLATION": "0", "PIP_DISABLE_PIP_
 NOT_HERE = {
     r"slurmsched eta\b": "needs the extra sim, whose code compiles for minutes",
     r"slurmsched deadline --check": "this site promises no deadlines",
+    r"slurmsched warm-up": "compiles for minutes; tests/cli/test_warm_up.py runs it",
 }
 """Commands that cannot run on this host, and why."""
 

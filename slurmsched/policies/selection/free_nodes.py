@@ -29,7 +29,7 @@ from .resources import (
     number_forms,
 )
 from .sorted_rows import empty_line, line_up
-from .struct_arrays import records
+from .struct_arrays import records, writable
 
 NO_LIMIT = 2**62  #: GPUs of an account without a limit
 
@@ -180,7 +180,7 @@ def _accounts(view: View, jobs: JobTable) -> AccountGpus:
     most = np.array([limits.get(name, NO_LIMIT) for name in names], dtype=np.int64)
     account, gpus = jobs.account.codes[: len(view.running)], view.running.gpus * view.running.tasks
     used = np.bincount(account, weights=gpus, minlength=len(names)).astype(np.int64)
-    return AccountGpus(jobs.account.codes, most, used)
+    return writable(AccountGpus(jobs.account.codes, most, used))
 
 
 def _plan_s(jobs: JobTable) -> FloatArray:

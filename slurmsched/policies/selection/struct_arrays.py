@@ -9,6 +9,14 @@ import numpy as np
 T = TypeVar("T", bound=tuple[object, ...])
 
 
+def writable(columns: T) -> T:
+    """Return copies of the columns, by the same names.
+
+    A read-only array, such as a column of a View, is of another type, for which a function would be compiled again.
+    """
+    return type(columns)(*(np.array(column) for column in columns))
+
+
 def records(columns: T) -> T:
     """Return the columns, by the same names, as views of one array of records.
 

@@ -25,7 +25,7 @@ from ...policies.selection.resources import (
     number_forms,
 )
 from ...policies.selection.sorted_rows import empty_line
-from ...policies.selection.struct_arrays import records
+from ...policies.selection.struct_arrays import records, writable
 from ..cluster_spec import ClusterSpec
 from ..engine.calendar import NEVER, NODES, blank, note
 from ..engine.job_state import JobSpeed, MachineContext, alone, unborn
@@ -170,7 +170,7 @@ def _factors(jobs: Workload, fleet: ClusterSpec) -> Factors:
 def _caps(account: Labels, fleet: ClusterSpec) -> Caps:
     names = account.names or ("",)
     most = np.array([fleet.account_gpus.get(name, np.iinfo(np.int64).max // 2) for name in names], dtype=np.int64)
-    return Caps(account.codes, most, np.zeros(len(names), dtype=np.int64))
+    return writable(Caps(account.codes, most, np.zeros(len(names), dtype=np.int64)))
 
 
 class UnfitJob(NamedTuple):

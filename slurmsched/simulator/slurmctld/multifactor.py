@@ -12,6 +12,7 @@ import numpy as np
 
 from ...cluster.columns import FloatArray, IntArray
 from ...policies.compiled import compiled
+from ...policies.selection.struct_arrays import writable
 
 
 class Weights(NamedTuple):
@@ -44,7 +45,7 @@ class Factors(NamedTuple):
 
 def unused(user: IntArray, users: int) -> UserUsage:
     """Return the usage before any job has run."""
-    return UserUsage(user, np.zeros(users), np.ones(users), np.zeros(1))
+    return writable(UserUsage(user, np.zeros(users), np.ones(users), np.zeros(1)))
 
 
 @compiled

@@ -45,6 +45,9 @@ The jobs from row AWAITED up to AWAITED_STOP, which is NEVER by default, are tho
 
 MOST_PRIORITY = 2.0**33
 
+_NONE_TESTED, _NOT_BLOCKING = np.int64(0), np.bool_(False)
+"""Numba compiles a function again for each literal that it gets."""
+
 
 class SlurmctldConfig(NamedTuple):
     """The scheduling settings of slurm.conf; names as in SchedulerParameters(5) and PriorityCalcPeriod."""
@@ -391,20 +394,20 @@ def backfill_loop(c: Controller, now_s: float) -> None:
     c.clock[BACKFILL_DUE], c.clock[BACKFILL_LAST] = NEVER, now_s
     several = c.rules.whole_nodes and c.parts.split.any()
     if not several:
-        _serve_higher_tiers(c, now_s, False)
+        _serve_higher_tiers(c, now_s, _NOT_BLOCKING)
     if _last_that_may_start(c, now_s) < 0:
         return
     look(c.outlook, c.stage.resources, now_s)
     if several:
         upper = _in_higher_tiers(c.parts)
-        tested = _plan(c, now_s, c.parts.above, upper, 0)
+        tested = _plan(c, now_s, c.parts.above, upper, _NONE_TESTED)
         forget(c.outlook)
         below = np.empty_like(c.parts.nodes)
         for part in range(len(below)):
             below[part] = c.parts.nodes[part] & ~(c.parts.above[part] & c.parts.split[part])
         _plan(c, now_s, below, c.parts.split | ~upper, tested)
     else:
-        _plan(c, now_s, c.parts.nodes, c.parts.up, 0)
+        _plan(c, now_s, c.parts.nodes, c.parts.up, _NONE_TESTED)
     c.outlook.barred[:] = False
 
 
