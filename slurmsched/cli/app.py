@@ -152,7 +152,7 @@ class App:
 
     def answers(self) -> QueryClient:
         """Return the client for queries about jobs: to the daemon, else to the latest decision record."""
-        from ..daemon.api.query_server import SOCKET
+        from ..daemon.api.query_client import SOCKET
         from .query import QueryClient
 
         return QueryClient(

@@ -38,7 +38,7 @@ class QueryClient:
 
         Raises AnswerRefused where the daemon refuses, DaemonUnreachable where there is no record either.
         """
-        from ..daemon.api.query_server import DaemonUnreachable, query
+        from ..daemon.api.query_client import DaemonUnreachable, query
 
         try:
             return {"source": "daemon", **query(self._socket, {"ask": about, **details})}

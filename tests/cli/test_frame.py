@@ -41,6 +41,10 @@ def test_no_command_loads_anything_heavy_before_it_runs():
     assert imported_by("\n".join(f"import {module}" for module in modules)) == []
 
 
+def test_a_question_to_the_daemon_loads_nothing_heavy():
+    assert imported_by("import slurmsched.cli.query, slurmsched.daemon.api.query_client") == []
+
+
 def test_help_is_there_within_200_ms():
     script = Path(sys.executable).with_name("slurmsched")
     if not script.exists():

@@ -26,6 +26,7 @@ from ...errors import MemoryUnavailable
 from .privacy import narrow, owns, veil
 from .query_arguments import (
     QUEUE_MOST,
+    SCHEMA,
     AnswerRefused,
     days_of,
     job_id_of,
@@ -35,7 +36,6 @@ from .query_arguments import (
     rows_to_skip,
 )
 
-SCHEMA = "slurmsched/1"
 FIGURES = ("accuracy", "history", "models", "choices")
 ASKS = (
     *("status", "queue", "why", "explain", "story", "advice", "deadline", "deadlines", "check", "chart"),

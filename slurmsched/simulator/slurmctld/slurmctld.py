@@ -8,7 +8,7 @@ after something changed and starts what delays no reservation, by time limits.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -45,7 +45,7 @@ The jobs from row AWAITED up to AWAITED_STOP, which is NEVER by default, are tho
 
 MOST_PRIORITY = 2.0**33
 
-_NONE_TESTED, _NOT_BLOCKING = np.int64(0), np.bool_(False)
+_NONE_TESTED, _NOT_BLOCKING = cast(int, np.int64(0)), cast(bool, np.bool_(False))
 """Numba compiles a function again for each literal that it gets."""
 
 
