@@ -18,6 +18,7 @@ from slurmsched.cluster.jobs import JobTable
 from slurmsched.cluster.nodes import NodeTable
 from slurmsched.cluster.state import View
 from slurmsched.errors import ConfigError
+from slurmsched.simulator.studies.conformance.demands import demands_on
 
 ROOT = Path(__file__).parents[2]
 
@@ -77,6 +78,7 @@ def test_the_ordering_of_the_walk_passes_the_check(packages, installed):
     document = json.loads(done.stdout)
     assert (done.returncode, document["failed"]) == (0, []), done.stderr
     assert [(part["hook"], part["part"]) for part in document["parts"]] == [("ordering", "mylas")]
+    assert {*document["parts"][0]["demands"]} == {*demands_on("ordering")}
 
 
 @pytest.mark.soak

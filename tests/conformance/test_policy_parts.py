@@ -217,11 +217,6 @@ def policy_check(strangers: Path, *words: str) -> subprocess.CompletedProcess[st
 
 
 def test_the_command_prints_what_failed_and_its_exit_status_says_so(strangers):
-    done = policy_check(strangers, "good", "--json")
-    document = json.loads(done.stdout)
-    assert (done.returncode, document["failed"]) == (0, []), done.stderr
-    (part,) = document["parts"]
-    assert set(part["demands"]) == set(demands_on("ordering"))
     done = policy_check(strangers, "shape", "--json")
     assert done.returncode == 1, done.stderr
     assert {"hook", "part", "demand", "detail"} == set(json.loads(done.stdout)["failed"][0])

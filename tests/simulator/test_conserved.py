@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from simulator.worlds import trace
 
+from examples import examples
 from slurmsched.cluster.actions import Preempt, Start
 from slurmsched.cluster.jobs import JobState
 from slurmsched.cluster.records.promises import PromiseState
@@ -79,7 +80,7 @@ def few_jobs(draw: st.DrawFn, most: int) -> Workload:
 
 
 @pytest.mark.parametrize("selection", sorted(SELECTIONS))
-@settings(max_examples=20)
+@examples(20)
 @given(
     data=st.data(),
     name=st.sampled_from(sorted(ORDERINGS)),
@@ -220,7 +221,7 @@ class Witness:
         self.reports.append(report)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(site(), st.sampled_from(["fifo", "sjf", "las", "edf"]))
 def test_any_rules_on_the_modelled_slurm_lose_no_job_and_no_work_and_keep_every_promise(
     cluster_and_rules: tuple[SimulatedCluster, Rules], ordering: str

@@ -104,8 +104,8 @@ def test_in_any_world_every_job_runs_whole_and_none_is_lost(ordering, selection,
     [
         ("srtf", "preemptive", (0.0810, 217.0)),
         ("edf rest=remaining", "preemptive", (0.0014, 717.6)),
-        ("fifo", "yarn-cs share=0.70054", (0.8119, 571.1)),
-        ("srtf", "3sigma", (0.0985, 798.9)),
+        pytest.param("fifo", "yarn-cs share=0.70054", (0.8119, 571.1), marks=pytest.mark.soak),
+        pytest.param("srtf", "3sigma", (0.0985, 798.9), marks=pytest.mark.soak),
     ],
 )
 def test_on_a_contended_day_of_chronus_own_trace_the_figures_are_those_of_the_page(ordering, selection, figures):

@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from simulator.test_direct import fleet_of, jobs_of, some_jobs
 from simulator.worlds import decided, simulate
 
+from examples import examples
 from slurmsched.cluster.actions import Start
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.state import View
@@ -38,7 +39,7 @@ def demand_equal(decided_run: Replay, fast: Replay) -> None:
 
 
 @pytest.mark.parametrize("selection", sorted(FAST_SELECTIONS))
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(
     data=st.data(),
     name=st.sampled_from(sorted(ORDERINGS)),
@@ -54,7 +55,7 @@ def test_decisions_and_the_fast_loops_give_the_same_replay(selection, data, name
     demand_equal(decided(jobs, fleet, setup), simulate(jobs, fleet, setup))
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(
     data=st.data(),
     name=st.sampled_from(["fifo", "sjf", "srtf", "las"]),
@@ -121,7 +122,7 @@ def test_nodes_that_fail_send_their_jobs_back():
 
 
 @pytest.mark.parametrize("selection", sorted(FAST_SELECTIONS))
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(data=st.data(), name=st.sampled_from(["fifo", "sjf", "srtf", "las"]))
 def test_so_they_do_where_accounts_have_limits(selection, data, name):
     jobs = data.draw(some_jobs(3))

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from simulator.worlds import simulate, trace
 
+from examples import examples
 from slurmsched.errors import ConfigError
 from slurmsched.policies.contract import SELECTIONS, Ordering
 from slurmsched.policies.presets import PRESETS
@@ -62,7 +63,7 @@ def test_fair_shares_are_of_all_jobs_there_and_not_of_those_that_wait(nodes):
 
 
 @pytest.mark.parametrize("name", ORDERINGS)
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(
     data=st.data(),
     gpus=st.integers(1, 9),
@@ -83,7 +84,7 @@ def test_on_one_node_it_does_what_the_loops_for_a_pool_do(name, data, gpus, sele
     assert rich.fragmented_gpu_s == pytest.approx(pool.fragmented_gpu_s)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(data=st.data(), name=st.sampled_from(WITHOUT_TURNS), selection=st.sampled_from(WITHOUT_PARTS))
 def test_partitions_with_nodes_of_their_own_are_clusters_of_their_own(data, name, selection):
     jobs = data.draw(some_jobs(4, ("a", "b")))
@@ -96,7 +97,7 @@ def test_partitions_with_nodes_of_their_own_are_clusters_of_their_own(data, name
             assert together.end_s[rows] == pytest.approx(alone.end_s)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(data=st.data(), name=st.sampled_from(ORDERINGS), selection=st.sampled_from(sorted(SELECTIONS)))
 def test_on_shared_partitions_every_job_runs_whole_and_none_is_lost(data, name, selection):
     jobs = data.draw(some_jobs(4, ("a", "b", "a,b")))
@@ -104,7 +105,7 @@ def test_on_shared_partitions_every_job_runs_whole_and_none_is_lost(data, name, 
     assert violations(replay) == []
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     data=st.data(), name=st.sampled_from(["fifo", "sjf", "srtf", "las"]), selection=st.sampled_from(sorted(SELECTIONS))
 )

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from simulator.worlds import decided, setups, simulate, trace, worlds
 
+from examples import examples
 from slurmsched.policies.contract import PLACEMENTS
 from slurmsched.policies.presets import PRESETS
 from slurmsched.simulator.cluster_spec import ClusterSpec
@@ -20,7 +21,7 @@ from slurmsched.simulator.setup import STOCK, Setup
 
 @pytest.mark.parametrize("placement", sorted(PLACEMENTS))
 @pytest.mark.parametrize("name", sorted(set(PRESETS) - {STOCK}))
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(world=worlds(), data=st.data())
 def test_no_policy_does_the_impossible(name, placement, world, data):
     jobs, fleet = world

@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from simulator.test_cycle_driver import fleet_of, jobs_of
 from simulator.worlds import decided, simulate
 
+from examples import examples
 from slurmsched.cluster.actions import Preempt, Start
 from slurmsched.cluster.jobs import JobTable
 from slurmsched.config import Settings
@@ -309,7 +310,7 @@ def demand_sound(jobs: JobTable) -> None:
     assert (jobs.guest_gpus <= jobs.gpus).all()
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     world=sharing_worlds(),
     name=st.sampled_from(["fifo", "sjf", "qssf", "srtf", "las"]),

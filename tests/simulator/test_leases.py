@@ -8,10 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from simulator.worlds import decided, misjudged
 
+from examples import examples
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.forecast import Forecast
 from slurmsched.db.store import Store
@@ -264,7 +265,7 @@ ROWS = st.lists(
 )
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(ROWS, st.data(), st.sampled_from([0.0, 300.0]), st.sampled_from(["pool", "consolidate"]))
 def test_every_job_ends_and_none_that_cannot_be_stopped_is(rows, data, beat_s, placement):
     ckpt = np.array(data.draw(st.lists(st.booleans(), min_size=len(rows), max_size=len(rows))))
@@ -274,7 +275,7 @@ def test_every_job_ends_and_none_that_cannot_be_stopped_is(rows, data, beat_s, p
     assert not replay.stops[~ckpt].any()
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(ROWS, st.sampled_from([0.0, 300.0]))
 def test_promises_of_a_free_stop_and_exact_runtimes_on_single_gpus_are_kept(rows, beat_s):
     asked = jobs(*sorted((submit, runtime, 1, steps) for submit, runtime, _, steps in rows))

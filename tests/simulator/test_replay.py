@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from simulator.worlds import decided, setups, simulate, trace, worlds
 
+from examples import examples
 from slurmsched.errors import ConfigError
 from slurmsched.policies.contract import PLACEMENTS, SELECTIONS, Ordering
 from slurmsched.policies.presets import PRESETS
@@ -118,7 +119,7 @@ def test_a_job_that_asks_for_more_than_may_come_in_comes_in_alone():
 
 
 @pytest.mark.parametrize("selection", ["strict", "backfill", "easy", "conservative", "preemptive"])
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(world=worlds(), admission=st.sampled_from([0.3, 0.7, 1.0, 1.5]))
 def test_no_job_starts_before_the_gate_would_have_let_it_in(selection, world, admission):
     jobs, fleet = world
@@ -177,7 +178,7 @@ DIRECT = sorted(set(PRESETS) - {STOCK})
 
 
 @pytest.mark.parametrize("placement", sorted(PLACEMENTS))
-@settings(max_examples=10, deadline=None)
+@examples(10)
 @given(world=worlds(), name=st.sampled_from(DIRECT), data=st.data())
 def test_the_loops_for_a_pool_do_what_the_daemons_decisions_do(world, name, placement, data):
     jobs, fleet = world

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from simulator.worlds import simulate
 
+from examples import examples
 from slurmsched.policies.contract import Ordering
 from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.report.metrics import violations
@@ -123,7 +124,7 @@ def worlds(draw) -> tuple[list[Job], int]:
 
 
 @pytest.mark.parametrize("selection", ["easy", "conservative"])
-@settings(max_examples=1000, deadline=None)
+@examples(1000)
 @given(world=worlds())
 def test_jobs_start_when_a_plan_second_by_second_starts_them(selection, world):
     jobs, gpus = world

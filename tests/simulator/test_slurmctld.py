@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from simulator.worlds import modelled_slurm, simulate, trace
 
+from examples import examples
 from slurmsched.cluster.actions import Requeue
 from slurmsched.errors import ConfigError
 from slurmsched.simulator.cluster_spec import ClusterSpec, nodes_of, partition_of
@@ -211,7 +212,7 @@ def random_jobs(draw, nodes: int, gpus: int) -> Workload:
     return jobs_of(*[row[:3] for row in rows], time_limit_s=limits)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(data=st.data(), gpus=st.integers(1, 12))
 def test_with_one_reservation_and_no_delays_it_is_easy_backfill(data, gpus):
     jobs = data.draw(random_jobs(1, gpus))
@@ -219,7 +220,7 @@ def test_with_one_reservation_and_no_delays_it_is_easy_backfill(data, gpus):
     assert starts(run(jobs, ClusterSpec.of(1, gpus), TEXTBOOK._replace(reservations=1))) == easy.start_s.tolist()
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(data=st.data(), gpus=st.integers(1, 8))
 def test_with_a_reservation_for_each_job_it_is_conservative_backfill(data, gpus):
     jobs = data.draw(random_jobs(1, gpus))
@@ -227,7 +228,7 @@ def test_with_a_reservation_for_each_job_it_is_conservative_backfill(data, gpus)
     assert starts(run(jobs, ClusterSpec.of(1, gpus), TEXTBOOK)) == conservative.start_s.tolist()
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(data=st.data(), beat_s=st.floats(0.3, 20.0))
 def test_time_in_pieces_and_at_once_give_the_same(data, beat_s):
     jobs = data.draw(random_jobs(3, 4))
@@ -243,7 +244,7 @@ def test_time_in_pieces_and_at_once_give_the_same(data, beat_s):
     assert starts(pieces) == starts(at_once)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(data=st.data(), launch_s=st.floats(0, 3), release_s=st.floats(0, 3))
 def test_every_job_ends_after_all_its_work_and_gives_its_gpus_back(data, launch_s, release_s):
     jobs = data.draw(random_jobs(2, 8))
