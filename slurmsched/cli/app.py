@@ -42,6 +42,13 @@ def make_tables(store: Store) -> None:
         store.upgrade()
 
 
+def artifacts_of(settings: Settings) -> ArtifactRegistry:
+    """Return the registry of trained models of these settings."""
+    from ..models.registry import ArtifactRegistry
+
+    return ArtifactRegistry(Path(settings.models.directory or Path(settings.daemon.state_dir, "models")))
+
+
 class App:
     """The parts that a command works with; tests pass in substitutes."""
 
@@ -115,10 +122,7 @@ class App:
 
     def artifacts(self) -> ArtifactRegistry:
         """Return the registry of trained models."""
-        from ..models.registry import ArtifactRegistry
-
-        settings = self.settings()
-        return ArtifactRegistry(Path(settings.models.directory or Path(settings.daemon.state_dir, "models")))
+        return artifacts_of(self.settings())
 
     def console(self) -> CommandRunner:
         """Return the runner of Slurm's commands, by the settings."""

@@ -13,14 +13,17 @@ from ..cycle import CycleContext, CycleReport, run_cycle
 from ..db.leader import Leadership
 from ..db.store import Store
 from ..decide.explain.impact import advice, in_words
+from ..decide.policy import Policy
+from ..decide.present_load import busy_share, follows_load, under_load
 from ..errors import SlurmError
+from ..models.arrival_counter import ArrivalCounter
 from ..models.runtime.active import ActiveModel
 from ..models.runtime.gpu_use_history import UseHistory
 from .active_policy import ActivePolicy
 from .cluster_facts import ClusterFacts
 from .job_placements import JobPlacements
 from .policy_settings import DAY_S, sharing_rules
-from .profiling.profiling_controller import ProfilingController
+from .profiling_controller import ProfilingController
 from .progress_book import ProgressBook
 from .release import give_back, give_nodes_back, lends
 from .retention import Retention
@@ -60,6 +63,8 @@ class DaemonController:
         self._flow, self._sharing_context, self._facts = components.flow, components.sharer, components.facts
         self._retention = Retention(components.store, components.clock)
         self._unknown_partitions: list[str] = []
+        self._busy_share = 1.0
+        self.policy: Policy = components.chosen.policy  #: in force, before it follows the present load
         self._taught = False
         self._world.observed = self._observed
         self._world.progress, self._world.let_end = components.progress.table, components.progress.let_end
@@ -70,6 +75,11 @@ class DaemonController:
     def settings(self) -> Settings:
         """The settings in force."""
         return self._parts.settings
+
+    @property
+    def arrivals(self) -> ArrivalCounter:
+        """The submissions until now."""
+        return self._flow.arrivals
 
     def restraint(self) -> str:
         """Return why this Slurm may only be observed; empty where writes are allowed."""
@@ -82,7 +92,7 @@ class DaemonController:
             self._adapt_to_load()
         report = run_cycle(self._world, self._world.memory.next_number(now_s), now_s, mode)
         self._flow.after(report)
-        self._sharing_context.note_scan(report.view, self._world.policy.rules.sharing)
+        self._busy_share = busy_share(report.view.nodes, self.policy.rules)
         if mode == "advise":
             logger.info("advice: %s", in_words(advice(report.view, report.plan)))
         self._retention.apply(self.settings.database, now_s)
@@ -156,8 +166,10 @@ class DaemonController:
         """Apply the policy chosen last, and a composition that is better now, from this cycle on."""
         self._chosen.apply(self._world.memory.choice())
         step = self._parts.switcher.step(now_s, acting=acting)
-        policy = replace(self._flow.under_pressure(self._chosen.policy, now_s), synthesis=step)
-        self._world.policy = self._sharing_context.with_sharing(policy, now_s)
+        policy = replace(self._chosen.policy, synthesis=step)
+        self.policy = self._sharing_context.with_sharing(policy, now_s)
+        outlooks = self._flow.outlooks(now_s) if follows_load(self.policy.rules) else {}
+        self._world.policy = under_load(self.policy, outlooks, self._busy_share)
 
     def _adapt_to_load(self) -> None:
         """Reduce the write rate while slurmctld is slow; without its figures the rate stays."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import Self, TypedDict
 
@@ -9,8 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..cluster.columns import BoolArray, FloatArray
+from ..errors import ConfigError, ModelUnusable
 from .arrivals import DAY, LAG, REACH, SERIES, STEP_S, WEEK, Arrivals, features, rolling_median
 from .ebm.additive import Additive, AdditiveDocument, Boosting
+from .registry import THROUGHPUT, ArtifactRegistry
+
+logger = logging.getLogger(__name__)
 
 JUDGED = 4 * WEEK  #: the newest steps, where a model must beat the rolling median; a fifth of a short history
 LEAST = 2 * WEEK  #: steps to train on at least, besides those used only for features
@@ -159,6 +164,22 @@ class ThroughputModel:
         }
         models = {series: None if model is None else Additive.of_document(model) for series, model in read.items()}
         return cls(models, errors)
+
+
+def by_median() -> ThroughputModel:
+    """Return the forecast for a site without a trained model: the rolling median of each series."""
+    return ThroughputModel(dict.fromkeys(SERIES), dict.fromkeys(SERIES, Errors(np.inf, np.inf)))
+
+
+def active_throughput(artifacts: ArtifactRegistry) -> ThroughputModel:
+    """Return the trained model of submissions; the rolling median where there is none, or it is unusable."""
+    if artifacts.stamp(THROUGHPUT) is None:
+        return by_median()
+    try:
+        return artifacts.read(THROUGHPUT).read_as(ThroughputModel.of_document)
+    except (ModelUnusable, ConfigError) as error:
+        logger.warning("arrivals are forecast by their rolling median: %s", error)
+        return by_median()
 
 
 def _trained(

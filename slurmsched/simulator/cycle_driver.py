@@ -24,7 +24,10 @@ from ..db.tracking.node_moves import STEP_S
 from ..decide.deadlines.solving import problem_after, solver_limit_s
 from ..decide.next_change import next_change_s
 from ..decide.policy import Policy
+from ..decide.present_load import busy_share, follows_load, under_load
 from ..decide.rules import AdmissionRules, Composition, DeadlineRules, LeaseRules, ProfilingRules, Rules, SharingRules
+from ..models.arrival_counter import ArrivalCounter
+from ..models.arrivals import STEP_S as ARRIVALS_STEP_S
 from ..models.port import Model
 from ..models.registry import shipped
 from ..models.sharing.share_scores import scored
@@ -113,6 +116,7 @@ class CycleDriver:
     store: Store | None = None  #: with tables; None discards the records of decisions
     learns: bool = False
     spacing_s: float = 0.0  #: least time to the next cycle after one that had nothing to write
+    arrivals: ArrivalCounter | None = None  #: of the load that the rules follow; None keeps them as they are
     watch: Watch = lambda report: None
     entering: Callable[[str], None] = lambda phase: None  #: called with each phase of a cycle as it begins
     world: CycleContext = field(init=False)
@@ -124,6 +128,7 @@ class CycleDriver:
     _next_move_s: float = field(init=False, default=-math.inf)  #: when nodes may move again after the last move
     _solver: LeaseSolver = field(init=False, default_factory=LeaseSolver)
     _solved: SolvedStarts = field(init=False, default=NO_SOLVED_STARTS)
+    _whole_policy: Policy = field(init=False)  #: with its speed curve, before it follows the load
     _store: Store = field(init=False)
     _name: str = field(init=False)
 
@@ -132,11 +137,12 @@ class CycleDriver:
             check_installed()
         facts = self.cluster.facts()
         self._store, self._name = self.store or VolatileStore.blank(), facts.cluster
+        self._whole_policy = self._with_curve(self.policy)
         self.world = CycleContext(
             cluster=self.cluster,
             memory=Memory(self._store, cluster=self._name, monotonic=self._clock.monotonic),
             model=self.model,
-            policy=self._with_curve(self.policy),
+            policy=self._whole_policy,
             writer=Writer(self.cluster, self.budget()),
             clock=self._clock,
             learns=self.learns,
@@ -181,8 +187,10 @@ class CycleDriver:
         if self._reads_profiles:
             self._store.add_profiles(self._name, self.cluster.first_profiles(self._delivered_s))
             self._delivered_s = now_s
+        self.world.policy = self._present_policy(now_s)
         report = run_cycle(self.world, self._cycles, now_s, "act")
-        self._change_s = next_change_s(report.view, report.plan, self.policy.rules)
+        self._change_s = next_change_s(report.view, report.plan, self.world.policy.rules)
+        self._note_load(report)
         if any(isinstance(action, MoveNodes) for action in report.plan.actions):
             self._next_move_s = now_s + STEP_S
         if self._next_move_s > now_s:
@@ -193,6 +201,19 @@ class CycleDriver:
             self._change_s = min(self._change_s, self._next_profiles_s(report))
         self.watch(report)
         return report
+
+    def _present_policy(self, now_s: float) -> Policy:
+        """Return the policy under the present load."""
+        if self.arrivals is None or not follows_load(self.policy.rules):
+            return self._whole_policy
+        busy = busy_share(self.cluster.nodes, self.policy.rules)
+        return under_load(self._whole_policy, self.arrivals.outlooks(now_s), busy)
+
+    def _note_load(self, report: CycleReport) -> None:
+        """Count the arrivals of a cycle; rules may change with the next forecast of them."""
+        if self.arrivals is not None and follows_load(self.policy.rules):
+            self.arrivals.observe(report.view, report.ended)
+            self._change_s = min(self._change_s, (report.now_s // ARRIVALS_STEP_S + 1) * ARRIVALS_STEP_S)
 
     def _solve(self, report: CycleReport) -> None:
         """Solve the problem that a cycle leaves, for the cycles after it; without an answer the last one stays."""

@@ -14,6 +14,7 @@ from ..db.store import Store
 from ..decide.rules import SharingRules
 from ..decide.synthesis import AUTO
 from ..errors import ConfigError
+from ..models.arrival_counter import ArrivalCounter
 from ..policies.contract import PLACEMENTS, SELECTIONS, SHARINGS, Placement
 from ..policies.selection.struct_arrays import writable
 from .cluster_spec import ClusterSpec
@@ -34,11 +35,11 @@ from .ordering_keys import key_source, keys_of
 from .pair_rules import curve_of, everywhere, pair_rules, use_of
 from .profiling_nodes import with_profiling
 from .setup import FAST_SELECTIONS, LEARNT, RESERVING, Setup
-from .simulated_cluster import SimulatedCluster
+from .simulated_cluster import DEFAULT_CONFIG, SimulatedCluster
 from .slurmctld.slurmconf import SlurmConf
 from .slurmctld.slurmctld import FRAGMENTED, IDLE, Controller, SlurmctldConfig
 from .synthesizer import SynthesisFigures, Synthesizer
-from .workload.workload import EVERY_JOB, Workload
+from .workload.workload import EVERY_JOB, NO_EARLIER_JOBS, EarlierJobs, Workload
 
 NO_PREEMPTION = "jobs that share GPUs cannot be preempted yet; accepted on this cluster: other selections"
 
@@ -73,11 +74,13 @@ def simulate(
     segments: bool = False,
     check: bool = False,
     awaited: slice = EVERY_JOB,
+    earlier: EarlierJobs = NO_EARLIER_JOBS,
 ) -> Replay:
     """Replay *jobs* on *fleet*, with compiled event loops where there are any.
 
     The replay ends with the last of the *awaited* jobs; others may go on then, with NaN for what did not happen.
-    *learnt* has the forecasts for a setup with one of LEARNT. With *segments* the replay has every run
+    *learnt* has the forecasts for a setup with one of LEARNT; the rules of a site follow the load of its *earlier* jobs
+    and these. With *segments* the replay has every run
     with its GPUs, at up to twice the cost; the executor slurm, and clusters whose jobs share GPUs, have none.
     With *check*, AssertionError names what is broken in the simulator's own state.
     ConfigError names a job that can never run.
@@ -89,7 +92,7 @@ def simulate(
             "the runtimes of these jobs follow from what they train: say --applications, --throughputs or --profiles"
         )
     if setup.executor == "slurm":
-        return _on_slurm(jobs, fleet, setup, learnt, check, awaited)
+        return _on_slurm(jobs, fleet, setup, learnt, check, awaited, earlier)
     if setup.sharing and not SHARINGS.find(setup.sharing).pairs_jobs:
         fleet = replace(fleet, sharing=None)
     fast = setup.selection in FAST_SELECTIONS and fleet.sharing is None and setup.site is None
@@ -153,23 +156,40 @@ def restart_costs(jobs: Workload, setup: Setup) -> FloatArray:
 
 
 def _on_slurm(
-    jobs: Workload, fleet: ClusterSpec, setup: Setup, learnt: Forecast | None, check: bool, awaited: slice
+    jobs: Workload,
+    fleet: ClusterSpec,
+    setup: Setup,
+    learnt: Forecast | None,
+    check: bool,
+    awaited: slice,
+    earlier: EarlierJobs,
 ) -> Replay:
     """Replay on a modelled slurmctld; an ordering of ours acts through our cycle."""
-    conf = SlurmConf.easy() if setup.selection == "easy" else SlurmConf()
+    conf = (
+        SlurmConf.easy()
+        if setup.selection == "easy"
+        else SlurmConf.of(setup.slurm_config)
+        if setup.slurm_config
+        else SlurmConf()
+    )
     conf = replace(conf, rules=_restarting(conf.rules, setup))
     failures, pace = outages_of(jobs, fleet), pace_of(jobs, fleet)
-    cluster = SimulatedCluster(jobs, fleet, conf, outages=failures, pace=pace, checked=check, awaited=awaited)
+    config = setup.slurm_config or DEFAULT_CONFIG
+    cluster = SimulatedCluster(jobs, fleet, conf, config, outages=failures, pace=pace, checked=check, awaited=awaited)
     if setup.site is None and setup.ordering.native and setup.admits is None:
         cluster.advance(np.inf)
         return _modelled(cluster.model, jobs, fleet, setup, no_forecast(len(jobs)))
     forecast, decisions = forecast_of(jobs, setup, learnt), DecisionWatch()
-    policy = setup.site or whole_queue(setup.ordering, setup.admits, setup.leases)
+    policy, arrivals = setup.site or whole_queue(setup.ordering, setup.admits, setup.leases), None
+    if setup.site is not None:
+        arrivals = ArrivalCounter(setup.throughput)
+        arrivals.learn(*earlier)
     CycleDriver(
         cluster,
         policy,
         FixedForecast(jobs.job_id, forecast),
         every_s=setup.beat_s or EVERY_S,
+        arrivals=arrivals,
         watch=decisions.watch,
         entering=decisions.entering,
     ).run()

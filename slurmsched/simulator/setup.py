@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from ..decide.policy import Policy
 from ..decide.rules import AdmissionRules, Composition, LeaseRules
 from ..decide.synthesis import AUTO, SynthesisRules, is_auto
 from ..errors import ConfigError
+from ..models.throughput import ThroughputModel
 from ..policies.contract import PLACEMENTS, PREEMPTIONS, SCALINGS, SELECTIONS, SHARINGS, Ordering, find_ordering
 from ..policies.preemption import Lease
 from ..policies.presets import PRESETS
@@ -51,6 +52,8 @@ class Setup:
     profile_s: float = 100.0  #: time after which a job that saves its work makes room there for the next one
     preemption: str = "least-loss"  #: who yields beside slurmctld; only leases do without promises
     site: Policy | None = None  #: the whole policy of a site's settings
+    throughput: ThroughputModel | None = None  #: the site's forecast of submissions; None for the rolling median
+    slurm_config: Mapping[str, str] = field(default_factory=dict)  #: of the site's Slurm: ``scontrol show config``
     scaling: str = ""  #: the line of the scaling of jobs that train; other parts of the policy are unused then
     interference: float = 0.0  #: part of its speed that a job on several nodes loses where it shares one with another
     synthesis: SynthesisRules | None = None  #: ordering and admission are chosen anew every few rounds

@@ -28,6 +28,7 @@ from ..cluster.actions import (
 )
 from ..cluster.columns import IntArray
 from ..cluster.jobs import JobState, JobTable
+from ..cluster.nodes import NodeTable
 from ..cluster.records.outcomes import OutcomeTable
 from ..cluster.records.profiles import NodeProfile
 from ..cluster.state import ClusterState
@@ -64,6 +65,9 @@ from .workload.workload import EVERY_JOB, Workload, as_submitted
 RELEASE = (22, 5, 8)
 """The modelled release of Slurm."""
 
+DEFAULT_CONFIG: Mapping[str, str] = {"PriorityType": "priority/multifactor"}
+"""The configuration of a Slurm of which nothing else is known."""
+
 REMEMBERED_S = 300.0
 """How long an ended job stays visible (MinJobAge)."""
 
@@ -79,7 +83,7 @@ class SimulatedCluster:
     jobs: Workload
     fleet: ClusterSpec
     conf: SlurmConf = field(default_factory=SlurmConf)
-    config: Mapping[str, str] = field(default_factory=lambda: {"PriorityType": "priority/multifactor"})
+    config: Mapping[str, str] = field(default_factory=lambda: DEFAULT_CONFIG)  #: ``scontrol show config``
     submitted: JobTable | None = None  #: further columns of the jobs, row by row
     outages: Outages | None = None  #: future failures
     pace: JobSpeed | None = None  #: speeds of jobs; 1 by default
@@ -108,6 +112,11 @@ class SimulatedCluster:
     def drained(self) -> bool:
         """True if every awaited job has ended."""
         return bool((self.model.stage.life.state[self.awaited] == COMPLETED).all())
+
+    @property
+    def nodes(self) -> NodeTable:
+        """The nodes as they are now."""
+        return nodes_of(self.model, self.fleet)
 
     def advance(self, until_s: float) -> None:
         """Advance time to *until_s*; with infinity, until nothing is left to happen."""
@@ -154,7 +163,7 @@ class SimulatedCluster:
             pending=pending,
             running=self._where_they_ran(observed_jobs(model, self._table, self.fleet, holding), holding),
             ended=self._where_they_ran(observed_jobs(model, self._table, self.fleet, ended), ended),
-            nodes=nodes_of(model, self.fleet),
+            nodes=self.nodes,
             partitions=self.fleet.partitions,
             qos=self.fleet.qos,
             melted=np.setdiff1d(self._table.job_id[waiting], pending.job_id),

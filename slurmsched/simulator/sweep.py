@@ -101,7 +101,16 @@ def _run(cell: Cell, fleet: ClusterSpec, check: bool) -> CellResult:
         awaited = measured if cell.case.until_measured else EVERY_JOB
         linked = cell.setup.executor == "direct" and bool(fleet.links) and cell.setup.placement != "pool"
         segments = (check and pool) or linked
-        replay = simulate(jobs, fleet, cell.setup, learnt=learnt, segments=segments, check=check, awaited=awaited)
+        replay = simulate(
+            jobs,
+            fleet,
+            cell.setup,
+            learnt=learnt,
+            segments=segments,
+            check=check,
+            awaited=awaited,
+            earlier=cell.case.trace().earlier,
+        )
         replay = replace(replay, measured=measured)
         if check and (found := violations(replay) + (impossible(replay) if pool else [])):
             raise RunFailed(f"this cannot have happened: {'; '.join(found)}")

@@ -247,6 +247,15 @@ def test_of_several_clusters_one_is_named(site):
     assert "no runs of cluster c3; there are: c1, c2" in simulate(*options, "c3", status=3, app=site)
 
 
+def test_the_settings_of_a_site_are_replayed_with_the_scheduling_of_its_own_slurm(site):
+    site.store().add_outcomes(site.cluster().facts().cluster, runs_ended(NOW_S - 50))
+    words = ("--from-db", "1w", *ONE_NODE, "--no-baseline", "--config", str(site.file), "--cluster-name")
+    (known,) = told(*words, site.cluster().facts().cluster, app=site)["notes"]
+    assert known == "slurmsched: SchedulerParameters and priorities are those of its slurmctld"
+    (other,) = told(*words, "c1", app=site)["notes"]
+    assert other == "slurmsched: its slurmctld does not answer: SchedulerParameters and priorities are Slurm's defaults"
+
+
 def test_a_database_without_runs_says_what_to_do(tmp_path):
     file = tmp_path / "slurmsched.toml"
     file.write_text(f"[daemon]\nstate_dir = '{tmp_path}'\n")

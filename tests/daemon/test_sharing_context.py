@@ -5,20 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
-from slurmsched.cluster.columns import Labels, table_of
+from slurmsched.cluster.columns import table_of
 from slurmsched.cluster.jobs import job_table
 from slurmsched.cluster.nodes import NodeTable
 from slurmsched.cluster.records.faults import Instability, Mismatches
-from slurmsched.cluster.state import ClusterState, View
-from slurmsched.daemon.sharing_context import SharingContext, busy_share
+from slurmsched.cluster.state import ClusterState
+from slurmsched.daemon.sharing_context import SharingContext
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import Rules, SharingRules
 from slurmsched.models.registry import SHARING, ArtifactRegistry
-from slurmsched.models.throughput import LoadOutlook
 from slurmsched.policies.contract import find_ordering
-from slurmsched.policies.sharing_candidates import APATHETIC, INDOLENT, OFF
+from slurmsched.policies.sharing_candidates import OFF
 
 JOBS = job_table(
     3,
@@ -36,11 +34,9 @@ NOTHING = job_table(0)
 UNSTABLE = Instability(9, 0, "n1", 10, 20, (0,), (8,), (1,), "it jumps")
 
 
-def sharer(path, outlook=None, failed=()):
+def sharer(path, failed=()):
     known = Mismatches(failed, (UNSTABLE,))
-    return SharingContext(
-        ArtifactRegistry(path), lambda now_s: known, lambda now_s: {} if outlook is None else {"jobs": outlook}
-    )
+    return SharingContext(ArtifactRegistry(path), lambda now_s: known)
 
 
 def test_measured_jobs_are_scored_and_the_others_count_as_jumbo(tmp_path):
@@ -62,23 +58,9 @@ def test_an_unusable_model_on_the_shelf_costs_a_warning(tmp_path, caplog):
     assert "share scores come from the model that slurmsched brings" in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("used", "outlook", "mode"),
-    [
-        ([1, 4], None, INDOLENT),
-        ([1, 4], LoadOutlook(now=5.0, ahead=4.0, rank=0.5), OFF),
-        ([1, 4], LoadOutlook(now=5.0, ahead=6.0, rank=0.5), APATHETIC),
-        ([4, 4], LoadOutlook(now=5.0, ahead=4.0, rank=0.5), INDOLENT),
-    ],
-)
-def test_the_mode_follows_free_gpus_and_the_forecast_of_arrivals(tmp_path, used, outlook, mode):
-    nodes = replace(NODES, gpus_used=np.array(used))
-    seen = View(0.0, NOTHING, NOTHING, nodes, None, None, None, None)
-    one = sharer(tmp_path, outlook, failed=(("a/x", "b/y"),))
-    one.note_scan(seen, POLICY.rules.sharing)
-    rules = one.with_sharing(POLICY, 100.0).rules.sharing
-    assert (rules.capacity, rules.failed) == (mode, (("a/x", "b/y"),))
-    assert rules.unstable == (UNSTABLE,)
+def test_the_known_mismatches_of_jobs_come_with_the_rules(tmp_path):
+    rules = sharer(tmp_path, failed=(("a/x", "b/y"),)).with_sharing(POLICY, 100.0).rules.sharing
+    assert (rules.failed, rules.unstable) == ((("a/x", "b/y"),), (UNSTABLE,))
 
 
 def test_pairs_that_are_there_while_nobody_shares_any_more_are_still_known_to_be_unstable(tmp_path):
@@ -88,12 +70,4 @@ def test_pairs_that_are_there_while_nobody_shares_any_more_are_still_known_to_be
 
 def test_without_rules_of_sharing_nothing_is_adapted(tmp_path):
     plain = Policy(find_ordering("fifo"), Rules())
-    assert sharer(tmp_path, LoadOutlook(5.0, 4.0, 0.5)).with_sharing(plain, 100.0) is plain
-
-
-def test_nodes_that_share_do_not_count_as_busy():
-    seen = View(0.0, NOTHING, NOTHING, NODES, None, None, None, None)
-    assert busy_share(seen, "shared") == 0.25
-    down = replace(NODES, usable=np.array([False, True]))
-    assert busy_share(replace(seen, nodes=down), "shared") == 1.0, "what is free of a node that is down helps nobody"
-    assert busy_share(replace(seen, nodes=replace(NODES, partitions=Labels.of(["shared", "shared"]))), "shared") == 1.0
+    assert sharer(tmp_path).with_sharing(plain, 100.0) is plain

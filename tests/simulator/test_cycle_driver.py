@@ -25,7 +25,7 @@ from slurmsched.simulator.run import Setup, forecast_of, simulate
 from slurmsched.simulator.simulated_cluster import SimulatedCluster
 from slurmsched.simulator.slurmctld.slurmconf import SlurmConf
 from slurmsched.simulator.slurmctld.slurmctld import SlurmctldConfig
-from slurmsched.simulator.workload.workload import Workload, as_submitted, workload
+from slurmsched.simulator.workload.workload import NO_EARLIER_JOBS, EarlierJobs, Workload, as_submitted, workload
 
 LAB = SlurmConf(SlurmctldConfig(batch_sched_delay_s=0.0, bf_interval_s=10.0))
 LIGHT = {"gpu_util": 0.1, "memory_util": 0.05, "gpu_memory_mib": 3000.0}
@@ -153,6 +153,30 @@ def test_measured_jobs_that_wait_are_paired_on_the_shared_node_by_the_daemons_ow
     shared = [report.view.running for report in reports if report.view.running.shares.any()]
     assert shared, "the daemon knows which jobs share"
     assert set(shared[0].asked_for.names) >= {"gpu gpu:1"}
+
+
+@pytest.mark.parametrize(("gpus", "has_history", "shared"), [(4, True, 4), (1, True, 0), (1, False, 1)])
+def test_in_a_replay_of_a_site_jobs_share_while_the_daemon_would_let_them(gpus, has_history, shared):
+    """The jobs wait for CPUs; with three GPUs free and no more jobs than usual expected, none of them share."""
+    rows = [(0.0, 30.0, 4, "light"), (1.0, 400.0, gpus, "blocker"), *[(100.0, 200.0, 1, "light")] * 4]
+    jobs, fleet = jobs_of(*rows, cpus=[1, 32, *[1] * 4], nodes=[1] * 6), fleet_of("shared", shared="shared")
+    setup = Setup.of_site(Policy(find_ordering("fifo"), sharing_rules()), 5.0, "site")
+    two_days = EarlierJobs(np.repeat(np.arange(-288, 0) * 600.0, 6), np.ones(6 * 288, dtype=np.int64))
+    replay = simulate(jobs, fleet, setup, check=True, earlier=two_days if has_history else NO_EARLIER_JOBS)
+    assert replay.decisions.pairs == shared
+
+
+def test_a_replay_of_a_site_has_its_schedulers_parameters():
+    """A short job that fits beside the long one's reservation waits for the next pass of backfill."""
+    jobs = jobs_of((0.0, 400.0, 3, "first"), (1.0, 400.0, 4, "wide"), (2.0, 10.0, 1, "short"))
+    jobs = replace(jobs, time_limit_s=np.array([600.0, 600.0, 60.0]))
+    setup = Setup.of_site(Policy(find_ordering("fifo"), Rules()), 5.0, "site")
+    starts_s = {}
+    for interval_s in (30, 200):
+        config = {"SchedulerParameters": f"bf_interval={interval_s},batch_sched_delay=0"}
+        replay = simulate(jobs, fleet_of("other"), replace(setup, slurm_config=config))
+        starts_s[interval_s] = float(replay.start_s[2])
+    assert starts_s[30] < 40 < 190 < starts_s[200] < 240
 
 
 def test_a_job_in_the_profiling_partition_is_measured_requeued_and_goes_on_in_its_own_partition():

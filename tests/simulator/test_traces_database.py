@@ -54,6 +54,17 @@ def test_a_site_replays_its_history(store):
     assert [note.rule for note in trace.notes] == ["order"]
 
 
+def test_jobs_that_ended_before_the_span_are_its_earlier_jobs(store):
+    before = {"job_id": 1, "first_submit_s": 100.0, "ended_s": 300.0}
+    again = {"restart": 1, "started_s": 320.0, "ended_s": 400.0}
+    spanned = {"job_id": 2, "first_submit_s": 350.0, "eligible_s": 350.0, "started_s": 500.0, "ended_s": 900.0}
+    store.add_outcomes("c1", runs(before, before | again, spanned))
+    trace = from_store(store, "c1", 600.0)
+    assert trace.workload.job_id.tolist() == [2]
+    assert trace.earlier.submit_s.tolist() == [100.0]
+    assert trace.earlier.gpus.tolist() == [4]
+
+
 def test_a_requeued_job_is_one_job():
     trace = from_outcomes(
         runs(

@@ -27,7 +27,7 @@ from ...daemon.predictions.play_forward import Forward, PredictionStore, predict
 from ...daemon.predictions.prediction_process import PredictionWorker
 from ...daemon.predictions.prediction_service import PredictionService
 from ...daemon.profiles.profile_receiver import ProfileReceiver, Receiver, parse_listen
-from ...daemon.profiling.profiling_controller import ProfilingController
+from ...daemon.profiling_controller import ProfilingController
 from ...daemon.progress_book import ProgressBook
 from ...daemon.service import Service, ServiceParts
 from ...daemon.sharing_context import SharingContext
@@ -104,7 +104,7 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
     leads = leadership(store, name)
     flow = ProfilingController(artifacts)
     memory = Memory(store, cluster=name, monotonic=monotonic, leads=leads.held)
-    sharer = SharingContext(artifacts, memory.mismatches, flow.outlooks)
+    sharer = SharingContext(artifacts, memory.mismatches)
     decider = PluginDecider()
     world = CycleContext(
         cluster=cluster,

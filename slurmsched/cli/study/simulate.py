@@ -124,14 +124,14 @@ def simulate(app: App, /, check: bool, page_path: str | None, csv_wanted: bool, 
 
     chosen = SimulateOptions(**options)
     fleet, workers = chosen.fleet(), chosen.who()
-    setups = chosen.setups()
+    setups, slurm_notes = _beside_their_slurm(app, chosen, chosen.setups())
     if chosen.until_measured and (check or page_path):
         raise click.UsageError("--until-measured goes without --check and --html, which need the end of every job.")
     cases, left_out = _that_fit(chosen.cases(app, fleet), fleet, [] if chosen.strict else setups)
     if page_path and len(cases) > 1:
         raise click.UsageError("--html makes one page of one trace, load and seed: say each of them once.")
     traces = [_trace_facts(case, out) for case, out in zip(cases, left_out, strict=True)]
-    setup_notes = _notes_on_setups(setups, fleet)
+    setup_notes = _notes_on_setups(setups, fleet) + slurm_notes
     cells = [Cell(case, setup) for case in cases for setup in setups]
     runs = _watched(sweep(cells, fleet, workers, check=check), len(cells))
     rows = compared(cells, runs, lambda together: _write_page(page_path, together))
@@ -150,6 +150,18 @@ def simulate(app: App, /, check: bool, page_path: str | None, csv_wanted: bool, 
     done = [note for head in traces for note in [*head["notes"], *_missing(head["left_out"])]]
     notes = [f"note: {note}" for note in [*done, *setup_notes]]
     emit(facts, *dict.fromkeys(heads + notes), sheet(rows), as_json=as_json)
+
+
+def _beside_their_slurm(app: App, chosen: SimulateOptions, setups: Sequence[Setup]) -> tuple[list[Setup], list[str]]:
+    """Return *setups*, those of a site with the scheduling of the Slurm whose history is replayed, and notes."""
+    sites = [setup for setup in setups if setup.site is not None and setup.executor == "slurm"]
+    if not sites or chosen.from_db_s is None:
+        return list(setups), []
+    config = chosen.slurm_config(app)
+    made = [replace(setup, slurm_config=config) if setup.site is not None else setup for setup in setups]
+    scheduling = "SchedulerParameters and priorities are those of its slurmctld"
+    defaults = "its slurmctld does not answer: SchedulerParameters and priorities are Slurm's defaults"
+    return made, [f"{', '.join(setup.label for setup in sites)}: {scheduling if config else defaults}"]
 
 
 def _that_fit(

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..app import App
+from ...errors import SlurmError
+from ..app import App, artifacts_of
 from ..failure import NotFound, wrong_usage
 
 if TYPE_CHECKING:
@@ -250,6 +251,16 @@ class SimulateOptions:
             raise click.UsageError("--train goes with --forecast history or model: nothing else is learnt.")
         return setups
 
+    def slurm_config(self, app: App) -> Mapping[str, str]:
+        """Return the configuration of the Slurm whose history is replayed; empty where it does not answer."""
+        if self.from_db_s is None:
+            return {}
+        try:
+            facts = app.cluster().facts()
+        except SlurmError:
+            return {}
+        return facts.config if facts.cluster == self._replayed_cluster(app) else {}
+
     def who(self) -> Workers | None:
         """Return the workers that make the runs; None for this process."""
         from ...simulator.worker_pool import Workers
@@ -277,12 +288,14 @@ class SimulateOptions:
         """Return the set-up of a daemon with the settings in *path*, acting."""
         from ...config import load
         from ...daemon.policy_settings import policy_of
+        from ...models.throughput import active_throughput
         from ...simulator.setup import Setup
 
         if unfit := set(parts) & {"selection", "placement", "sharing", "admission", "depth"}:
             raise click.UsageError(f"--{min(unfit)} does not go with --config: on Slurm the jobs are started by Slurm.")
         settings = load(path, {}).settings
-        return Setup.of_site(policy_of(settings), settings.daemon.every_s, Path(path).stem, **parts)
+        setup = Setup.of_site(policy_of(settings), settings.daemon.every_s, Path(path).stem, **parts)
+        return replace(setup, throughput=active_throughput(artifacts_of(settings)))
 
     def _training(self, speeds: SpeedFiles) -> list[Setup]:
         """Return the scalings of jobs that train."""
@@ -338,16 +351,18 @@ class SimulateOptions:
         from ...simulator.traces import from_store
         from ...simulator.traces.source import Source
 
-        store = app.store()
-        clusters = store.clusters()
-        name = self.cluster_name
+        name = self._replayed_cluster(app)
+        trace = from_store(app.store(), name, app.clock.now() - span_s, cpu_jobs=self.cpu_jobs)
+        directory = click.get_current_context().with_resource(tempfile.TemporaryDirectory(prefix="slurmsched-"))
+        return Source.copy(f"history of {name}", trace, str(Path(directory, "history.csv")))
+
+    def _replayed_cluster(self, app: App) -> str:
+        """Return the name of the cluster whose history is replayed."""
+        clusters, name = app.store().clusters(), self.cluster_name
         if not clusters:
             raise NotFound("the database holds no runs; try: slurmsched history import")
         if name is not None and name not in clusters:
             raise NotFound(f"the database holds no runs of cluster {name}; there are: {', '.join(clusters)}")
         if name is None and len(clusters) > 1:
             raise click.UsageError(f"The database knows several clusters; say --cluster-name: {', '.join(clusters)}.")
-        name = name or clusters[0]
-        trace = from_store(store, name, app.clock.now() - span_s, cpu_jobs=self.cpu_jobs)
-        directory = click.get_current_context().with_resource(tempfile.TemporaryDirectory(prefix="slurmsched-"))
-        return Source.copy(f"history of {name}", trace, str(Path(directory, "history.csv")))
+        return name or clusters[0]

@@ -62,7 +62,7 @@ def what_if(app: App, policies: tuple[str, ...], more: int | None, like: str | N
         report = daemon.dry_run(app.clock.now())
     finally:
         daemon.close()
-    ours = daemon.policy
+    ours, arrivals = daemon.controller.policy, daemon.controller.arrivals
     view, config = report.view, app.cluster().facts().config
     from_database = "database" not in report.fallbacks
     with wrong_usage():
@@ -80,7 +80,7 @@ def what_if(app: App, policies: tuple[str, ...], more: int | None, like: str | N
     if nodes is not None:
         options = [way for option in options for way in (option, _with_nodes(option, nodes))]
     with bar(f"playing the queue of {len(view.pending)} forward"):
-        result = compare(view, config, options, settings.daemon.every_s)
+        result = compare(view, config, options, settings.daemon.every_s, arrivals)
     notes = [*_head(result, settings, ours, from_database), *_nodes(nodes)]
     emit(_facts(result, nodes, from_database), *notes, _sheet(result), *_after(result), as_json=as_json)
     return None

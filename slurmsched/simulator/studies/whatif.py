@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,6 +14,7 @@ from ...cluster.nodes import NodeTable
 from ...cluster.state import View
 from ...decide.policy import Policy
 from ...errors import ConfigError
+from ...models.arrival_counter import ArrivalCounter
 from ..cycle_driver import CycleDriver
 from ..engine.job_state import Life
 from ..fixed_forecast import FixedForecast
@@ -99,10 +101,17 @@ class Course:
     unfit: Mapping[int, str]  #: rows that no nodes could hold, and why
 
 
-def compare(view: View, config: Mapping[str, str], options: Sequence[Option], every_s: float) -> Comparison:
+def compare(
+    view: View,
+    config: Mapping[str, str],
+    options: Sequence[Option],
+    every_s: float,
+    arrivals: ArrivalCounter | None = None,
+) -> Comparison:
     """Simulate each of *options* from *view* on; the first is the present state.
 
-    *config* is the output of ``scontrol show config``; our cycles come every *every_s* seconds.
+    *config* is the output of ``scontrol show config``; our cycles come every *every_s* seconds. *arrivals* are the
+    submissions until now: rules follow the load.
     """
     jobs = view.pending
     waits_for = barred(jobs)
@@ -110,7 +119,7 @@ def compare(view: View, config: Mapping[str, str], options: Sequence[Option], ev
     able = view.take(~out)
     tasks = simulated_tasks(able.pending)
     queue = one_row_per_task(replace(able, pending=replace(able.pending, tasks=tasks)))
-    courses = [_course(queue, config, option, every_s) for option in options]
+    courses = [_course(queue, config, option, every_s, arrivals) for option in options]
     ends = np.array([course.end_s for course in courses])
     counted = ~np.isnan(ends).any(axis=0)
     users, base_s = queue.pending.user.take(counted), courses[0].start_s[counted] - view.now_s
@@ -186,19 +195,23 @@ def simulated_tasks(jobs: JobTable) -> IntArray:
     return np.minimum(tasks, low)
 
 
-def _course(queue: View, config: Mapping[str, str], option: Option, every_s: float) -> Course:
+def _course(
+    queue: View, config: Mapping[str, str], option: Option, every_s: float, arrivals: ArrivalCounter | None
+) -> Course:
     """Simulate one option to its end."""
     view = queue if option.more is None else replace(queue, nodes=queue.nodes.joined(option.more))
     misfits = unfit(view, config)
     fits = ~np.isin(np.arange(len(queue.pending)), list(misfits))
     start_s, end_s = np.full(len(fits), np.nan), np.full(len(fits), np.nan)
     if fits.any():
-        life, running = _simulated(view.take(fits), config, option.policy, every_s), len(view.running)
+        life, running = _simulated(view.take(fits), config, option.policy, every_s, arrivals), len(view.running)
         start_s[fits], end_s[fits] = life.started_s[running:], life.ended_s[running:]
     return Course(start_s, end_s, misfits)
 
 
-def _simulated(view: View, config: Mapping[str, str], policy: Policy | None, every_s: float) -> Life:
+def _simulated(
+    view: View, config: Mapping[str, str], policy: Policy | None, every_s: float, arrivals: ArrivalCounter | None
+) -> Life:
     """Return the states of all jobs, at their end or when nothing more can happen."""
     drains_s, conf = span_s(view), SlurmConf.of(config)
     rules = conf.rules._replace(bf_interval_s=max(conf.rules.bf_interval_s, drains_s / PASSES))
@@ -208,7 +221,8 @@ def _simulated(view: View, config: Mapping[str, str], policy: Policy | None, eve
     else:
         job_id = np.concatenate([view.pending.job_id, view.running.job_id])
         fixed_forecast = FixedForecast(job_id, view.forecast.joined(view.forecast_running))
-        CycleDriver(cluster, policy, fixed_forecast, every_s=every_s, spacing_s=drains_s / CYCLES).run()
+        spacing_s, counter = drains_s / CYCLES, deepcopy(arrivals)
+        CycleDriver(cluster, policy, fixed_forecast, every_s=every_s, spacing_s=spacing_s, arrivals=counter).run()
     return cluster.model.stage.life
 
 

@@ -16,8 +16,10 @@ from ...cluster.records.outcomes import OutcomeTable
 from ...cluster.records.profiles import ProfileTable
 from ...db.records.gpu_usage import SAME_S
 from ...db.tracking.story import Submission
+from ...models.arrival_counter import KEPT_S
 from ...policies.deadlines.value_steps import steps_of
 from ..workload.rewards import written
+from ..workload.workload import EarlierJobs
 from .cleaning import Raw, cleaned, per_node
 from .job_runs import arrivals, only_last_runs
 from .trace import Trace, TraceError
@@ -33,7 +35,7 @@ def from_store(
 ) -> Trace:
     """Read the jobs of *cluster* whose runs ended in [since, until); TraceError where there are none.
 
-    MemoryUnavailable where the database does not answer.
+    Jobs that ended before are its earlier jobs. MemoryUnavailable where the database does not answer.
     """
     outcomes = store.history(cluster, since_s, until_s)
     if not len(outcomes):
@@ -47,7 +49,11 @@ def from_store(
     if not len(trace):
         left_out = "; ".join(map(str, trace.notes))
         raise TraceError(f"reading the history of cluster {cluster} from {store.place}: no job is left: {left_out}")
-    return trace
+    if since_s is None:
+        return trace
+    past = store.history(cluster, since_s - KEPT_S, since_s)
+    before = (past.restart == 0) & (past.first_submit_s < trace.workload.submit_s[0])
+    return replace(trace, earlier=EarlierJobs(past.first_submit_s[before], past.gpus[before]))
 
 
 def from_outcomes(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...errors import SlurmschedError
-from ..workload.workload import Workload
+from ..workload.workload import NO_EARLIER_JOBS, EarlierJobs, Workload
 
 _SPAN = re.compile(r"(\d*)(:?)(\d*)")
 
@@ -38,6 +38,7 @@ class Trace:
     workload: Workload
     notes: tuple[Note, ...]
     format: str
+    earlier: EarlierJobs = NO_EARLIER_JOBS
 
     def __len__(self) -> int:
         return len(self.workload)
@@ -56,7 +57,11 @@ class Trace:
         """Select the jobs *a:b* in order of submission, from 0, without b; TraceError for an invalid *span*."""
         first, last = self.rows(span)
         note = Note("jobs", last - first, f"jobs {first}:{last} of {len(self)} are taken")
-        return self._with(self.workload.take(slice(first, last)), note)
+        before, earlier = self.workload.take(slice(first)), self.earlier
+        earlier = EarlierJobs(
+            np.concatenate([earlier.submit_s, before.submit_s]), np.concatenate([earlier.gpus, before.gpus])
+        )
+        return replace(self._with(self.workload.take(slice(first, last)), note), earlier=earlier)
 
     def scaled(self, load: float, since_s: float | None = None) -> Trace:
         """Scale the arrivals to *load* times the rate; deadlines keep their distance from submission.
@@ -72,7 +77,8 @@ class Trace:
         submit_s = since_s + (jobs.submit_s - since_s) / load
         deadline_s = submit_s + (jobs.deadline_s - jobs.submit_s)
         note = Note("load", len(jobs), f"times between arrivals are divided by {load:g}")
-        return self._with(replace(jobs, submit_s=submit_s, deadline_s=deadline_s), note)
+        earlier = self.earlier._replace(submit_s=since_s + (self.earlier.submit_s - since_s) / load)
+        return replace(self._with(replace(jobs, submit_s=submit_s, deadline_s=deadline_s), note), earlier=earlier)
 
     def without(self, rows: Sequence[int]) -> Trace:
         """Drop *rows*; TraceError where no job is left."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,6 +12,16 @@ from ...cluster.jobs import JobTable, job_table
 from .rewards import steps_of
 
 EVERY_JOB = slice(None)
+
+
+class EarlierJobs(NamedTuple):
+    """Jobs submitted before those of a replay: what a daemon knows of the usual load when it begins."""
+
+    submit_s: FloatArray
+    gpus: IntArray
+
+
+NO_EARLIER_JOBS = EarlierJobs(np.zeros(0), np.zeros(0, dtype=np.int64))
 
 
 @dataclass(frozen=True, eq=False)

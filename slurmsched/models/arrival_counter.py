@@ -7,54 +7,53 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from ...cluster.columns import BoolArray, FloatArray, IntArray
-from ...cluster.records.outcomes import OutcomeTable
-from ...cycle import CycleReport
-from ...models.arrivals import DAY, REACH, SERIES, STEP_S, Arrivals
-from ...models.throughput import USUAL, Errors, LoadOutlook, ThroughputModel
+from ..cluster.columns import BoolArray, FloatArray, IntArray
+from ..cluster.records.outcomes import OutcomeTable
+from ..cluster.state import View
+from .arrivals import DAY, REACH, SERIES, STEP_S, Arrivals
+from .throughput import USUAL, LoadOutlook, ThroughputModel, by_median
 
 KEPT = USUAL + REACH  #: steps
-
-
-def by_median() -> ThroughputModel:
-    """Return the forecast for a site without a trained model: the rolling median of each series."""
-    return ThroughputModel(dict.fromkeys(SERIES), dict.fromkeys(SERIES, Errors(math.inf, math.inf)))
+KEPT_S = KEPT * STEP_S
 
 
 class ArrivalCounter:
-    """Submissions per step of the last weeks: those of a history, then each cycle's new jobs."""
+    """Submissions per step of the last weeks: those of a history, then each cycle's new jobs.
 
-    def __init__(self) -> None:
+    ``model`` forecasts the next ones; by default the rolling median.
+    """
+
+    def __init__(self, model: ThroughputModel | None = None) -> None:
+        self.model = by_median() if model is None else model
         self._counts: dict[int, tuple[float, float]] = {}  # jobs and GPUs
         self._until_s = -math.inf
         self._outlooks: tuple[float, Mapping[str, LoadOutlook]] = (-math.inf, {})
 
-    def learn(self, history: OutcomeTable) -> None:
-        """Start again from *history*; pending and running jobs come with the next cycle."""
+    def learn(self, submitted_s: FloatArray, gpus: IntArray) -> None:
+        """Start again from jobs submitted earlier; pending and running jobs come with the next cycle."""
         self._counts, self._until_s = {}, -math.inf
-        first = history.restart == 0
-        self._add(history.first_submit_s[first], np.ones(int(first.sum())), history.gpus[first])
+        self._outlooks = (-math.inf, {})
+        self._add(submitted_s, np.ones(len(submitted_s)), gpus)
 
-    def observe(self, report: CycleReport) -> None:
-        """Count the jobs submitted since the last cycle, including those that have already ended."""
-        view = report.view
-        self._until_s = min(self._until_s, report.now_s)  # clocks may be set back
+    def observe(self, view: View, ended: OutcomeTable) -> None:
+        """Count the jobs submitted since the last cycle, including those that have already *ended*."""
+        now_s = view.now_s
+        self._until_s = min(self._until_s, now_s)  # clocks may be set back
         for jobs in (view.pending, view.running):
-            new = self._new(jobs.first_submit_s, report.now_s)
+            new = self._new(jobs.first_submit_s, now_s)
             self._add(jobs.first_submit_s[new], jobs.tasks[new].astype(np.float64), (jobs.gpus * jobs.tasks)[new])
-        ended = report.ended
-        new = self._new(ended.first_submit_s, report.now_s) & (ended.restart == 0)
+        new = self._new(ended.first_submit_s, now_s) & (ended.restart == 0)
         self._add(ended.first_submit_s[new], np.ones(int(new.sum())), ended.gpus[new])
-        self._until_s = report.now_s
-        for step in [step for step in self._counts if step < report.now_s // STEP_S - KEPT]:
+        self._until_s = now_s
+        for step in [step for step in self._counts if step < now_s // STEP_S - KEPT]:
             del self._counts[step]
 
-    def outlooks(self, model: ThroughputModel, now_s: float) -> Mapping[str, LoadOutlook]:
+    def outlooks(self, now_s: float) -> Mapping[str, LoadOutlook]:
         """Return each series now and in the next hour; none before one day of data. Computed once per step."""
         made_s, outlooks = self._outlooks
         if now_s // STEP_S != made_s // STEP_S:
             history = self._arrivals(now_s)
-            outlooks = {name: model.outlook(history, name) for name in SERIES} if len(history) >= DAY else {}
+            outlooks = {name: self.model.outlook(history, name) for name in SERIES} if len(history) >= DAY else {}
             self._outlooks = now_s, outlooks
         return outlooks
 

@@ -1,1 +1,0 @@
-"""The profiling partition: arrivals, its rules and its nodes."""
