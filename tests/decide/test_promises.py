@@ -499,7 +499,9 @@ def test_an_owner_is_told_of_a_running_job_that_may_be_late_while_notice_is_left
     assert bool(np.isfinite(planned(then).promises.announced_s[0])) == in_doubt
 
 
-@pytest.mark.parametrize(("ran_h", "left_h", "in_doubt"), [(2.5, 0.9, True), (2.5, 9.0, False), (1.9, 2.0, False)])
+@pytest.mark.parametrize(
+    ("ran_h", "left_h", "in_doubt"), [(2.5, 0.9, True), (2.5, 9.0, False), (1.9, 2.0, False), (1.9, 0.9, True)]
+)
 def test_an_owner_is_told_of_a_job_that_outlasted_its_forecast_while_notice_is_left(ran_h, left_h, in_doubt):
     """A forecast of 1 h with an upper decile of 2 h that does not know how long the job has run."""
     what = seen(wanted(1))
@@ -513,6 +515,36 @@ def test_an_owner_is_told_of_a_job_that_outlasted_its_forecast_while_notice_is_l
         forecast_running=Forecast(hours, hours, 2 * hours, Labels.of(["fixed"])),
     )
     assert bool(np.isfinite(planned(then).promises.announced_s[0])) == in_doubt
+
+
+@pytest.mark.parametrize(
+    ("ran_h", "rest_h", "in_doubt"),
+    [
+        (1.9, (1.0, 2.0), True),  # it has run nearly as long as nine in ten of such jobs
+        (0.0, (0.3, 0.5), False),  # it has time, and never ran
+        (0.0, (0.5, 0.9), True),  # late with 0.1 even if it starts now
+    ],
+)
+def test_a_pending_job_with_a_place_in_the_plan_is_judged_by_what_it_still_needs(ran_h, rest_h, in_doubt):
+    """Nobody who was warned is calmed because the job was stopped."""
+    promises = planned(seen(wanted(1, ckpt=[True], requeueable=[True]))).promises
+    stopped = wanted(
+        1,
+        ckpt=[True],
+        requeueable=[True],
+        restarts=[int(ran_h > 0)],
+        ran_s=[ran_h * HOUR_S],
+        time_limit_s=[40 * HOUR_S],
+    )
+    median_s, high_s = (np.array([hours * HOUR_S]) for hours in rest_h)
+    then = replace(
+        seen(stopped),
+        promises=promises,
+        now_s=NOW_S + 9.1 * HOUR_S,
+        forecast=Forecast(median_s, median_s, high_s, Labels.of(["fixed"])),
+    )
+    plan = planned(then, yields=True)
+    assert bool(np.isfinite(plan.promises.announced_s[0])) == in_doubt
 
 
 def test_why_explain_and_the_list_tell_of_the_promise():

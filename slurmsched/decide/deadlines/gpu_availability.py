@@ -63,7 +63,7 @@ class GpuAvailability:
     ``open`` makes rows for jobs that request promises; other jobs are then counted in the same rows. Jobs are numbered
     pending ones first, then running ones. *stops_s* is the time by which each running job can make room before its end,
     minus infinity for one that requests its GPUs anew; *stoppable* selects the jobs that can be stopped once they run.
-    Resuming one costs *restart_s*, and its start takes *startup_s*.
+    Resuming one costs *restart_s*, and its start takes *startup_s*. ``work`` is what they still need, by forecasts.
     """
 
     def __init__(
@@ -82,16 +82,16 @@ class GpuAvailability:
         past_s = np.concatenate([np.zeros(len(view.pending)), ran_s(view)])
         forecast = paced(view.forecast.joined(view.forecast_running), self._jobs, past_s)
         planned = planned_s(forecast, self._jobs, margin)
-        work = remaining_work(
+        self.work = remaining_work(
             replace(self._jobs, ran_s=earlier_s(self._jobs, past_s) + past_s),
             forecast,
             view.now_s,
             np.broadcast_to(restart_s, len(planned)),
         )
-        self.needs_s = replace(work, planned_s=planned).left_s
+        self.needs_s = replace(self.work, planned_s=planned).left_s
         #: a job that runs in leases may start at any time, and then has to wait for Slurm
         self._startup_s = np.where(self.stoppable & (np.arange(len(planned)) < len(view.pending)), startup_s, 0.0)
-        owed_s = (work.done_s - past_s)[len(view.pending) :]
+        owed_s = (self.work.done_s - past_s)[len(view.pending) :]
         self.ends_s = view.running.started_s + (planned[len(view.pending) :] - np.maximum(owed_s, 0.0))
         self._nodes: dict[_Kind, BoolArray] = {}
         self._widest: dict[_Kind, int] = {}  #: GPUs of the widest of these nodes

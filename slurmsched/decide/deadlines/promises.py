@@ -153,7 +153,7 @@ def _planned(
     needs_gpus[placed[~waits] - count] = needed[~waits]
     spare[placed[~waits] - count] = (latest_s - now_s > stop_cost_s(rules) + leases.tick_s)[~waits]
     left, schedule = plan.left(), PromiseSchedule(leases, held, np.where(waits, -1, placed - count))
-    table = announced(view, table, rows, starts_s[waits], held.take(waits), left, rules.lead_s)
+    table = announced(view, table, availability, rows, starts_s[waits], held.take(waits), left, rules.lead_s)
     table = _started_by(view, table, laxity_s)
     room, due_s = leases.room, held.due_s[waits]
     more = (availability, room, left, schedule, plan.solved)
