@@ -36,6 +36,7 @@ from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import DeadlineRules, ProfilingRules, Rules
 from slurmsched.errors import LabError
 from slurmsched.lab import Lab, LabSpec, programs
+from slurmsched.lab.waiting import wait_until
 from slurmsched.policies.contract import find_ordering
 from slurmsched.simulator.cluster_spec import ClusterSpec, nodes_of, partition_of
 from slurmsched.simulator.cycle_driver import CycleDriver
@@ -61,10 +62,13 @@ SPARE_S = 1.0  #: of a forecast beyond the work: Slurm's times are whole seconds
 SAVES_S = 0.3  #: from the signal to a job until it has asked for its requeue
 RELEASE_S = 0.05
 PATIENCE_S = 900.0
-SETTLES_S = 8.0  #: until the loops of a new slurmctld run
+SETTLES_S = 60.0  #: the most that the loops of a new slurmctld take to run
 
 BACKFILL = r"^\[(\S+)\] sched/backfill: _attempt_backfill: beginning"
 """What slurmctld writes in its log with ``DebugFlags=Backfill``."""
+
+MAIN_CYCLES = r"Main schedule statistics[^:]*:(?s:.*?)Total cycles:\s*(\d+)"
+"""What sdiag prints of the main loop."""
 
 WORKER = """
 import os, signal, subprocess, sys, time
@@ -265,7 +269,7 @@ def _driven(lab: Lab, flow: Flow) -> tuple[Course, dict[str, str]]:
         learns=False,
         site=config,
     )
-    time.sleep(SETTLES_S)
+    _settle(lab)
     thread = threading.Thread(target=_submit, args=(lab, home, flow.jobs))
     thread.start()
     work, table = submitted(flow, np.zeros(len(flow.jobs)))
@@ -288,6 +292,17 @@ def _driven(lab: Lab, flow: Flow) -> tuple[Course, dict[str, str]]:
         raise LabError("slurmctld's log has no pass of backfill")
     course.backfill_s = datetime.fromisoformat(first[1]).timestamp()
     return course, config
+
+
+def _settle(lab: Lab) -> None:
+    """Wait until both loops of a new slurmctld have run: from then on each comes at its own interval."""
+
+    def running() -> bool:
+        main = re.search(MAIN_CYCLES, lab.ask(["sdiag"]))
+        began = re.search(BACKFILL, lab.layout.log("slurmctld").read_text(), re.MULTILINE)
+        return main is not None and int(main[1]) > 0 and began is not None
+
+    wait_until(running, SETTLES_S, "the first passes of the main loop and of backfill")
 
 
 def _submit(lab: Lab, home: Path, jobs: Sequence[Job]) -> None:
