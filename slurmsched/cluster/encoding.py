@@ -27,7 +27,7 @@ ADDED: dict[type[Table], dict[str, float | bool | str]] = {
         "waiting_since_s": np.nan,
         "delayed_s": 0.0,
         "told": "",
-        **dict.fromkeys(("gpu_util", "memory_util", "gpu_memory_mib"), np.nan),
+        **dict.fromkeys(("gpu_util", "memory_util", "gpu_memory_mib", "spread_speed"), np.nan),
         **dict.fromkeys(("unstable", "measured", "shares", "per_task", "per_gpu", "given_back", "sensitive"), False),
         **dict.fromkeys(("asked_for", "share_refusal", "node_gpus"), ""),
         "share_score": 2,

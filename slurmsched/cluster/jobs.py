@@ -103,6 +103,7 @@ class JobTable(Table):
     beside: IntArray  #: the job on whose GPUs it runs as a second job, where the cluster shows it; 0 for none
     guest_gpus: IntArray  #: its GPUs on which a second job runs, where the cluster shows them
     sensitive: BoolArray  #: it slows down when spread over more nodes than it needs
+    spread_speed: FloatArray  #: speed of its kind on more nodes than needed, over that on as few; NaN if not measured
     comment: Labels
     off: BoolArray  #: its comment has ``slurmsched:off``
     ckpt: BoolArray  #: its owner allows requeues
@@ -178,6 +179,7 @@ NEUTRAL: dict[str, Any] = {
     "memory_util": np.nan,
     "gpu_memory_mib": np.nan,
     "share_score": 2,
+    "spread_speed": np.nan,
     "pace_s": np.nan,
     "stop_level": np.nan,
 }

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from ..clock import Clock
+from ..cluster.spread_speeds import SpreadSpeeds
 from ..cluster.state import ClusterState
 from ..config import DaemonSettings, Settings
 from ..cycle import CycleContext, CycleReport, run_cycle
@@ -51,6 +52,7 @@ class Components:
     sharer: SharingContext
     whereabouts: JobPlacements
     progress: ProgressBook
+    spread_speeds: SpreadSpeeds
     switcher: CompositionSwitcher
 
 
@@ -184,6 +186,7 @@ class DaemonController:
         job_placements.observe(state.ended)
         job_placements.note_scan(self._parts.clock.now())
         self._parts.progress.observe(state)
+        self._parts.spread_speeds.observe(state)
         self._warn_of_partitions(tuple(state.partitions.name))
 
     def _warn_of_partitions(self, partitions: tuple[str, ...]) -> None:

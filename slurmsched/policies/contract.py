@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
+import numpy as np
+
 from ..cluster.columns import BoolArray, FloatArray, IntArray
 from ..cluster.state import View
 from ..cluster.training import Allocations, TrainingView
@@ -127,6 +129,22 @@ class Placement(Part[Callable[..., int]]):
     sensitive: int = 0  #: the way of ``placement.place`` for jobs that slow down when spread
     other: int = 0  #: that for all other jobs
     links: bool = False  #: it chooses the GPUs of a node by the links between them; otherwise the lowest are taken
+    least_speed: float = 0.0
+    """Jobs of kinds measured to be slower than this when spread are the sensitive ones, those measured to be faster are
+    not, whatever is declared; 0: what is declared counts alone."""
+
+    @property
+    def measured(self) -> bool:
+        """True if it needs to know how fast jobs were when spread."""
+        return self.least_speed > 0
+
+    def ways(self, sensitive: BoolArray, spread_speed: FloatArray) -> IntArray:
+        """Return the way of ``placement.place`` for each job.
+
+        *sensitive* is what is declared, *spread_speed* what was measured, NaN where nothing was.
+        """
+        believed = np.where(np.isnan(spread_speed), sensitive, spread_speed < self.least_speed)
+        return np.where(believed if self.measured else sensitive, self.sensitive, self.other)
 
 
 @dataclass(frozen=True)

@@ -85,12 +85,15 @@ def _emptiest(free: IntArray, gpus: int, nodes: IntArray, taken: IntArray) -> in
     return found
 
 
-def placement(name: str, summary: str, sensitive: int, other: int, *, links: bool = False) -> Placement:
+def placement(
+    name: str, summary: str, sensitive: int, other: int, *, links: bool = False, least_speed: float = 0.0
+) -> Placement:
     """Register a placement under *name*: the way for jobs that spreading slows down, and that for all others.
 
-    With *links* GPUs of a node are chosen by the links between them.
+    With *links* GPUs of a node are chosen by the links between them. With *least_speed* those of a measured kind are
+    the jobs that are slower than this when spread, as a share of their speed on as few nodes as they need.
     """
-    return PLACEMENTS.add(Placement(name, place, summary, sensitive, other, links=links))
+    return PLACEMENTS.add(Placement(name, place, summary, sensitive, other, links=links, least_speed=least_speed))
 
 
 _LINKS = "The fewest nodes, the best fit for the rest; on a node the free GPUs with most bandwidth between them."
@@ -116,3 +119,6 @@ for _name, _summary, _sensitive, _other in (
     ),
 ):
     placement(_name, _summary, _sensitive, _other)
+
+_MEASURED = "As tiresias-skew, but what was measured of a kind of job counts, not what is declared (Tiresias+, Blox)."
+placement("tiresias-plus", _MEASURED, CONSOLIDATE, FIRST_FREE, least_speed=0.95)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from itertools import chain, repeat
 from pathlib import Path
@@ -83,7 +83,7 @@ def read_cluster(path: str | Path) -> ClusterSpec:
         _partitions(path, partitions, nodes),
         _qos(qos),
         most,
-        speeds=_speeds(path, document.get("spread", {})),
+        **_speeds(path, document.get("spread", {})),
         failures=_failures(path, document.get("failures")),
         links=tuple(chain.from_iterable(map(repeat, links, counts))) if any(links) else (),
         sharing=_sharing(path, document.get("sharing")),
@@ -145,12 +145,20 @@ def _sharing(path: str | Path, entries: dict[str, Any] | None) -> Sharing | None
     return Sharing(names, speeds)
 
 
-def _speeds(path: str | Path, entries: dict[str, Any]) -> tuple[float, ...]:
-    speeds = checked(f"{path}: [spread]", entries, {"speeds": tuple}).get("speeds", [1.0])
+def _speeds(path: str | Path, entries: dict[str, Any]) -> dict[str, Any]:
+    """Return the speeds of jobs on more nodes than they need: of those declared sensitive, and of programs."""
+    where = f"{path}: [spread]"
+    table = checked(where, entries, {"speeds": tuple, "programs": dict})
+    programs = table.get("programs", {})
+    programs = checked(f"{where} programs", programs, dict.fromkeys(programs, tuple))
+    of_programs = {name: _falling(f"{where} programs.{name}", speeds) for name, speeds in programs.items()}
+    return {"speeds": _falling(f"{where} speeds", table.get("speeds", [1.0])), "program_speeds": of_programs}
+
+
+def _falling(where: str, speeds: Sequence[float]) -> tuple[float, ...]:
+    """Return the speeds on 0, 1, ... nodes more than needed as numbers."""
     if not speeds or not all(0 < speed <= 1 for speed in speeds):
-        raise ConfigError(
-            f"{path}: [spread] speeds = {speeds}: accepted are numbers above 0 up to 1, such as [1, 0.9, 0.8]"
-        )
+        raise ConfigError(f"{where} = {speeds}: accepted are numbers above 0 up to 1, such as [1, 0.9, 0.8]")
     return tuple(map(float, speeds))
 
 

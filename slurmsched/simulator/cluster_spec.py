@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 import numpy as np
 
@@ -43,6 +44,7 @@ class ClusterSpec:
     qos: QosTable
     account_gpus: Mapping[str, int] = field(default_factory=dict)  #: most GPUs an account may have at once (GrpTRES)
     speeds: tuple[float, ...] = (1.0,)  #: of a sensitive job on 0, 1, ... nodes more than it needs; the last for more
+    program_speeds: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  #: of programs, whatever is declared
     failures: Failures | None = None
     sharing: Sharing | None = None
     links: tuple[GpuLinks | None, ...] = ()  #: of each node; empty where none are known
@@ -87,7 +89,8 @@ class ClusterSpec:
         nodes = self.nodes
         bounded = bool(len(self.partitions) or self.account_gpus or (nodes.cpus < PLENTY).any())
         bounded = bounded or bool(np.isfinite(nodes.memory_mib).any()) or any(nodes.gpu_type) or any(nodes.features)
-        constant = all(speed == 1 for speed in self.speeds) and self.failures is None and self.sharing is None
+        speeds = (*self.speeds, *chain.from_iterable(self.program_speeds.values()))
+        constant = all(speed == 1 for speed in speeds) and self.failures is None and self.sharing is None
         constant = constant and bool(nodes.usable.all())
         return constant and not bounded and bool((nodes.gpus == self.size).all())
 

@@ -15,6 +15,7 @@ from ..child_process import ChildFailed
 from ..clock import ManualClock
 from ..cluster.actions import MoveNodes, MovePartition, Requeue
 from ..cluster.records.solved_starts import NO_SOLVED_STARTS, SolvedStarts
+from ..cluster.spread_speeds import SpreadSpeeds
 from ..cluster.state import ClusterState
 from ..cycle import CycleContext, CycleReport, run_cycle
 from ..db.memory import Memory
@@ -33,7 +34,7 @@ from ..models.registry import shipped
 from ..models.sharing.share_scores import scored
 from ..models.sharing.sharing_model import SharingModel
 from ..policies.admission import find_admission
-from ..policies.contract import PREEMPTIONS, SELECTIONS, SHARINGS, Ordering
+from ..policies.contract import PLACEMENTS, PREEMPTIONS, SELECTIONS, SHARINGS, Ordering
 from ..policies.deadlines.lease_solver import LeaseSolver
 from ..policies.deadlines.milp_solver import check_installed
 from ..policies.selection.leases import Leases
@@ -119,6 +120,7 @@ class CycleDriver:
     arrivals: ArrivalCounter | None = None  #: of the load that the rules follow; None keeps them as they are
     watch: Watch = lambda report: None
     entering: Callable[[str], None] = lambda phase: None  #: called with each phase of a cycle as it begins
+    slowdowns_known: bool = False  #: the cluster shows what spreading costs each job; else it is measured
     world: CycleContext = field(init=False)
     _clock: ManualClock = field(init=False, default_factory=ManualClock)
     _cycles: int = field(init=False, default=0)
@@ -126,6 +128,7 @@ class CycleDriver:
     _ended_s: float = field(init=False, default=-math.inf)  #: when runs ended last
     _change_s: float = field(init=False, default=-math.inf)  #: when the next decision may differ by time alone
     _next_move_s: float = field(init=False, default=-math.inf)  #: when nodes may move again after the last move
+    _spread_speeds: SpreadSpeeds = field(init=False, default_factory=SpreadSpeeds)
     _solver: LeaseSolver = field(init=False, default_factory=LeaseSolver)
     _solved: SolvedStarts = field(init=False, default=NO_SOLVED_STARTS)
     _whole_policy: Policy = field(init=False)  #: with its speed curve, before it follows the load
@@ -148,6 +151,7 @@ class CycleDriver:
             learns=self.learns,
             site=facts.config,
             entering=self.entering,
+            observed=self._observed,
             scored=self._scored,
             solved=lambda: self._solved,
         )
@@ -242,8 +246,13 @@ class CycleDriver:
         read_s = np.append(first_s, self._ended_s) + PROFILES_EVERY_S
         return float(np.min(read_s[read_s > report.now_s], initial=math.inf))
 
+    def _observed(self, state: ClusterState) -> None:
+        if self._measures_slowdowns:
+            self._spread_speeds.observe(state)
+
     def _scored(self, state: ClusterState) -> ClusterState:
-        """Return *state* with the share scores of jobs, where jobs share."""
+        """Return *state* with the share scores of jobs, where jobs share, and with what spreading them costs."""
+        state = self._spread_speeds.filled(state) if self._measures_slowdowns else state
         return scored(state, _shipped_scores()) if self._shares else state
 
     def _with_curve(self, policy: Policy) -> Policy:
@@ -258,6 +267,12 @@ class CycleDriver:
     def _reads_profiles(self) -> bool:
         """True if decisions depend on what jobs do with their GPUs."""
         return self._shares or self.policy.rules.profiling is not None
+
+    @property
+    def _measures_slowdowns(self) -> bool:
+        """True if placing jobs depends on how fast others were when spread, and the cluster does not show it."""
+        composition = self.policy.rules.composition
+        return composition is not None and PLACEMENTS[composition.placement].measured and not self.slowdowns_known
 
     @property
     def _shares(self) -> bool:

@@ -27,8 +27,7 @@ def first_profile_s(started_s: FloatArray, coldstart_s: FloatArray) -> FloatArra
 
 def true_use(jobs: Workload) -> dict[str, FloatArray]:
     """Return the GPU use of each job: its own where the trace has it, else the mean of its program; NaN for none."""
-    programs = jobs.work if any(jobs.work.names) else jobs.name
-    return {name: _filled(getattr(jobs, name), programs.codes, len(programs.names)) for name in _USE}
+    return {name: _filled(getattr(jobs, name), jobs.program.codes, len(jobs.program.names)) for name in _USE}
 
 
 def _filled(use: FloatArray, codes: IntArray, programs: int) -> FloatArray:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ..cluster.actions import Action, MoveNodes, Preempt, Requeue, Start, job_of
-from ..cluster.columns import Labels
+from ..cluster.columns import FloatArray, Labels
 from ..cluster.jobs import JobTable
 from ..cluster.nodes import AccountTable
 from ..cluster.records.profiles import NodeProfile
@@ -51,6 +51,10 @@ class IdealCluster(SimulatedCluster):
         self._number = {name: at for at, name in enumerate(self.fleet.nodes.name)}
         super().__post_init__()
 
+    def show_spread_speeds(self, speeds: FloatArray) -> None:
+        """Show what spreading costs each job from the start."""
+        self._table = replace(self._table, spread_speed=speeds)
+
     def advance_to_decision(self) -> bool:
         """Advance to the next moment with something to decide; False if there is none any more."""
         decides = bool(advance(self.model, NEVER))
@@ -91,6 +95,7 @@ class IdealCluster(SimulatedCluster):
         life = self.model.stage.life
         return replace(
             jobs,
+            pace_s=np.where(life.state[rows] == RUNNING, 1.0 / life.speed[rows], np.nan),  # a second at full speed
             priority=len(self.jobs) - rows,
             ran_s=ran_s(self.model, rows),
             reason=reason,

@@ -38,9 +38,8 @@ def everywhere(rules: SharingRules | None, curve: SpeedCurve | None) -> SharingR
 
 def use_of(jobs: Workload, names: tuple[str, ...]) -> GpuUse:
     """Return the GPU use of jobs of each name, mean over those of *jobs* that were measured; NaN where none was."""
-    kinds = jobs.work if any(jobs.work.names) else jobs.name
     number = {name: at for at, name in enumerate(names)}
-    place = kinds.map([number.get(name, -1) for name in kinds.names], np.int64)
+    place = jobs.program.map([number.get(name, -1) for name in jobs.program.names], np.int64)
 
     def mean(column: FloatArray) -> FloatArray:
         usable = (place >= 0) & ~np.isnan(column)

@@ -15,7 +15,7 @@ from ..decide.rules import SharingRules
 from ..decide.synthesis import AUTO
 from ..errors import ConfigError
 from ..models.arrival_counter import ArrivalCounter
-from ..policies.contract import PLACEMENTS, SELECTIONS, SHARINGS, Placement
+from ..policies.contract import PLACEMENTS, SELECTIONS, SHARINGS
 from ..policies.selection.struct_arrays import writable
 from .cluster_spec import ClusterSpec
 from .cycle_driver import EVERY_S, MEASURING, CycleDriver, IdealDriver, composed, whole_queue
@@ -29,7 +29,7 @@ from .fast.queue import validate as validate_queue
 from .fixed_forecast import FixedForecast
 from .ideal_cluster import IdealCluster
 from .machine.controller import UnfitJob, misfits
-from .machine.direct import outages_of, pace_of, rules_of, run_direct
+from .machine.direct import outages_of, pace_of, rules_of, run_direct, spread_speeds
 from .machine.run_log import RunLog
 from .ordering_keys import key_source, keys_of
 from .pair_rules import curve_of, everywhere, pair_rules, use_of
@@ -96,6 +96,7 @@ def simulate(
     if setup.sharing and not SHARINGS.find(setup.sharing).pairs_jobs:
         fleet = replace(fleet, sharing=None)
     fast = setup.selection in FAST_SELECTIONS and fleet.sharing is None and setup.site is None
+    fast = fast and not setup.measures_slowdowns
     if setup.synthesis is not None and not (fast and fleet.equal and not setup.profile_nodes):
         raise ConfigError(f"{AUTO} plays forward on one pool of equal nodes: accepted is --nodes")
     if not fast or setup.profile_nodes:
@@ -144,10 +145,9 @@ def _too_large(jobs: Workload, fleet: ClusterSpec) -> list[UnfitJob]:
     return list(map(UnfitJob, rows, asks))
 
 
-def ways(placement: str) -> tuple[int, int]:
-    """Return how sensitive jobs and others are placed."""
-    found: Placement = PLACEMENTS[placement]
-    return found.sensitive, found.other
+def ways(jobs: Workload, fleet: ClusterSpec, setup: Setup) -> IntArray:
+    """Return how each job is placed, where that does not depend on what is measured as jobs run."""
+    return PLACEMENTS[setup.placement].ways(jobs.sensitive, spread_speeds(jobs, fleet))
 
 
 def restart_costs(jobs: Workload, setup: Setup) -> FloatArray:
@@ -217,7 +217,7 @@ def _on_machine(
         rules = rules._replace(admission=setup.admission * fleet.total * (1 + 1e-12))
     if setup.selection in RESERVING:
         _reserve_by(jobs, setup)
-    how = np.where(jobs.sensitive, *ways(setup.placement))
+    how = ways(jobs, fleet, setup)
     failures, pace = outages_of(jobs, fleet), pace_of(jobs, fleet)
     log = RunLog() if segments else None
     work, machine = _gpus_alone(jobs, fleet, setup) if fleet.equal else (jobs, fleet)
@@ -289,6 +289,8 @@ def decided(
     cluster = IdealCluster(
         work, machine, conf, outages=failures, pace=pace, checked=check, awaited=awaited, steps=steps, log=log
     )
+    if setup.slowdowns == "exact":
+        cluster.show_spread_speeds(spread_speeds(jobs, fleet))
     decisions = DecisionWatch()
     policy = composed(setup.ordering, setup.composition, sharing, profiling, powers, setup.admits)
     IdealDriver(
@@ -296,6 +298,7 @@ def decided(
         policy,
         FixedForecast(named.job_id, forecast),
         store=store,
+        slowdowns_known=setup.slowdowns == "exact",
         watch=decisions.watch,
         entering=decisions.entering,
     ).run()
@@ -385,7 +388,7 @@ def _reserve_by(jobs: Workload, setup: Setup) -> None:
 
 def _stage(jobs: Workload, fleet: ClusterSpec, setup: Setup, log: Segments, awaited: slice) -> PoolContext:
     free = _pool(fleet, setup)
-    site = PoolNodes(free, int(free.max(initial=0)), np.where(jobs.sensitive, *ways(setup.placement)))
+    site = PoolNodes(free, int(free.max(initial=0)), ways(jobs, fleet, setup))
     # a bound that is a whole number of GPUs except for rounding is that number
     most = setup.admission * fleet.total * (1 + 1e-12)
     trace = writable(PoolTrace(jobs.submit_s, jobs.runtime_s, jobs.gpus, restart_costs(jobs, setup)))

@@ -23,6 +23,7 @@ FAST_SELECTIONS = ("strict", "backfill", "preemptive", *RESERVING)
 """The selections with compiled event loops; with any other, decide() is called at each event."""
 
 LEARNT = ("history", "model")  #: forecasts trained on runs: of the baseline, of the model trained daily
+SLOWDOWNS = ("measured", "exact")
 FORECASTS = ("exact", "limit", *LEARNT)
 EXECUTORS = ("direct", "slurm")
 ROUND_S = 300.0  #: the interval of decisions where ordering and admission are chosen, by default (Blox)
@@ -37,6 +38,7 @@ class Setup:
     ordering: Ordering
     selection: str  #: a name, with its parameters
     placement: str = "consolidate"
+    slowdowns: str = "measured"  #: a placement that needs them knows: measured, from runs so far; exact, from the start
     forecast: str = "exact"  #: runtimes given to the ordering: the truth, the time limit, or trained (LEARNT)
     admission: float = np.inf  #: bound on GPUs of admitted jobs over all GPUs; others wait outside in turn
     restart_s: float = 0.0  #: cost of resuming a job of one GPU after a preemption
@@ -92,6 +94,7 @@ class Setup:
             load_plugins()
         for part, accepted in (
             ("placement", tuple(PLACEMENTS)),
+            ("slowdowns", SLOWDOWNS),
             ("forecast", FORECASTS),
             ("executor", EXECUTORS),
         ):
@@ -156,6 +159,11 @@ class Setup:
         """Return the set-up of jobs that train under the scaling *line*; ConfigError for an unknown one."""
         part = SCALINGS.find(line)
         return replace(cls(find_ordering("unchanged"), "scaling"), **{"name": line, **details}, scaling=part.line)  # type: ignore[arg-type]
+
+    @property
+    def measures_slowdowns(self) -> bool:
+        """True if the placement of jobs depends on what was measured of others before."""
+        return PLACEMENTS[self.placement].measured and self.slowdowns == "measured"
 
     @property
     def composition(self) -> Composition:

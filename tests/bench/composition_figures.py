@@ -62,7 +62,7 @@ def drawn(title: str, across: str, up: str, curves: Mapping[str, Sequence[tuple[
     axes = Axes(title, across, up, 10.0 if most_x > 5 else 3.0, float(-(-most_y // 10) * 10))
     ends = apart([axes.y(line[-1][1]) for line in curves.values()], 15)
     lines = []
-    for (name, line), colour, end in zip(curves.items(), COLOURS, ends, strict=True):
+    for (name, line), colour, end in zip(curves.items(), COLOURS, ends, strict=False):
         path = " ".join(f"{axes.x(x):.1f},{axes.y(y):.1f}" for x, y in line)
         lines.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
         lines.append(text(WIDTH - RIGHT + 8, min(max(end, TOP), HEIGHT) + 4, name, "start", colour=colour))

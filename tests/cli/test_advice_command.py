@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slurmsched.cli.jobs.advice import BEYOND, LINKS, beyond_sheet, links_sheet
+from slurmsched.cli.jobs.advice import BEYOND, LINKS, SPREAD, beyond_sheet, links_sheet, spread_sheet
 from slurmsched.cli.output import plain
 
 
@@ -18,3 +18,10 @@ def test_the_share_of_link_bandwidth_that_runs_lost_is_a_table_of_its_own():
     head, line = plain(links_sheet([row])).splitlines()
     assert head.split("  ")[0] == LINKS[0]
     assert line.split() == ["2", "40", "37.2", "50.0", "26%"]
+
+
+def test_what_spreading_costs_kinds_of_jobs_is_a_table_of_its_own():
+    kind = {"kind": "eva/bert", "gpus": 4, "gpu_type": "a100", "runs": 9, "iteration_s": 0.3, "spread_runs": 4}
+    head, line = plain(spread_sheet([kind | {"spread_iteration_s": 0.5, "speed": 0.6}])).splitlines()
+    assert head.split("  ")[0] == SPREAD[0]
+    assert line.split() == ["eva/bert", "4", "a100", "9", "0.300", "4", "0.500", "60%"]

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from slurmsched.cluster.records.predictions import prediction_table
 from slurmsched.cluster.records.profiles import LinkUse
 from slurmsched.cluster.records.promises import promise_table
+from slurmsched.cluster.spread_speeds import SpreadSpeed
 from slurmsched.daemon.api.privacy import HIDDEN
 from slurmsched.daemon.api.query_arguments import AnswerRefused
 from slurmsched.daemon.api.query_handlers import OVERRUNNERS_MOST, QueryHandlers, Sources, plain
@@ -272,6 +273,12 @@ def test_advice_says_what_share_of_link_bandwidth_runs_lost_and_does_without_whe
         raise MemoryUnavailable("no database")
 
     assert questions(seen(), links=away).answer({"ask": "advice"}, uid=0)["links"] == []
+
+
+def test_advice_says_what_spreading_costs_kinds_of_jobs():
+    rows = [SpreadSpeed("eva/bert", 4, "a100", 9, 0.3, 4, 0.5)]
+    (row,) = questions(seen(), spread=lambda: rows).answer({"ask": "advice"}, uid=0)["spread"]
+    assert (row["kind"], row["gpus"], row["speed"]) == ("eva/bert", 4, 0.6)
 
 
 def test_advice_names_whose_runs_go_far_beyond_their_forecasts_to_those_who_see_all_jobs():

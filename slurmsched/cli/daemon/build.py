@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from ...cluster.job_record import outcomes_of
 from ...cluster.records.faults import Instability
+from ...cluster.spread_speeds import SpreadSpeeds
 from ...config import Settings
 from ...cycle import CycleContext, CycleReport
 from ...daemon.active_policy import ActivePolicy
@@ -105,7 +106,7 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
     flow = ProfilingController(artifacts)
     memory = Memory(store, cluster=name, monotonic=monotonic, leads=leads.held)
     sharer = SharingContext(artifacts, memory.mismatches)
-    decider = PluginDecider()
+    decider, spread_speeds = PluginDecider(), SpreadSpeeds()
     world = CycleContext(
         cluster=cluster,
         memory=memory,
@@ -116,7 +117,7 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
         learns=settings.forecast.learn_online,
         site=facts.latest.config,
         entering=lambda phase: service.progressed(),
-        scored=sharer.scored,
+        scored=lambda state: spread_speeds.filled(sharer.scored(state)),
         decider=decider,
     )
     synthesis = SynthesisService(
@@ -142,6 +143,7 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
         sharer=sharer,
         whereabouts=job_placements,
         progress=ProgressBook(monotonic),
+        spread_speeds=spread_speeds,
         switcher=CompositionSwitcher(chosen, synthesis.take, memory, leads.held, metrics.synthesis_step),
     )
     controller = DaemonController(parts)
@@ -178,6 +180,7 @@ def _service(
     answers = LiveAnswers(
         *(world, facts, store, parts.serving, parts.chosen, parts.sharer, figures, predictions),
         lambda: controller.settings.predict,
+        parts.spread_speeds.table,
     )
 
     def give_back(budget_s: float) -> None:

@@ -14,6 +14,7 @@ from ..time_format import span
 
 BEYOND = ("FAR BEYOND FORECAST", "RUNS", "TIMES", "TYPICALLY", "RAISED")
 LINKS = ("GPUS ON A NODE", "RUNS", "GB/S", "AT BEST", "LOST")
+SPREAD = ("SPREAD OVER NODES", "GPUS", "TYPE", "RUNS", "S/ITERATION", "SPREAD RUNS", "S/ITERATION", "SPEED")
 COLUMNS = ("WHO GAINS", "NAME", "JOBS", "SOONER", "LATER", "CHANGE")
 
 
@@ -35,6 +36,10 @@ def advice(app: App, as_json: bool) -> None:
     the last 30 days, where pairs of GPUs have NVLinks of their own. AT BEST is that of as many GPUs of an empty node,
     LOST the share of it that the runs did not have. Slurm chooses GPUs by Links= and Cores= of gres.conf, for which
     slurmsched node-check prints the lines.
+
+    The fourth one, which needs a daemon, shows how fast kinds of jobs that report their iterations were on more nodes
+    than they need: SPEED is a share of that on as few nodes. Slurm chooses the nodes; a job with --nodes=1 is not
+    spread.
     """
     reply = app.answers().query("advice")
     parts = [sheet(reply["advice"])]
@@ -42,6 +47,8 @@ def advice(app: App, as_json: bool) -> None:
         parts.append(beyond_sheet(beyond))
     if links := reply.get("links"):
         parts.append(links_sheet(links))
+    if spread := reply.get("spread"):
+        parts.append(spread_sheet(spread))
     print_reply(reply, *parts, now_s=app.clock.now(), as_json=as_json)
 
 
@@ -61,3 +68,15 @@ def links_sheet(rows: Iterable[Mapping[str, Any]]) -> TextTable:
     """Return the use of links as rows, by number of GPUs."""
     cells = [(r["gpus"], r["runs"], f"{r['gbps']:.1f}", f"{r['best_gbps']:.1f}", f"{r['lost']:.0%}") for r in rows]
     return TextTable(LINKS, cells)
+
+
+def spread_sheet(kinds: Iterable[Mapping[str, Any]]) -> TextTable:
+    """Return the speeds of kinds of jobs on more nodes than they need as rows, in the order given."""
+    cells = [
+        (
+            *(k["kind"], k["gpus"], k["gpu_type"], k["runs"], f"{k['iteration_s']:.3f}"),
+            *(k["spread_runs"], f"{k['spread_iteration_s']:.3f}", f"{k['speed']:.0%}"),
+        )
+        for k in kinds
+    ]
+    return TextTable(SPREAD, cells)

@@ -59,6 +59,11 @@ FOLDER = click.Path(exists=True, file_okay=False)
     "reservation; preemptive: the best jobs run; also leases, yarn-cs, 3sigma. Default: what belongs to the ordering.",
 )
 @click.option("--placement", help="pool, first-free, consolidate, links and others.  [default: consolidate]")
+@click.option(
+    "--slowdowns",
+    help="What tiresias-plus knows of jobs that spreading over nodes slows down: measured, from their runs so far, or "
+    "exact.  [default: measured]",
+)
 @click.option("--sharing", help="none, indolent and others: who shares GPUs with whom, where the cluster allows it.")
 @click.option(
     "--forecast",

@@ -139,6 +139,7 @@ class SimulateOptions:
     baseline: bool
     selection: str | None
     placement: str | None
+    slowdowns: str | None
     sharing: str | None
     forecast: str | None
     admission: str | None
@@ -317,6 +318,7 @@ class SimulateOptions:
         values = {
             "selection": self.selection,
             "placement": self.placement,
+            "slowdowns": self.slowdowns,
             "sharing": self.sharing,
             "forecast": self.forecast,
             "admission": None if self.admission is None else admission(self.admission),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ...clock import local_zone
 from ...cluster.plan import Plan
 from ...cluster.sbatch_probe import probe
+from ...cluster.spread_speeds import SpreadSpeed
 from ...cluster.state import View
 from ...cluster.text.sbatch import not_counted, read_options
 from ...config.settings import PredictSettings
@@ -45,6 +46,7 @@ class LiveAnswers:
     figures: FigureQueries
     predictions: PredictionService | None
     predict: Callable[[], PredictSettings]
+    spread: Callable[[], Sequence[SpreadSpeed]]
 
     def sources(self, status: Callable[[], dict[str, Any]]) -> Sources:
         """Return all sources; *status* reports the state of the daemon."""
@@ -58,6 +60,7 @@ class LiveAnswers:
             advice=self._about_queue("advice"),
             overrunners=lambda: overrunners_of(self.world.model),
             links=lambda: self.figures.answer("links")["rows"],
+            spread=self.spread,
             deadline=self._about_job("deadline"),
             deadlines=self._about_queue("deadlines"),
             claims=self._about_queue("claims"),

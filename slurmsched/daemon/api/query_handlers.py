@@ -6,7 +6,7 @@ import math
 import pwd
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -16,6 +16,7 @@ from ...cluster.columns import BoolArray
 from ...cluster.plan import Plan
 from ...cluster.records.predictions import PredictionKind, PredictionTable
 from ...cluster.records.promises import NO_PROMISES, SAME_S
+from ...cluster.spread_speeds import SpreadSpeed
 from ...cluster.state import View
 from ...cycle import CycleReport
 from ...decide.explain.eta import Eta, LivePredictions, coverage_words, etas, unknown, unpredicted
@@ -64,6 +65,7 @@ class Sources:
     advice: Callable[[View, Plan], Any] = lambda view, plan: ()
     overrunners: Callable[[], Sequence[Any]] = tuple  #: users whose runs went far beyond their forecasts
     links: Callable[[], Sequence[Any]] = tuple  #: use of the links between GPUs, by number of GPUs
+    spread: Callable[[], Sequence[SpreadSpeed]] = tuple  #: speeds of kinds of jobs on more nodes than they need
     deadline: Explainer = lambda view, plan, job_id: None
     deadlines: Callable[[View, Plan], Any] = lambda view, plan: ()
     claims: Callable[[View, Plan], Any] = lambda view, plan: ()
@@ -211,6 +213,7 @@ class QueryHandlers:
         with suppress(MemoryUnavailable):  # the rest needs no database
             links = self._sources.links()
         reply = {"advice": plain(shares), "overrunners": beyond, "links": plain(links)}
+        reply["spread"] = plain([asdict(row) | {"speed": row.speed} for row in self._sources.spread()])
         return {"as_of_s": report.now_s, "cycle": report.number} | reply
 
     def _deadlines(self, asker: Asker) -> dict[str, Any]:

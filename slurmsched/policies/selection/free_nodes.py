@@ -167,7 +167,7 @@ def _requests(jobs: JobTable, placement: Placement) -> ResourceRequests:
             memory_mib=np.nan_to_num(jobs.memory_mib / spread),
             exclusive=jobs.exclusive,
             kind=zeros,
-            how=np.where(jobs.sensitive, placement.sensitive, placement.other),
+            how=placement.ways(jobs.sensitive, jobs.spread_speed),
             form=zeros.copy(),
         )
     )

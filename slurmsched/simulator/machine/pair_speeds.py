@@ -16,8 +16,7 @@ UNMEASURED = 0.5
 def profiles_of(jobs: Workload, sharing: Sharing) -> IntArray:
     """Return the number of each job in tables of pairs, from 1 on; 0 for a job that the table does not have."""
     number = {name: at for at, name in enumerate(sharing.names, start=1)}
-    kinds = jobs.work if any(jobs.work.names) else jobs.name
-    profile: IntArray = kinds.map([number.get(name, 0) for name in kinds.names], np.int64)
+    profile: IntArray = jobs.program.map([number.get(name, 0) for name in jobs.program.names], np.int64)
     return profile
 
 

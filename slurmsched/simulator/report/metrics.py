@@ -9,6 +9,7 @@ import numpy as np
 
 from ...cluster.columns import FloatArray
 from ...cluster.text.plural import count
+from ..machine.direct import pace_of
 from ..run import Replay, restart_costs
 from .deadlines import Deadlines
 from .fairness import Fairness
@@ -143,8 +144,9 @@ def violations(replay: Replay) -> list[str]:
     spent_s = replay.end_s - replay.start_s
     needed_s = jobs.runtime_s + replay.stops * restart_costs(jobs, replay.setup)
     shares = replay.fleet.sharing is not None
-    slows = any(speed != 1 for speed in replay.fleet.speeds)
-    undisturbed = (replay.stops == 0) & ~(replay.workload.sensitive & slows) & (not shares)
+    pace = pace_of(jobs, replay.fleet)
+    slows = (pace.by_nodes != 1).any(axis=1)[pace.kind]
+    undisturbed = (replay.stops == 0) & ~slows & (not shares)
     wrong = np.where(
         undisturbed, np.abs(spent_s - needed_s) > 1e-6 * (1 + np.abs(replay.end_s)), spent_s < needed_s - 1e-3
     )

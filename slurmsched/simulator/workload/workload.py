@@ -57,6 +57,11 @@ class Workload(Table):
     amp: BoolArray  #: uses mixed precision
     ckpt: BoolArray  #: saves its work, and may be requeued
 
+    @property
+    def program(self) -> Labels:
+        """The program of each job: its ``work`` where the trace has any, else its name."""
+        return self.work if any(self.work.names) else self.name
+
 
 _NEUTRAL: dict[str, Any] = {
     "time_limit_s": np.inf,
