@@ -288,6 +288,7 @@ class ProfileSettings:
     """``[profile]``: measurements of jobs by compute nodes."""
 
     listen: str = setting("", "IP address and port where nodes deliver profiles, as 10.0.0.1:9818; empty for none")
+    report_s: float = setting(20.0, "minimum seconds between two reports of a job on its progress", least=1, most=3600)
     partition: str = setting("profile", "the partition where new jobs are measured first, with power.profile")
     n_max: int = setting(8, "maximum GPUs of a job that is measured there first", least=1, most=100000)
     n_least: int = setting(1, "lower limit of n_max while many more jobs than usual arrive", least=1, most=100000)

@@ -117,6 +117,7 @@ class DaemonController:
         self._world.policy = self._chosen.policy
         self._world.learns = settings.forecast.learn_online
         self._parts.serving.wanted = settings.models.serve
+        self._parts.progress.every_s = settings.profile.report_s
         budget = self._world.writer.budget
         self._world.writer.budget = replace(
             budget, per_s=settings.slurm.writes_per_s, burst=settings.slurm.writes_burst

@@ -16,7 +16,7 @@ from ..cluster.text.hostlist import expand
 from ..models.progress.learning_curve import LearningCurve
 from .profiles.progress_report import ProgressReport, ReportedEarly, ReportRefused
 
-EVERY_S = 20.0  #: minimum time between two reports of a job
+EVERY_S = 20.0  #: minimum time between two reports of a job, unless the settings say otherwise
 USER_PER_S = 10.0  #: reports per second from all jobs of one user
 USER_BURST = 100.0
 
@@ -40,11 +40,14 @@ class _Run:
 class ProgressBook:
     """The progress of running jobs, in memory; safe to call from any thread.
 
-    A restart of the daemon forgets it: a rule about the course of training then needs new reports.
+    A restart of the daemon forgets it: a rule about the course of training then needs new reports. A job may report
+    every *every_s* seconds.
     """
 
-    def __init__(self, monotonic: Callable[[], float], user_of: Callable[[int], str] | None = None) -> None:
-        self._monotonic, self._user_of = monotonic, user_of or _user_name
+    def __init__(
+        self, monotonic: Callable[[], float], user_of: Callable[[int], str] | None = None, *, every_s: float = EVERY_S
+    ) -> None:
+        self._monotonic, self._user_of, self.every_s = monotonic, user_of or _user_name, every_s
         self._runs: dict[int, _Run] = {}
         self._quota: dict[str, tuple[float, float]] = {}  # reports left of each user, and since when
         self._lock = threading.Lock()
@@ -75,7 +78,7 @@ class ProgressBook:
         now_s, user = self._monotonic(), self._user_of(uid)
         with self._lock:
             run = self._checked(report, user, uid)
-            if (wait_s := run.reported_s + EVERY_S - now_s) > 0 and run.reported_restart == report.restart:
+            if (wait_s := run.reported_s + self.every_s - now_s) > 0 and run.reported_restart == report.restart:
                 raise ReportedEarly(wait_s)
             self._spend(user, now_s)
             if run.reported_restart != report.restart:

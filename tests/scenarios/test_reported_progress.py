@@ -19,10 +19,11 @@ TRAIN = """
 import os, sys, time
 import job
 job.REPORT_S = job.UNREACHED_S = 1.0
-told = False
+told, step = False, 0
 while not told:
     time.sleep(0.05)
-    told = job.report({iteration}, accuracy=0.95)
+    step += 1
+    told = job.report({report})
     open("told." + os.environ["SLURM_JOB_ID"], "w").write(str(job._REPORTER._next_s < float("inf")))
 print("saved", file=open("saved." + os.environ["SLURM_JOB_ID"], "w"))
 """
@@ -40,7 +41,7 @@ def home(site_of_reports):
     made = site_of_reports.lab.layout.work / f"training-{site_of_reports.names[0]}"
     made.mkdir()
     shutil.copy(slurmsched.job.__file__, made / "job.py")
-    (made / "train.py").write_text(TRAIN.format(iteration=7))
+    (made / "train.py").write_text(TRAIN.format(report="7, accuracy=0.95"))
     shutil.chown(made, uid_of(site_of_reports.lab.user("alice")), nobody_gid())
     yield made
     shutil.rmtree(made)
@@ -51,7 +52,7 @@ def site_of_reports(new_site):
     site = new_site(power="order = true\nstop = true")
     operator = site.lab.user(site.user) if site.user else "root"
     address = node_settings(site.lab, site.directory, 1.0, operator)
-    site.write(profile=f"listen = '{address}'")
+    site.write(profile=f"listen = '{address}'\nreport_s = 1.0")
     return site
 
 
@@ -72,6 +73,16 @@ def test_a_job_that_asked_for_it_is_told_to_end_and_one_that_did_not_never_is(si
         site.until(lambda: site.states().get(silent) == "COMPLETED", "the end by a later consent", 300.0)
     for (cycle,) in site.sql("SELECT cycle FROM intents WHERE kind = 'End'"):
         assert site.run("replay", str(cycle)).returncode == 0
+
+
+def test_a_job_whose_loss_no_longer_falls_ends_with_its_own_exit_status(site_of_reports, home):
+    site = site_of_reports
+    (home / "train.py").write_text(TRAIN.format(report="step, loss=1.0 + 1.0 / step**2"))
+    with site.daemon():
+        falling = training(site, home, "alice", "slurmsched:stop=loss:0.2%")
+        site.until(lambda: site.states().get(falling) == "COMPLETED", "the end by the loss", 400.0)
+        assert (home / f"saved.{falling}").read_text() == "saved\n"
+        assert kinds(site, falling).count("may end") == 1
 
 
 def test_a_report_about_a_job_of_somebody_else_is_refused(site_of_reports, home):

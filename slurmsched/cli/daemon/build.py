@@ -142,7 +142,7 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
         flow=flow,
         sharer=sharer,
         whereabouts=job_placements,
-        progress=ProgressBook(monotonic),
+        progress=ProgressBook(monotonic, every_s=settings.profile.report_s),
         spread_speeds=spread_speeds,
         switcher=CompositionSwitcher(chosen, synthesis.take, memory, leads.held, metrics.synthesis_step),
     )
