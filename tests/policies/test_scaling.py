@@ -97,21 +97,34 @@ def test_a_job_of_a_fixed_size_gets_all_its_gpus_or_none(name, view):
     assert name == "fifo" or (view.jobs.gpus[has == 0] > left).all()
 
 
-@given(view=views())
-@settings(max_examples=40, deadline=None)
-def test_packed_jobs_that_spread_share_no_node_and_all_that_fit_find_room(view):
+@given(view=views(), shared=st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_all_that_fit_are_packed_the_small_ones_on_a_node_and_the_others_share_none_unless_they_may(view, shared):
     _, kinds = sizes(view.nodes.gpus)
     wanted, left = np.zeros(len(view.jobs), dtype=np.int64), int(view.nodes.gpus.sum())
     for row, gpus in enumerate(view.jobs.gpus.tolist()):
         wanted[row] = max((kind for kind in kinds.tolist() if kind <= min(gpus, left)), default=0)
         left -= wanted[row]
-    gpus = packed(wanted, view.jobs.held, view.nodes.gpus)
-    assert gpus.sum(axis=1).tolist() == wanted.tolist()
-    assert (np.count_nonzero(gpus, axis=1) == -(-wanted // SIZE)).all()
-    spread = np.count_nonzero(gpus, axis=1) > 1
-    assert ((gpus[spread] > 0).sum(axis=0) <= 1).all()
-    if (view.jobs.held.sum(axis=1) == wanted).all():
-        assert (gpus == view.jobs.held).all()
+    held = view.jobs.held
+    for _ in range(2):  # the second time jobs hold what the first packing gave them
+        gpus = packed(wanted, held, view.nodes.gpus, shared=shared)
+        assert gpus.sum(axis=1).tolist() == wanted.tolist()
+        assert (gpus.sum(axis=0) <= view.nodes.gpus).all()
+        on = np.count_nonzero(gpus, axis=1)
+        assert ((on == 1) == ((wanted > 0) & (wanted <= SIZE))).all()
+        assert shared or ((gpus[on > 1] > 0).sum(axis=0) <= 1).all()
+        assert (held.sum(axis=1) != wanted).any() or (gpus == held).all()
+        held, wanted = gpus, wanted[::-1].copy()
+
+
+def test_a_job_on_several_nodes_has_all_that_are_empty_and_shrinks_for_another():
+    node_gpus, held = np.full(4, SIZE), np.zeros((2, 4), dtype=np.int64)
+    held = packed(np.array([8, 0]), held, node_gpus)
+    assert held.tolist() == [[2, 2, 2, 2], [0, 0, 0, 0]]
+    assert packed(np.array([8, 4]), held, node_gpus)[1].max() == SIZE
+    beside = packed(np.array([8, 8]), held, node_gpus)
+    assert (np.count_nonzero(beside, axis=1) == 2).all()
+    assert packed(np.array([8, 8]), held, node_gpus, shared=True).tolist() == [[2, 2, 2, 2], [2, 2, 2, 2]]
 
 
 @given(

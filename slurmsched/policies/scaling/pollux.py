@@ -1,15 +1,19 @@
 """Pollux (Qiao et al., OSDI'21): the sizes of all jobs with the best power mean of their speed-ups.
 
-The speed-up of a job is its goodput over that on a fair share of the cluster. Sizes are powers of two on a node, and
-whole nodes, so that the best choice of sizes is found exactly, and no two jobs that spread share a node.
+The speed-up of a job is its goodput over that on a fair share of the cluster. There are few sizes (``packing.sizes``),
+so that the best choice among them is found exactly, and no two jobs that spread need to share a node.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from ...cluster.columns import FloatArray, IntArray
 from ...cluster.training import Allocations, TrainingView
+from ...errors import ConfigError
 from ..compiled import compiled
 from ..contract import scaling
 from .goodput import goodputs_of
@@ -20,14 +24,32 @@ _LEAST = 1e-3  #: of a restart factor, and of a speed-up
 _WAITING = 1e3  #: cost of a job without GPUs, over that of the slowest one with some
 
 
-@scaling("pollux", needs=("goodputs",), own_batch=True)
+@dataclass(frozen=True)
+class Pollux:
+    """The sizes with the best power mean; with *avoidance* no two jobs on several nodes share one of them."""
+
+    avoidance: bool = True
+
+    def __call__(self, view: TrainingView) -> Allocations:
+        """Return the allocation of each job."""
+        nodes, gpus = sizes(view.nodes.gpus)
+        costs = speedups(view, nodes, gpus) ** POWER
+        chosen = cheapest(costs, gpus, view.jobs.most_gpus, int(view.nodes.gpus.sum()))
+        wanted = np.where(chosen < 0, 0, gpus[chosen])
+        return Allocations(packed(wanted, view.jobs.held, view.nodes.gpus, shared=not self.avoidance))
+
+
+def _tuned(settings: Mapping[str, str]) -> Pollux:
+    avoidance = settings.get("avoidance", "")
+    if set(settings) != {"avoidance"} or avoidance not in ("yes", "no"):
+        raise ConfigError("pollux: accepted is avoidance=yes or no: whether jobs on several nodes share none of them")
+    return Pollux(avoidance == "yes")
+
+
+@scaling("pollux", needs=("goodputs",), own_batch=True, tuned=_tuned, defaults="avoidance=yes")
 def pollux(view: TrainingView) -> Allocations:
     """The sizes with the best power mean of goodputs over those on a fair share (Pollux, OSDI'21)."""
-    nodes, gpus = sizes(view.nodes.gpus)
-    costs = speedups(view, nodes, gpus) ** POWER
-    chosen = cheapest(costs, gpus, view.jobs.most_gpus, int(view.nodes.gpus.sum()))
-    wanted = np.where(chosen < 0, 0, gpus[chosen])
-    return Allocations(packed(wanted, view.jobs.held, view.nodes.gpus))
+    return Pollux()(view)
 
 
 def speedups(view: TrainingView, nodes: IntArray, gpus: IntArray) -> FloatArray:
