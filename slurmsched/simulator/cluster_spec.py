@@ -67,11 +67,14 @@ class ClusterSpec:
         )
 
     @classmethod
-    def of_types(cls, gpus: Mapping[str, int]) -> ClusterSpec:
-        """Return a pool of GPUs of each type, as one node of that name."""
-        fleet = cls.of(len(gpus), 1)
-        names, counts = Labels.of(gpus), np.array(list(gpus.values()))
-        return replace(fleet, nodes=replace(fleet.nodes, name=names, gpu_type=names, gpus=counts))
+    def of_types(cls, gpus: Mapping[str, int], size: int | None = None) -> ClusterSpec:
+        """Return GPUs of each type on nodes of *size* GPUs; on one node of the type's name if that is None."""
+        types = [name for name, count in gpus.items() for _ in range(count // size if size else 1)]
+        fleet = cls.of(len(types), size or 1)
+        nodes = replace(fleet.nodes, gpu_type=Labels.of(types))
+        if not size:
+            nodes = replace(nodes, name=Labels.of(gpus), gpus=np.array(list(gpus.values())))
+        return replace(fleet, nodes=nodes)
 
     @property
     def total(self) -> int:

@@ -23,8 +23,11 @@ from slurmsched.simulator.setup import Setup
 from slurmsched.simulator.sweep import Cell, sweep
 from slurmsched.simulator.traces.source import Source
 from slurmsched.simulator.training.applications import ApplicationJobs, read_applications
+from slurmsched.simulator.training.performance import Batch
+from slurmsched.simulator.training.reports import Reports
 from slurmsched.simulator.training.rounds import train
 from slurmsched.simulator.training.speed_files import SpeedFiles
+from slurmsched.simulator.worker_pool import RunFailed
 
 DATA = Path(__file__).parent.parent / "data" / "pollux"
 VECTORS = json.loads((DATA / "pollux_vectors.json").read_text())
@@ -151,6 +154,40 @@ def test_jobs_that_train_need_to_know_what_they_train(tmp_path):
     (tmp_path / "pollux_vectors.json").write_text("{}")
     with pytest.raises(Exception, match=r"pollux_step_times\.csv"):
         read_applications(str(tmp_path))
+
+
+@pytest.fixture(scope="module")
+def two_types(tmp_path_factory):
+    """The applications, twice as fast on a v100 as measured."""
+    folder = tmp_path_factory.mktemp("applications")
+    for path in DATA.glob("pollux_*"):
+        (folder / path.name).symlink_to(path)
+    rows = [f"{name},t4,1\n{name},v100,2\n" for name in VECTORS["applications"]]
+    (folder / "pollux_gpu_types.csv").write_text("application,gpu_type,speed\n" + "".join(rows))
+    return str(folder)
+
+
+def test_sia_learns_which_type_of_gpus_is_faster(two_types):
+    def jct_s(line, *pools):
+        case = replace(CASE, speeds=SpeedFiles(two_types))
+        return replayed(line, case, ClusterSpec.of_types(dict(pools), 4)).summary.jct_s.mean
+
+    slow, mixed, fast = (jct_s("sia", *pools) for pools in ([("t4", 16)], [("t4", 8), ("v100", 8)], [("v100", 16)]))
+    assert fast < mixed < slow
+    assert mixed < jct_s("tiresias", ("t4", 8), ("v100", 8))
+    with pytest.raises(RunFailed, match="no speed on GPUs of type 'a100'; there are: t4, v100"):
+        jct_s("sia", ("a100", 16))
+
+
+def test_an_unknown_type_computes_as_fast_as_one_step_of_it_says(two_types):
+    jobs, fleet = CASE.trace().workload.take(slice(1)), ClusterSpec.of_types({"t4": 4, "v100": 4}, 4)
+    performance = SpeedFiles(two_types).performance(jobs, fleet)
+    reports, batch = Reports(performance.limits, performance.node_type), Batch(32, 0)
+    for gpus in ([1, 0], [0, 1], [2, 0]):
+        reports.add(0, np.array(gpus), batch, performance.measured(0, np.array(gpus), batch, 0))
+    known, scaled = reports.of(np.array([0])).speed[0]
+    assert scaled[:2] == pytest.approx(known[:2] / 2)
+    assert scaled[2:].tolist() == known[2:].tolist()
 
 
 def test_simulate_compares_scalings():

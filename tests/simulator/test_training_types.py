@@ -156,7 +156,7 @@ def test_the_command_compares_what_belongs_to_the_files(trace):
         ((*GAVEL, "--policy", "pollux"), "scaling 'pollux' chooses the batch, which these jobs never change"),
         ((*GAVEL, "--policy", "las synergy=tune"), "needs cpu needs, which these jobs lack"),
         ((*GAVEL, "--profiles", PROFILES), "Say one of --throughputs and --profiles: jobs train in one way."),
-        ((*GAVEL, "--nodes", "3"), "--gpus goes without --nodes, --gpus-per-node and --cluster"),
+        ((*GAVEL, "--nodes", "3"), "--gpus goes without --nodes and --cluster"),
         ((GAVEL[0], "--gpus", "v100=0"), "'v100=0' names no GPUs: accepted is each type once, as v100=12,k80=4"),
         ((GAVEL[0], "--nodes", "3"), "say --applications, --throughputs or --profiles"),
     ],

@@ -174,9 +174,11 @@ class SimulateOptions:
         from ...simulator.cluster_spec import ClusterSpec
 
         if self.pools is not None:
-            if {self.nodes, self.gpus_per_node, self.cluster_file} != {None}:
-                raise click.UsageError("--gpus goes without --nodes, --gpus-per-node and --cluster: it has all GPUs.")
-            return ClusterSpec.of_types(self.pools)
+            if {self.nodes, self.cluster_file} != {None}:
+                raise click.UsageError("--gpus goes without --nodes and --cluster: it has all GPUs.")
+            if any(count % (self.gpus_per_node or 1) for count in self.pools.values()):
+                raise click.UsageError(f"--gpus has GPUs of whole nodes, of {self.gpus_per_node} each.")
+            return ClusterSpec.of_types(self.pools, self.gpus_per_node)
         if (self.nodes is None) == (self.cluster_file is None):
             raise click.UsageError("Say --nodes N or --cluster FILE, one of them.")
         if self.nodes is not None:

@@ -67,13 +67,16 @@ def best_batch(
 
 @compiled
 def goodputs_of(
-    params: FloatArray, sqr: FloatArray, var: FloatArray, limits: IntArray, nodes: IntArray, gpus: IntArray
+    params: FloatArray, sqr: FloatArray, var: FloatArray, limits: IntArray, configurations: IntArray
 ) -> FloatArray:
-    """Return the best goodput of each job (row) on each pair of *nodes* and *gpus* (column)."""
-    found = np.zeros((len(params), len(nodes)))
+    """Return the best goodput of each job (row) in each of the *configurations* (column): GPU type, nodes and GPUs.
+
+    *params* are per job and type.
+    """
+    count = configurations.shape[1]
+    found = np.zeros((len(params), count))
     for row in range(len(params)):
-        for column in range(len(nodes)):
-            found[row, column] = best_batch(params[row], sqr[row], var[row], limits[row], nodes[column], gpus[column])[
-                0
-            ]
+        for column in range(count):
+            kind, nodes, gpus = configurations[0, column], configurations[1, column], configurations[2, column]
+            found[row, column] = best_batch(params[row, kind], sqr[row], var[row], limits[row], nodes, gpus)[0]
     return found

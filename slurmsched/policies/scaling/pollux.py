@@ -31,10 +31,13 @@ class Pollux:
     avoidance: bool = True
 
     def __call__(self, view: TrainingView) -> Allocations:
-        """Return the allocation of each job."""
-        nodes, gpus = sizes(view.nodes.gpus)
-        costs = speedups(view, nodes, gpus) ** POWER
-        chosen = cheapest(costs, gpus, view.jobs.most_gpus, int(view.nodes.gpus.sum()))
+        """Return the allocation of each job; ConfigError where there are GPUs of several types."""
+        assert view.goodputs is not None
+        if view.goodputs.node_type.any():
+            raise ConfigError("scaling 'pollux' knows one type of GPUs; accepted are nodes of one type, or sia")
+        columns = configurations(view)
+        gpus = columns[2]
+        chosen = cheapest(speedups(view, columns) ** POWER, gpus, view.jobs.most_gpus, int(view.nodes.gpus.sum()))
         wanted = np.where(chosen < 0, 0, gpus[chosen])
         return Allocations(packed(wanted, view.jobs.held, view.nodes.gpus, shared=not self.avoidance))
 
@@ -52,20 +55,34 @@ def pollux(view: TrainingView) -> Allocations:
     return Pollux()(view)
 
 
-def speedups(view: TrainingView, nodes: IntArray, gpus: IntArray) -> FloatArray:
-    """Return the speed-up of each job (row) at each size, less what a restart costs it on average over its life."""
-    jobs, reports = view.jobs, view.goodputs
+def configurations(view: TrainingView) -> IntArray:
+    """Return what a job may have: three rows with the type of GPUs, the nodes and the GPUs."""
+    assert view.goodputs is not None
+    kinds = view.goodputs.node_type
+    found = [sizes(view.nodes.gpus[kinds == kind]) for kind in range(int(kinds.max(initial=0)) + 1)]
+    return np.concatenate([[np.full(len(gpus), kind), nodes, gpus] for kind, (nodes, gpus) in enumerate(found)], axis=1)
+
+
+def speedups(view: TrainingView, columns: IntArray) -> FloatArray:
+    """Return the speed-up of each job (row) in each of the ``configurations``, less what a restart costs it.
+
+    A restart costs a part of its life so far, on average. Where there are several types of GPUs, the fair share is of
+    each, for a part of the time.
+    """
+    jobs, reports, node_gpus = view.jobs, view.goodputs, view.nodes.gpus
     assert reports is not None
-    total, size = int(view.nodes.gpus.sum()), int(view.nodes.gpus.max())
-    fair = max(total // max(len(jobs), 1), 1)
-    at_nodes, at_gpus = np.append(nodes, -(-fair // size)), np.append(gpus, fair)
-    found = goodputs_of(reports.speed, reports.grad_sqr, reports.grad_var, reports.limits, at_nodes, at_gpus)
-    found[~reports.known] = at_gpus
-    speedup = found[:, :-1] / found[:, -1:]
+    of_type = np.bincount(reports.node_type, node_gpus)
+    fair = max(int(node_gpus.sum()) // max(len(jobs), 1), 1)
+    fairly = [(kind, -(-fair // int(node_gpus[reports.node_type == kind].max())), fair) for kind in range(len(of_type))]
+    asked = np.concatenate([columns, np.array(fairly).T], axis=1)
+    found = goodputs_of(reports.speed, reports.grad_sqr, reports.grad_var, reports.limits, asked)
+    found[~reports.known] = asked[2]
+    count = columns.shape[1]
+    speedup = found[:, :count] / (found[:, count:] @ (of_type / of_type.sum()))[:, None]
     age_s = view.now_s - jobs.submit_s
     factor = np.maximum(age_s - jobs.restarts * view.restart_s, 0.0) / (age_s + view.restart_s)
-    has = jobs.held.sum(axis=1)
-    restarts = (has > 0)[:, None] & (has[:, None] != gpus)
+    has = (jobs.held @ np.eye(len(of_type), dtype=np.int64)[reports.node_type])[:, columns[0]]
+    restarts = jobs.held.any(axis=1)[:, None] & (has != columns[2])
     return np.maximum(np.where(restarts, speedup * np.maximum(factor, _LEAST)[:, None], speedup), _LEAST)
 
 

@@ -1,6 +1,7 @@
 """Measured applications: step times by placement, and gradient statistics and progress by epoch and batch (Pollux).
 
-A directory has three files, described in ``docs/training.md``. Step times between measured ones are linear.
+A directory has three files, and one more where there are several types of GPUs; ``docs/training.md`` describes them.
+Step times between measured ones are linear.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import csv
 import json
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.util import find_spec
@@ -19,12 +20,14 @@ from typing import Any
 import numpy as np
 
 from ...cluster.columns import FloatArray, IntArray
+from ...cluster.nodes import NodeTable
 from ...errors import ConfigError, MissingExtra
 from ..traces.file import TraceFile
 from ..workload.workload import Workload
 from .performance import Batch, EndRule, JobResources, Measurement
 
 STEP_TIMES, VALIDATION, LIMITS = "pollux_step_times.csv", "pollux_validation.csv", "pollux_vectors.json"
+GPU_TYPES = "pollux_gpu_types.csv"
 MOST_NODES = 16  #: that step times were measured up to; more count as so many
 RESTART_S = 30.0
 ROUND_S = 60.0
@@ -66,13 +69,18 @@ class Application:
     """One measured application."""
 
     def __init__(
-        self, name: str, limits: Limits, steps: list[dict[str, str]], validation: list[dict[str, str]]
+        self,
+        name: str,
+        limits: Limits,
+        steps: list[dict[str, str]],
+        validation: list[dict[str, str]],
+        speeds: Mapping[str, float],
     ) -> None:
-        self.name, self.limits = name, limits
+        self.name, self.limits, self._speeds = name, limits, speeds
         self._placements = _by_placement(steps)
         self._points, self._averaged = _points(steps), any(row["kind"] != "placement" for row in steps)
         self._seconds: dict[tuple[Placement, int], tuple[float, float]] = {}
-        self._rates: dict[tuple[Placement, Batch], FloatArray] = {}
+        self._rates: dict[tuple[Placement, Batch, float], FloatArray] = {}
         self.batches = np.array(sorted({int(row["batch_size"]) for row in validation}))
         cells = {(int(row["batch_size"]), int(row["epoch"])): row for row in validation}
         epochs = range(1, limits.epochs + 1)
@@ -83,15 +91,25 @@ class Application:
         self.until = column("progress").min(axis=0)
         self._iteration, self._sqr, self._var = column("iteration"), column("grad_sqr"), column("grad_var")
 
-    def step_time(self, placement: Placement, micro: int) -> tuple[float, float]:
-        """Return the seconds of a step, and those of them spent on communication.
+    def speed(self, gpu_type: str) -> float:
+        """Return the speed of computing on a type of GPUs, over that on the measured ones; ConfigError if unknown."""
+        if not self._speeds:
+            return 1.0
+        if gpu_type not in self._speeds:
+            known = ", ".join(sorted(self._speeds))
+            raise ConfigError(f"application {self.name}: no speed on GPUs of type {gpu_type!r}; there are: {known}")
+        return self._speeds[gpu_type]
+
+    def step_time(self, placement: Placement, micro: int, speed: float = 1.0) -> tuple[float, float]:
+        """Return the seconds of a step, and those of them spent on communication, on GPUs of a *speed*.
 
         A placement that was not measured lies between the means of those that were, by nodes, GPUs and micro-batch.
         """
         ring = min(placement[at:] + placement[:at] for at in range(len(placement)))
         if (ring, micro) not in self._seconds:
             self._seconds[ring, micro] = self._between_sizes(ring, micro) or self._between_placements(ring, micro)
-        return self._seconds[ring, micro]
+        step_s, sync_s = self._seconds[ring, micro]
+        return (step_s, sync_s) if speed == 1 else ((step_s - sync_s) / speed + sync_s, sync_s)
 
     def statistics(self, batch: int) -> tuple[FloatArray, FloatArray]:
         """Return the squared norm and the variance of the gradient in each epoch, linear between measured batches."""
@@ -103,11 +121,11 @@ class Application:
         gain: FloatArray = (var + sqr) / (var / (batch / self.limits.initial) + sqr)
         return gain
 
-    def rates(self, placement: Placement, batch: Batch) -> FloatArray:
-        """Return the goodput in each epoch: iterations of the initial batch per second."""
-        key = placement, batch
+    def rates(self, placement: Placement, batch: Batch, speed: float = 1.0) -> FloatArray:
+        """Return the goodput in each epoch on GPUs of a *speed*: iterations of the initial batch per second."""
+        key = placement, batch, speed
         if key not in self._rates:
-            step_s, sync_s = self.step_time(placement, batch.micro)
+            step_s, sync_s = self.step_time(placement, batch.micro, speed)
             total = sum(placement) * batch.micro * (batch.accumulated + 1)
             self._rates[key] = self.gain(total) / (step_s + batch.accumulated * (step_s - sync_s))
         return self._rates[key]
@@ -200,9 +218,16 @@ def read_applications(directory: str) -> dict[str, Application]:
             f"reading applications: {path}: accepted are applications, each with init_batch_size, max_batch_size, "
             f"min_local_bsz, max_local_bsz, max_epochs; {type(error).__name__}: {error}"
         ) from error
+    types = _by_application(folder / GPU_TYPES) if (folder / GPU_TYPES).exists() else {}
     try:
-        return {name: Application(name, one, steps[name], validation[name]) for name, one in limits.items()}
-    except (KeyError, ValueError) as error:
+        speeds = {name: {row["gpu_type"]: float(row["speed"]) for row in rows} for name, rows in types.items()}
+        if any(not 0 < speed < math.inf for row in speeds.values() for speed in row.values()):
+            raise ValueError(f"{GPU_TYPES}: a speed is a number above 0")
+        return {
+            name: Application(name, one, steps[name], validation[name], speeds.get(name, {}))
+            for name, one in limits.items()
+        }
+    except (KeyError, ValueError, TypeError) as error:
         raise ConfigError(f"reading applications: {folder}: {type(error).__name__}: {error}") from error
 
 
@@ -222,12 +247,24 @@ def _by_application(path: Path) -> dict[str, list[dict[str, str]]]:
 
 
 class ApplicationJobs:
-    """The true speed of jobs of measured applications (``Performance``)."""
+    """The true speed of jobs of measured applications (``Performance``).
+
+    A job on GPUs of several types is as fast as on the slowest. What is said of it alone is for the fastest type.
+    """
 
     end_rule = EndRule.SECOND
 
-    def __init__(self, jobs: Workload, applications: dict[str, Application], node_gpus: int) -> None:
+    def __init__(
+        self, jobs: Workload, applications: dict[str, Application], node_gpus: int, nodes: NodeTable | None = None
+    ) -> None:
+        used = [] if nodes is None else [name for name, gpus in zip(nodes.gpu_type, nodes.gpus, strict=True) if gpus]
+        types = tuple(dict.fromkeys(used)) or ("",)
+        self.node_type = np.zeros(0 if nodes is None else len(nodes), np.int64)
+        if nodes is not None:
+            self.node_type = np.array([types.index(name) if name in types else 0 for name in nodes.gpu_type])
         self._apps = [applications[name] for name in _known(jobs, applications)]
+        speed = {app.name: [app.speed(name) for name in types] for app in self._apps}
+        self._speed = np.array([speed[app.name] for app in self._apps])
         self._own_batch, self._node_gpus = jobs.batch.tolist(), node_gpus
         limits = [app.limits for app in self._apps]
         self.epochs = np.array([one.epochs for one in limits], dtype=np.int64)
@@ -247,15 +284,16 @@ class ApplicationJobs:
     def rates(self, row: int, has: JobResources) -> FloatArray:
         """Return the goodput in each epoch."""
         placement = _placement(has.node_gpus)
-        app = self._apps[row]
-        return app.rates(placement, has.batch or app.limits.split(self._own_batch[row], sum(placement)))
+        app, speed = self._apps[row], self._slowest(row, has.node_gpus)
+        return app.rates(placement, has.batch or app.limits.split(self._own_batch[row], sum(placement)), speed)
 
     def measured(self, row: int, node_gpus: IntArray, batch: Batch, epoch: int) -> Measurement:
         """Return what a job with its own batch measures in an epoch."""
         app = self._apps[row]
         placement = _placement(node_gpus)
         sqr, var = app.statistics(sum(placement) * batch.micro * (batch.accumulated + 1))
-        return Measurement(*app.step_time(placement, batch.micro), float(sqr[epoch]), float(var[epoch]))
+        seconds = app.step_time(placement, batch.micro, self._slowest(row, node_gpus))
+        return Measurement(*seconds, float(sqr[epoch]), float(var[epoch]))
 
     def first_batch(self, row: int, gpus: int) -> tuple[Batch, bool]:
         """Return the batch that a job begins with on so many GPUs, and whether it will choose others."""
@@ -265,12 +303,17 @@ class ApplicationJobs:
 
     def step_times(self, row: int, most: int) -> FloatArray:
         """Return the seconds of a step on 0, 1, ... *most* GPUs of as few nodes as can be."""
-        app, batch = self._apps[row], self._own_batch[row]
-        return np.array([math.inf, *(self._packed_s(app, batch, gpus) for gpus in range(1, most + 1))])
+        return np.array([math.inf, *(self._packed_s(row, gpus) for gpus in range(1, most + 1))])
 
-    def _packed_s(self, app: Application, batch: int, gpus: int) -> float:
-        how = app.limits.split(batch, gpus, measured=True)
-        step_s, sync_s = app.step_time(self._packed(gpus), how.micro)
+    def _slowest(self, row: int, node_gpus: IntArray) -> float:
+        if not len(self.node_type):
+            return float(self._speed[row, 0])
+        return float(self._speed[row, self.node_type[node_gpus > 0]].min())
+
+    def _packed_s(self, row: int, gpus: int) -> float:
+        app = self._apps[row]
+        how = app.limits.split(self._own_batch[row], gpus, measured=True)
+        step_s, sync_s = app.step_time(self._packed(gpus), how.micro, float(self._speed[row].max()))
         return step_s + how.accumulated * (step_s - sync_s)
 
     def _packed(self, gpus: int) -> Placement:
@@ -279,7 +322,8 @@ class ApplicationJobs:
 
     def _alone_s(self, row: int, gpus: int) -> float:
         app = self._apps[row]
-        rates = app.rates(self._packed(gpus), app.limits.split(self._own_batch[row], gpus))
+        batch = app.limits.split(self._own_batch[row], gpus)
+        rates = app.rates(self._packed(gpus), batch, float(self._speed[row].max()))
         return float((np.diff(app.until, prepend=0.0) / rates).sum())
 
 

@@ -55,6 +55,7 @@ class Performance(Protocol):
     left: FloatArray  #: iterations of the owner's batch that are forecast to be left in each epoch
     most_gpus: IntArray  #: that it can use with its owner's batch
     limits: IntArray  #: of the batch, as in ``Goodputs``, a row per job; none where batches never change
+    node_type: IntArray  #: the number of the type of each node's GPUs
 
     def rates(self, row: int, has: JobResources) -> FloatArray:
         """Return the progress per second in each epoch."""
@@ -73,6 +74,7 @@ class FixedBatch:
     """The part of ``Performance`` about the batch, of jobs that never change theirs."""
 
     limits: IntArray = np.zeros((0, 4), dtype=np.int64)
+    node_type: IntArray = np.zeros(0, dtype=np.int64)
 
     def measured(self, row: int, node_gpus: IntArray, batch: Batch, epoch: int) -> Measurement:
         """Raise ConfigError: there is no batch of its own."""

@@ -48,7 +48,9 @@ class _Rounds:
         self._memo = np.zeros((count, 0))
         if self._scaling.own_batch and not len(performance.limits):
             raise ConfigError(f"scaling {self._scaling.line!r} chooses the batch, which these jobs never change")
-        self._reports = Reports(performance.limits) if self._scaling.own_batch else None
+        self._reports = Reports(performance.limits, performance.node_type) if self._scaling.own_batch else None
+        kinds = np.unique(performance.node_type, return_index=True)[1] if performance.node_type.any() else []
+        self._first_steps = np.eye(nodes, dtype=np.int64)[kinds]  #: one GPU of each type, where there are several
         self._batch: dict[int, Batch] = {}
         self._measured_epoch = np.zeros(count, dtype=np.int64)
         self._beside = np.full(count, -1)
@@ -93,9 +95,10 @@ class _Rounds:
         progress, reports = self._progress, self._reports
         assert reports is not None
         for row in rows[progress.worked[rows]].tolist():
-            batch, gpus = self._batch[row], self._held[row]
-            found = self._performance.measured(row, gpus, batch, int(self._measured_epoch[row]))
-            reports.add(row, int(np.count_nonzero(gpus)), int(gpus.sum()), batch, found)
+            batch, epoch = self._batch[row], int(self._measured_epoch[row])
+            places = [self._held[row]] if reports.known[row] else [*self._first_steps, self._held[row]]
+            for gpus in places:
+                reports.add(row, gpus, batch, self._performance.measured(row, gpus, batch, epoch))
         progress.worked[rows] = False
         crossed: IntArray = rows[np.isnan(progress.end_s[rows]) & (progress.epoch[rows] != self._measured_epoch[rows])]
         for row in crossed.tolist():
@@ -226,7 +229,7 @@ class _Rounds:
         if self._reports is not None:
             batch, chooses = self._performance.first_batch(row, many)
             if chooses and self._reports.known[row]:
-                batch = self._reports.best(row, int(np.count_nonzero(gpus)), many)
+                batch = self._reports.best(row, gpus)
             self._batch[row], progress.pauses[row] = batch, True
             self._measured_epoch[row] = progress.epoch[row]
         cpus, memory_mib = float(self._cpus[row].sum()), float(self._memory_mib[row].sum())

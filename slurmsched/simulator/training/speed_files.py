@@ -39,4 +39,4 @@ class SpeedFiles:
             return TypedJobs(jobs, read_throughputs(self.throughputs), fleet.nodes)
         if self.profiles:
             return ProfiledJobs(jobs, read_profiles(self.profiles), fleet)
-        return ApplicationJobs(jobs, read_applications(self.applications), fleet.size)
+        return ApplicationJobs(jobs, read_applications(self.applications), fleet.size, fleet.nodes)

@@ -68,7 +68,7 @@ class TypedJobs(FixedBatch):
         self._types = tuple(dict.fromkeys(name for name in nodes.gpu_type if name))
         if missing := [name for name in nodes.gpu_type.names if name not in speeds]:
             raise ConfigError(f"the throughputs have no GPUs of type {missing[0]!r}; there are: {', '.join(speeds)}")
-        self._node_type = nodes.gpu_type.map([self._types.index(name) for name in nodes.gpu_type.names], np.int64)
+        self.node_type = nodes.gpu_type.map([self._types.index(name) for name in nodes.gpu_type.names], np.int64)
         kinds = list(zip(jobs.work, jobs.gpus.tolist(), strict=True))
         known = dict.fromkeys(kinds)
         number = {kind: row for row, kind in enumerate(known)}
@@ -93,7 +93,7 @@ class TypedJobs(FixedBatch):
 
     def rates(self, row: int, has: JobResources) -> FloatArray:
         """Return the iterations per second; 0 on GPUs of two types, or another number of GPUs than it asks for."""
-        types = np.unique(self._node_type[has.node_gpus > 0])
+        types = np.unique(self.node_type[has.node_gpus > 0])
         if len(types) != 1:
             return np.zeros(1)
         if has.beside >= 0:
@@ -108,4 +108,4 @@ class TypedJobs(FixedBatch):
 
     def type_speeds(self, rows: IntArray) -> TypeSpeeds:
         """Return what a scaling knows of the jobs in *rows*."""
-        return TypeSpeeds(self._types, self._node_type, self._alone[rows], self._kind[rows], self._beside)
+        return TypeSpeeds(self._types, self.node_type, self._alone[rows], self._kind[rows], self._beside)
