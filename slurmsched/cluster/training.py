@@ -36,6 +36,15 @@ class StepTimes:
 
 
 @dataclass(frozen=True, eq=False)
+class LossCurves:
+    """What each job has reported at the end of each epoch so far, and the loss at which it ends."""
+
+    iterations: FloatArray  #: per job and epoch; NaN where it has not come to
+    loss: FloatArray  #: likewise
+    target: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
 class TypeSpeeds:
     """The iterations per second of each job, on the GPUs that its owner asks for, by their type."""
 
@@ -81,6 +90,7 @@ class TrainingView:
     jobs: TrainingJobs
     nodes: NodeTable
     step_times: StepTimes | None = None
+    curves: LossCurves | None = None
     goodputs: Goodputs | None = None
     type_speeds: TypeSpeeds | None = None
     cpu_needs: CpuNeeds | None = None

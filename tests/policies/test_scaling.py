@@ -13,10 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slurmsched.cluster.columns import Labels
-from slurmsched.cluster.training import Goodputs, StepTimes, TrainingJobs, TrainingView
+from slurmsched.cluster.training import Goodputs, LossCurves, StepTimes, TrainingJobs, TrainingView
 from slurmsched.errors import ConfigError
 from slurmsched.policies.contract import SCALINGS
 from slurmsched.policies.scaling.goodput import best_batch
+from slurmsched.policies.scaling.learnt_speed import iterations_left, step_seconds
 from slurmsched.policies.scaling.packing import packed, sizes
 from slurmsched.policies.scaling.pollux import cheapest
 from slurmsched.policies.scaling.sia import cheapest_configurations
@@ -206,3 +207,31 @@ def test_sia_gives_the_faster_type_to_the_job_that_gains_by_it():
     costs = np.array([[1.0, 0.9], [1.0, 0.3]])
     chosen = cheapest_configurations(costs, columns[2], columns[0], np.array([4, 4]), np.array([4, 4]))
     assert chosen.tolist() == [0, 1]
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.floats(0.001, 1), st.floats(0.1, 2), st.floats(0, 0.9), st.integers(3, 30))
+def test_the_end_of_a_curve_of_the_learnt_form_is_found(slope, start, part, epochs):
+    iterations = np.arange(1.0, 41) * 10
+    floor = part * (1 / start)
+    loss = 1 / (slope * iterations + start) + floor
+    shown = np.where(np.arange(40) < epochs, np.stack([iterations, loss]), np.nan)
+    left = iterations_left(LossCurves(shown[:1], shown[1:], loss[-1:]), np.ones(1))
+    assert 10 <= left[0] <= 10 * 10 * epochs
+    if part == 0:
+        assert left[0] == pytest.approx(np.clip(400 - 10 * epochs, 10, 100 * epochs), rel=1e-3)
+
+
+def test_a_job_without_reports_is_taken_to_last_as_long_as_the_others():
+    iterations, loss = np.full((2, 2, 3), np.nan)
+    iterations[0], loss[0] = [10, 20, 30], [1 / 11, 1 / 21, 1 / 31]
+    left = iterations_left(LossCurves(iterations, loss, np.array([1 / 61, 0.1])), np.array([2.0, 6.0]))
+    assert left == pytest.approx([30, 10])
+
+
+def test_steps_of_the_learnt_form_are_known_from_a_few():
+    counts = np.arange(1, 17)
+    seconds = 3 / counts + 0.1 + 0.01 * counts + 0.2 * (counts > SIZE)
+    learnt = step_seconds(seconds[[0, 1, 3, 7, 15]], 16, SIZE)
+    assert learnt == pytest.approx(np.append(np.inf, seconds), rel=0.03)
+    assert step_seconds(np.array([2.0]), 4, SIZE) == pytest.approx([np.inf, 2.0, 1.0, 2 / 3, 0.5])

@@ -97,7 +97,10 @@ def test_gradient_statistics_and_gains_are_those_of_the_authors():
     beat_s=st.sampled_from([60.0, 480.0]),
     interference=st.sampled_from([0.0, 0.5]),
 )
-@pytest.mark.parametrize("line", ["fifo", "tiresias", "optimus", "pollux", "sia", "by-chance"])
+@pytest.mark.parametrize(
+    "line",
+    ["fifo", "tiresias", "optimus", "optimus forecast=learnt", "pollux", "pollux avoidance=no", "sia", "by-chance"],
+)
 def test_every_job_does_all_its_work_and_ends(line, rows, beat_s, interference, by_chance, tmp_path_factory):
     limits = {name: application.limits for name, application in read_applications(str(DATA)).items()}
     path = tmp_path_factory.mktemp("jobs") / "jobs.csv"
@@ -109,6 +112,16 @@ def test_every_job_does_all_its_work_and_ends(line, rows, beat_s, interference, 
     case = Case(Source.of(str(path), 16), speeds=SPEEDS)
     result = replayed(line, case, beat_s=beat_s, interference=interference)
     assert (result.replay.start_s % beat_s == 0).all()
+
+
+def test_what_optimus_learns_serves_almost_as_well_as_what_it_could_know():
+    assert replayed("optimus forecast=learnt").summary.jct_s.mean < 1.15 * replayed("optimus").summary.jct_s.mean
+
+
+@pytest.mark.parametrize("line", ["optimus forecast=guessed", "pollux avoidance=maybe", "pollux spread=yes"])
+def test_parameters_of_scalings_that_make_no_sense_are_refused(line):
+    with pytest.raises(ConfigError, match="accepted is"):
+        SCALINGS.find(line)
 
 
 def test_interference_slows_jobs_that_spread_over_shared_nodes():

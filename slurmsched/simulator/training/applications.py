@@ -21,6 +21,7 @@ import numpy as np
 
 from ...cluster.columns import FloatArray, IntArray
 from ...cluster.nodes import NodeTable
+from ...cluster.training import LossCurves
 from ...errors import ConfigError, MissingExtra
 from ..traces.file import TraceFile
 from ..workload.workload import Workload
@@ -90,6 +91,7 @@ class Application:
 
         self.until = column("progress").min(axis=0)
         self._iteration, self._sqr, self._var = column("iteration"), column("grad_sqr"), column("grad_var")
+        self._metric = column("metric")
 
     def speed(self, gpu_type: str) -> float:
         """Return the speed of computing on a type of GPUs, over that on the measured ones; ConfigError if unknown."""
@@ -135,6 +137,15 @@ class Application:
         done = self._between(self._iteration, batch)
         left: FloatArray = np.maximum(done[-1] - done, 1.0)
         return left
+
+    def losses(self, batch: int) -> tuple[FloatArray, FloatArray]:
+        """Return the iterations of *batch* at the end of each epoch, and the loss there.
+
+        That is the metric if this falls, else what the metric lacks of 1, or of 100 if it is in percent.
+        """
+        metric = self._between(self._metric, batch)
+        whole = 1.0 if self._metric.max() <= 1 else 100.0
+        return self._between(self._iteration, batch), metric if metric[-1] < metric[0] else whole - metric
 
     def _between(self, rows: FloatArray, batch: int) -> FloatArray:
         above = int(np.clip(np.searchsorted(self.batches, batch), 1, len(self.batches) - 1))
@@ -304,6 +315,15 @@ class ApplicationJobs:
     def step_times(self, row: int, most: int) -> FloatArray:
         """Return the seconds of a step on 0, 1, ... *most* GPUs of as few nodes as can be."""
         return np.array([math.inf, *(self._packed_s(row, gpus) for gpus in range(1, most + 1))])
+
+    def curves(self, rows: IntArray, epoch: IntArray) -> LossCurves:
+        """Return what jobs have reported that are in an *epoch*, from 0; the target is their loss at the end."""
+        iterations, loss = np.full((2, len(rows), self.until.shape[1]), np.nan)
+        target = np.zeros(len(rows))
+        for at, (row, ended) in enumerate(zip(rows.tolist(), epoch.tolist(), strict=True)):
+            curve, losses = self._apps[row].losses(self._own_batch[row])
+            iterations[at, :ended], loss[at, :ended], target[at] = curve[:ended], losses[:ended], losses[-1]
+        return LossCurves(iterations, loss, target)
 
     def _slowest(self, row: int, node_gpus: IntArray) -> float:
         if not len(self.node_type):

@@ -147,6 +147,7 @@ class _Rounds:
             training,
             self._fleet.nodes,
             step_times=self._known_step_times(rows) if "step_times" in needs else None,
+            curves=self._known("curves", rows, progress.epoch[rows]),
             goodputs=self._reports.of(rows) if self._reports is not None else None,
             type_speeds=self._known("type_speeds", rows),
             cpu_needs=self._known("cpu_needs", rows),
@@ -163,13 +164,13 @@ class _Rounds:
             most = np.minimum(most, np.maximum(2 * self._reports.most_gpus[rows], 1))
         return np.minimum(most, self._fleet.total)
 
-    def _known(self, name: str, rows: IntArray) -> Any:
-        """Return what the files of this run say of *rows*, None if the scaling does not read it."""
+    def _known(self, name: str, rows: IntArray, *state: IntArray) -> Any:
+        """Return what the files of this run say of *rows* and their state; None if the scaling does not read it."""
         if name not in self._scaling.needs:
             return None
         if not hasattr(self._performance, name):
             raise ConfigError(f"scaling {self._scaling.line!r} needs {name.replace('_', ' ')}, which these jobs lack")
-        return getattr(self._performance, name)(rows)
+        return getattr(self._performance, name)(rows, *state)
 
     def _known_step_times(self, rows: IntArray) -> StepTimes:
         if not len(self._step_times):
