@@ -176,6 +176,8 @@ class Scaling(Part[Scale]):
 
     needs: frozenset[str] = field(default=frozenset(), kw_only=True)
     """The optional fields of TrainingView that it reads."""
+    turns: bool = field(default=False, kw_only=True)
+    """Jobs take turns on GPUs: allocations may change in each round although nothing happens."""
     own_batch: bool = field(default=False, kw_only=True)
     """Jobs choose the batch with the best goodput at each epoch and allocation; else they have their owner's."""
 
@@ -275,6 +277,7 @@ def scaling(
     name: str,
     *,
     needs: Sequence[str] = (),
+    turns: bool = False,
     own_batch: bool = False,
     tuned: Callable[[Mapping[str, str]], Scale] | None = None,
     defaults: str = "",
@@ -283,7 +286,7 @@ def scaling(
 
     def register(scale: Scale) -> Scale:
         made = Scaling(name, scale, summary_of(scale), tuned=tuned, defaults=defaults, powers=frozenset({"resize"}))
-        SCALINGS.add(replace(made, needs=frozenset(needs), own_batch=own_batch))
+        SCALINGS.add(replace(made, needs=frozenset(needs), turns=turns, own_batch=own_batch))
         return scale
 
     return register

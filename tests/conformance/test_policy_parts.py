@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from slurmsched.cluster.columns import FloatArray
 from slurmsched.cluster.state import View
-from slurmsched.policies.contract import DIVISIONS, PROFILINGS, SCALINGS, SHARINGS, Ordering, find_ordering
+from slurmsched.cluster.training import Allocations
+from slurmsched.policies.contract import DIVISIONS, PROFILINGS, SHARINGS, Ordering, Scaling, find_ordering
 from slurmsched.policies.registry import Part
 from slurmsched.simulator.studies.conformance.check import Check
 from slurmsched.simulator.studies.conformance.day import BrokenRule, run_day
@@ -53,7 +54,8 @@ def test_a_built_in_part_meets_the_demands_on_every_part(hook, line):
 
 
 @pytest.mark.parametrize(
-    ("hook", "line"), [("ordering", "las"), ("selection", "easy"), ("admission", "load 1.2"), ("placement", "pool")]
+    ("hook", "line"),
+    [("ordering", "las"), ("selection", "easy"), ("admission", "load 1.2"), ("placement", "pool"), ("scaling", "sia")],
 )
 def test_a_simulated_day_under_a_part_breaks_no_rule(hook, line):
     assert "150 jobs ended" in run_day(hook, part_of(hook, line))
@@ -72,7 +74,7 @@ def test_no_built_in_part_reads_a_clock_a_file_or_the_network_or_depends_on_chan
 
 def test_every_hook_that_has_a_registry_of_checked_parts_has_trials_and_its_parts_are_ours():
     assert set(REGISTRIES) == set(TRIALS)
-    registries = [*REGISTRIES.values(), SHARINGS, DIVISIONS, SCALINGS, PROFILINGS]
+    registries = [*REGISTRIES.values(), SHARINGS, DIVISIONS, PROFILINGS]
     assert [part.name for registry in registries for part in registry.values() if not part.built_in] == []
 
 
@@ -90,6 +92,28 @@ def test_a_false_declaration_is_found(reads):
     seen = view(jobs(3, gpus=[1, 2, 64]), running=running_jobs(2))
     with pytest.raises(BrokenRule):
         demand_declared_changes(Ordering("liar", LIARS[reads], "Lies.", changes="never"), seen, np.array([2, 0]))
+
+
+SCALINGS_THAT_BREAK_A_RULE = {
+    "gives more GPUs than it has": lambda view: Allocations(view.jobs.held + 5),
+    "has more GPUs than it can use": lambda view: Allocations(
+        np.where(view.jobs.job_id[:, None] == 1, view.nodes.gpus, 0)
+    ),
+    "no amount per job and node": lambda view: Allocations(view.jobs.held[:, :0]),
+    "has other GPUs in each of 6 rounds": lambda view: Allocations(
+        np.where(
+            (view.jobs.job_id[:, None] == 1) & (np.arange(len(view.nodes)) == view.now_s // 60 % len(view.nodes)), 1, 0
+        )
+    ),
+}
+
+
+@pytest.mark.parametrize("words", SCALINGS_THAT_BREAK_A_RULE)
+def test_a_scaling_that_gives_what_is_not_there_or_moves_jobs_for_nothing_is_found(words):
+    case = Case("scaling", Scaling("wrong", SCALINGS_THAT_BREAK_A_RULE[words], "Breaks it."), FEW)
+    passed, detail = judged(case, "results")
+    assert not passed
+    assert words in detail
 
 
 def queues(seen: View) -> FloatArray:

@@ -157,6 +157,22 @@ def test_a_scaling_that_gives_what_is_not_there_is_refused(gpus, problem):
         del SCALINGS._parts["wrong"]
 
 
+def test_a_scaling_under_which_no_job_ever_computes_is_refused():
+    @scaling("restless")
+    def restless(view: TrainingView) -> Allocations:
+        """One GPU, on another node in each round."""
+        node = int(view.now_s / view.round_s) % len(view.nodes)
+        return Allocations(np.eye(len(view.nodes), dtype=np.int64)[[node] * len(view.jobs)])
+
+    jobs = CASE.trace().workload.take(slice(1))
+    performance = ApplicationJobs(jobs, read_applications(str(DATA)), 4)
+    try:
+        with pytest.raises(ConfigError, match="or others in each round: none has computed for 6"):
+            train(jobs, FLEET, Setup.training("restless", restart_s=60.0, beat_s=60.0), performance)
+    finally:
+        del SCALINGS._parts["restless"]
+
+
 def test_jobs_that_train_need_to_know_what_they_train(tmp_path):
     out = run("simulate", str(DATA / "pollux_small.csv"), "--nodes", "4", "--policy", "fifo")
     assert out.exit_code != 0

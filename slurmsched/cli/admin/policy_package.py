@@ -195,6 +195,36 @@ def {module}(view):
     return reached & jobs.stop.map([rule == "acc" for rule in jobs.stop.names], np.bool_) & ~jobs.off
 '''
 
+_SCALING = '''\
+"""A scaling: the GPUs of jobs that train, on each node."""
+
+import numpy as np
+
+from slurmsched.cluster.training import Allocations
+from slurmsched.policies.contract import scaling
+
+
+@scaling("{name}")
+def {module}(view):
+    """Each job has the GPUs it asks for, in order of submission; whatever fits runs."""
+    # GPUs per job and node. Often used: view.jobs.gpus, .held, .most_gpus, .left, .served_gpu_s, .submit_s, view.now_s,
+    # view.nodes.gpus; with @scaling("{name}", needs=["step_times"]) also view.step_times.seconds. A job whose GPUs
+    # change is restarted, so one that has what it shall have keeps it.
+    jobs = view.jobs
+    gpus = np.where((jobs.held.sum(axis=1) == jobs.gpus)[:, None], jobs.held, 0)
+    free = view.nodes.gpus - gpus.sum(axis=0)
+    for job in np.flatnonzero(~gpus.any(axis=1)).tolist():
+        wanted = int(jobs.gpus[job])
+        if wanted > free.sum():
+            continue
+        for node in np.argsort(-free, kind="stable").tolist():
+            taken = min(wanted, int(free[node]))
+            gpus[job, node] = taken
+            free[node] -= taken
+            wanted -= taken
+    return Allocations(gpus)
+'''
+
 _MODULES = {
     "ordering": (_ORDERING, "slurmsched simulate synthetic:2000 --nodes 8 --policy fifo --policy {name}"),
     "admission": (_ADMISSION, '# in the settings of the daemon: [policy] admission = "{name}"'),
@@ -202,6 +232,10 @@ _MODULES = {
     "placement": (_PLACEMENT, "slurmsched simulate synthetic:2000 --nodes 8 --policy sjf --placement {name}"),
     "preemption": (_PREEMPTION, '# in the settings of the daemon: [policy] preemption = "{name}"'),
     "stopping": (_STOPPING, '# in the settings of the daemon: [policy] stopping = "{name}"'),
+    "scaling": (
+        _SCALING,
+        "slurmsched simulate TRACE --applications DIRECTORY --nodes 16 --gpus-per-node 4 --policy {name}",
+    ),
 }
 """The module of a package for each hook, and the line with which it is used."""
 

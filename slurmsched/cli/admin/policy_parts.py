@@ -18,7 +18,7 @@ from ..output import Cell, TextTable, emit, json_option, table_options
 if TYPE_CHECKING:
     from ...simulator.studies.conformance.check import Finding
 
-CHECKED = ("ordering", "admission", "selection", "placement", "preemption", "stopping")
+CHECKED = ("ordering", "admission", "selection", "placement", "preemption", "stopping", "scaling")
 """The hooks whose parts can be checked."""
 
 

@@ -191,6 +191,7 @@ for _objective, _summary in (
                 tuned=partial(_tuned, _objective, _blind),
                 defaults=f"settle_s={SETTLE_S:g}" + " pack=no" * (not _blind),
                 needs=frozenset({"type_speeds"}),
+                turns=True,
                 powers=frozenset({"resize"}),
             )
         )

@@ -23,6 +23,7 @@ from .progress import advance, no_progress
 from .reports import Reports
 
 _CLOSE = 1e-9
+_PATIENCE = 100  #: rounds in which no job computes
 
 
 def train(jobs: Workload, fleet: ClusterSpec, setup: Setup, performance: Performance, *, check: bool = False) -> Replay:
@@ -57,9 +58,11 @@ class _Rounds:
         self._plan: object = None
 
     def run(self, check: bool) -> Replay:
+        """Let jobs come, train and end, a round after the other; with *check* see that this can have happened."""
         submit_s, round_s = self._jobs.submit_s, self._setup.beat_s
         active = np.zeros(0, dtype=np.int64)
-        come, now_s = 0, 0.0
+        come, now_s, moved_s, done = 0, 0.0, 0.0, 0.0
+        patience_s = _PATIENCE * round_s + 2 * self._setup.restart_s
         while come < len(submit_s) or len(active):
             if not len(active):
                 now_s = max(now_s, float(np.ceil(submit_s[come] / round_s) * round_s))
@@ -71,6 +74,11 @@ class _Rounds:
                 raise ConfigError(f"scaling {self._scaling.line!r} gives no GPUs to the {len(active)} jobs left")
             now_s += round_s
             self._train(now_s, active[self._progress.gpus[active] > 0])
+            if self._progress.done.sum() > done or last < come:
+                moved_s, done = now_s, float(self._progress.done.sum())
+            elif now_s > moved_s + patience_s:
+                gives = f"scaling {self._scaling.line!r} gives {len(active)} jobs no GPUs, or others in each round"
+                raise ConfigError(f"{gives}: none has computed for {now_s - moved_s:g} s")
             ended = np.isfinite(self._progress.end_s[active])
             self._held[active[ended]] = 0
             active = active[~ended]

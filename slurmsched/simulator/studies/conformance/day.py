@@ -12,7 +12,8 @@ from ....decide.engine import decide
 from ....decide.plan_differences import differences
 from ....decide.policy import Policy
 from ....decide.rules import AdmissionRules, Composition
-from ....policies.contract import Ordering, find_ordering
+from ....errors import ConfigError
+from ....policies.contract import Ordering, Scaling, find_ordering
 from ....policies.registry import Part
 from ...cluster_spec import ClusterSpec
 from ...cycle_driver import CycleDriver, IdealDriver, composed, whole_queue
@@ -23,13 +24,18 @@ from ...run import forecast_of
 from ...setup import Setup
 from ...simulated_cluster import SimulatedCluster
 from ...slurmctld.slurmconf import SlurmConf
+from ...training.rounds import train
 from ...workload.synthetic import DAY_S, SyntheticSpec, synthetic
 from ...workload.workload import Workload
+from .training_jobs import FormulaJobs
 
 FLEET = ClusterSpec.of(4, 8)
 JOBS = 150
 BEAT_S = 300.0
 """The interval of decisions where running jobs yield, and of the daemon's cycles."""
+
+RESTART_S = 30.0
+"""The time that jobs that train lose when their GPUs change."""
 
 REPLAYED_EVERY = 10
 """One decision in so many is decided again."""
@@ -50,6 +56,8 @@ def day(seed: int = 7) -> Workload:
 def run_day(hook: str, part: Part[Any]) -> str:
     """Let *part* decide for a day; return what happened in words. BrokenRule or AssertionError for a broken rule."""
     watch = DayWatch()
+    if isinstance(part, Scaling):
+        return _training(part)
     if isinstance(part, Ordering):
         _on_slurm(part, watch)
         _ideal(composed(part, Composition("preemptive")), watch)
@@ -81,6 +89,18 @@ def replayed(report: CycleReport, policy: Policy) -> None:
     again = decide(report.view, stored.ordering, stored.rules)
     for difference in differences(report.plan, again, report.view.pending):
         raise BrokenRule(f"the same decision, decided again, differs: {difference}")
+
+
+def _training(part: Scaling) -> str:
+    """Run the day with jobs that train."""
+    jobs, nodes = day(), FLEET.nodes
+    setup = Setup.training(part.line, beat_s=BEAT_S, restart_s=RESTART_S)
+    try:
+        replay = train(jobs, FLEET, setup, FormulaJobs(jobs, np.zeros(len(nodes), np.int64)), check=True)
+    except ConfigError as error:
+        raise BrokenRule(str(error)) from error
+    _ended(jobs, replay.end_s)
+    return f"{JOBS} jobs ended, {int(replay.stops.sum())} restarts"
 
 
 def _ended(jobs: Workload, ended_s: Any) -> None:

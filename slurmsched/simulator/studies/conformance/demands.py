@@ -40,7 +40,7 @@ FEW = 100
 TRIED = (0.11, 0.17, 0.37, 0.61, 0.89)
 """The points between two steps at which a key must lie on a line."""
 
-POWERS_OF_PARTS = frozenset(POWERS) | {"start", "preempt"}
+POWERS_OF_PARTS = frozenset(POWERS) | {"start", "preempt", "resize"}
 
 
 @dataclass(frozen=True)
@@ -261,6 +261,7 @@ def demands_on(hook: str) -> Iterator[str]:
             "rows": TRIALS[hook].shuffled is not None,
             "changes": hook == "ordering",
             "day": hook not in ("preemption", "stopping"),
+            "speed": hook != "scaling",  # some solve programs, and there are hundreds of jobs, not thousands
         }
         if applies.get(name, True):
             yield name

@@ -17,6 +17,7 @@ REGISTRIES: dict[str, Registry[Any]] = {
     "placement": contract.PLACEMENTS,
     "preemption": contract.PREEMPTIONS,
     "stopping": contract.STOPPINGS,
+    "scaling": contract.SCALINGS,
 }
 """The registries of the hooks that have trials."""
 

@@ -20,6 +20,7 @@ from ....policies.selection.free_nodes import FreeNodes, RunSet
 from ....policies.stopping import owner_rule
 from . import random_views
 from .random_views import forecast, nodes, random_view, running_jobs
+from .training_jobs import ScalingRun, scale, training_view, wrong_allocations
 
 Random = np.random.Generator
 
@@ -255,6 +256,11 @@ def _shuffled_training(view: View, random: Random) -> View:
     )
 
 
+def _allocations_by_job(view: Any, result: ScalingRun) -> bytes:
+    first = result.first
+    return b"".join(_bits(given) for given in (first.gpus, first.cpus, first.memory_mib) if given is not None)
+
+
 TRIALS: dict[str, Trial] = {
     "ordering": Trial(
         random_view, lambda part, view: part(view), _wrong_keys, _one_per_job, _shuffled_view, _tables_of
@@ -286,6 +292,9 @@ TRIALS: dict[str, Trial] = {
         lambda view, result: _bits(np.asarray(result)[np.argsort(view.running.job_id)]),
         _shuffled_training,
         _tables_of,
+    ),
+    "scaling": Trial(
+        training_view, scale, wrong_allocations, _allocations_by_job, tables=lambda view: [view.jobs, view.nodes]
     ),
 }
 """The trials by hook."""
