@@ -183,7 +183,7 @@ def _auctions() -> Iterator[TypeRow]:
     for number, auction in enumerate(json.loads((BLOX / "themis_vectors.json").read_text())["auctions"]):
         values = np.array([[0.0 if rho is None else 1 / rho for rho in app["rho"]] for app in auction["apps"]])
         found, seconds = _timed(lambda values=values: hold_auction(values))
-        for key, ours in (("proportional_fair", found.won), ("kept", found.kept), ("granted", found.granted)):
+        for key, ours in (("proportional_fair", found.won), ("kept", found.unpaid), ("granted", found.granted)):
             for app, (one, other) in enumerate(zip(auction[key], ours.tolist(), strict=True)):
                 yield _row(f"auction {number}", f"{key} of application {app}", float(one), float(other), seconds)
 

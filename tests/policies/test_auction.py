@@ -45,7 +45,7 @@ def test_auctions_end_as_brute_force_says(auction):
     found = hold_auction(values)
     assert found.won.tolist() == auction["proportional_fair"]
     assert found.granted.tolist() == auction["granted"]
-    assert found.kept == pytest.approx(np.array(auction["kept"]), abs=1e-6)
+    assert found.unpaid == pytest.approx(np.array(auction["kept"]), abs=1e-6)
 
 
 @settings(max_examples=100, deadline=None)
@@ -65,7 +65,7 @@ def test_what_a_bidder_keeps_is_what_its_presence_leaves_to_the_others(values):
     for bidder in range(len(values)):
         others = np.delete(values, bidder, axis=0)
         without = max((product(others, one) for one in divisions(len(others), gpus)), default=1.0)
-        assert found.kept[bidder] == pytest.approx(product(others, np.delete(found.won, bidder)) / without)
+        assert found.unpaid[bidder] == pytest.approx(product(others, np.delete(found.won, bidder)) / without)
     assert (found.granted <= found.won).all()
 
 
@@ -77,7 +77,7 @@ def test_nobody_keeps_more_of_its_true_value_by_another_bid(values, seed):
     false[bidder] = rising(np.random.default_rng(seed), values.shape[1])
 
     def worth(found):
-        return found.kept[bidder] * max(values[bidder, found.won[bidder]], LEAST_VALUE)
+        return found.unpaid[bidder] * max(values[bidder, found.won[bidder]], LEAST_VALUE)
 
     assert worth(hold_auction(values)) >= worth(hold_auction(false)) - 1e-9
 

@@ -146,7 +146,7 @@ def test_both_searches_find_the_best_sizes(costs, total):
 
     best = min(cost(choice) for choice in itertools.product(range(-1, 3), repeat=len(costs)) if fits(choice))
     exact = cheapest(table, gpus, most, total).tolist()
-    program = cheapest_configurations(table, gpus, np.zeros(3, np.int64), most, np.array([float(total)])).tolist()
+    program = cheapest_configurations(table, gpus, np.zeros(3, np.int64), most, np.array([total])).tolist()
     assert fits(exact)
     assert cost(exact) == pytest.approx(best, rel=1e-3)
     assert fits(program)

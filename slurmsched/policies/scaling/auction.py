@@ -23,7 +23,7 @@ class AuctionResult(NamedTuple):
     """The outcome of an auction, a row per bidder."""
 
     won: IntArray  #: GPUs of the proportionally fair division
-    kept: FloatArray  #: the part of them that is left after the payment
+    unpaid: FloatArray  #: the part of them that is left after the payment
     granted: IntArray  #: whole GPUs of that part
 
 
@@ -47,8 +47,8 @@ def hold_auction(values: FloatArray) -> AuctionResult:
         won[row] = int(np.argmax(products >= after[row, left] - _EQUAL))
         left -= int(won[row])
     without = (before[:-1] + after[1:, ::-1]).max(axis=1, initial=-np.inf)
-    kept = np.minimum(np.exp(after[0, gpus] - worth[np.arange(bidders), won] - without), 1.0)
-    return AuctionResult(won, kept, np.floor(kept * won + 1e-9).astype(np.int64))
+    unpaid = np.minimum(np.exp(after[0, gpus] - worth[np.arange(bidders), won] - without), 1.0)
+    return AuctionResult(won, unpaid, np.floor(unpaid * won + 1e-9).astype(np.int64))
 
 
 def _best_of_two(some: FloatArray, worth: FloatArray) -> FloatArray:

@@ -82,8 +82,9 @@ def speedups(view: TrainingView, columns: IntArray) -> FloatArray:
     age_s = view.now_s - jobs.submit_s
     factor = np.maximum(age_s - jobs.restarts * view.restart_s, 0.0) / (age_s + view.restart_s)
     has = (jobs.held @ np.eye(len(of_type), dtype=np.int64)[reports.node_type])[:, columns[0]]
-    restarts = jobs.held.any(axis=1)[:, None] & (has != columns[2])
-    return np.maximum(np.where(restarts, speedup * np.maximum(factor, _LEAST)[:, None], speedup), _LEAST)
+    restarts = (jobs.held.sum(axis=1) > 0)[:, None] & (has != columns[2])
+    after: FloatArray = np.where(restarts, speedup * np.maximum(factor, _LEAST)[:, None], speedup)
+    return np.maximum(after, _LEAST)
 
 
 def cheapest(costs: FloatArray, gpus: IntArray, most: IntArray, total: int) -> IntArray:

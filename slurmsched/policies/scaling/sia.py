@@ -28,7 +28,8 @@ def sia(view: TrainingView) -> Allocations:
     jobs, node_gpus, node_type = view.jobs, view.nodes.gpus, view.goodputs.node_type
     columns = configurations(view)
     costs = speedups(view, columns) ** POWER
-    chosen = cheapest_configurations(costs, columns[2], columns[0], jobs.most_gpus, np.bincount(node_type, node_gpus))
+    total = np.bincount(node_type, node_gpus).astype(np.int64)
+    chosen = cheapest_configurations(costs, columns[2], columns[0], jobs.most_gpus, total)
     gpus = np.zeros_like(jobs.held)
     for kind in range(int(node_type.max()) + 1):
         nodes = node_type == kind
@@ -38,7 +39,7 @@ def sia(view: TrainingView) -> Allocations:
 
 
 def cheapest_configurations(
-    costs: FloatArray, gpus: IntArray, kind: IntArray, most: IntArray, total: FloatArray
+    costs: FloatArray, gpus: IntArray, kind: IntArray, most: IntArray, total: IntArray
 ) -> IntArray:
     """Return the configuration (column of *costs*) of each job, -1 for none, by an integer program.
 

@@ -9,17 +9,15 @@ from .cleaning import cleaned
 from .eagle import EAGLE
 from .file import TraceFile
 from .format import Format
-from .gavel import GAVEL
 from .helios import HELIOS
 from .native import OWN
 from .pcs import PCS
 from .philly import PHILLY, SEMISYNTHETIC
-from .pollux import POLLUX
 from .sacct import SACCT
 from .swf import SWF
-from .synergy import SYNERGY
 from .tiresias import TIRESIAS
 from .trace import Trace, TraceError
+from .training_jobs import GAVEL, POLLUX, SYNERGY
 from .ub import UB
 
 #: The first that recognises a file reads it: more specific formats come first.

@@ -50,8 +50,9 @@ class _Rounds:
         if self._scaling.own_batch and not len(performance.limits):
             raise ConfigError(f"scaling {self._scaling.line!r} chooses the batch, which these jobs never change")
         self._reports = Reports(performance.limits, performance.node_type) if self._scaling.own_batch else None
-        kinds = np.unique(performance.node_type, return_index=True)[1] if performance.node_type.any() else []
-        self._first_steps = np.eye(nodes, dtype=np.int64)[kinds]  #: one GPU of each type, where there are several
+        types, first = np.unique(performance.node_type, return_index=True)
+        several = first[: len(types) * (len(types) > 1)]
+        self._first_steps = np.eye(nodes, dtype=np.int64)[several]  #: one GPU of each type, where there are several
         self._batch: dict[int, Batch] = {}
         self._measured_epoch = np.zeros(count, dtype=np.int64)
         self._beside = np.full(count, -1)
