@@ -17,7 +17,8 @@ local PROFILE_PARTITION = "" -- where new jobs may start to be measured (docs/pr
 local PROFILE_GPUS = 8 -- most GPUs of such a job; profile.n_max of slurmsched.toml or more
 
 local ACCEPTED = "deadline=TIME, soft, PERCENT@TIME, gpus=MIN-MAX, ckpt, nopack, noprofile, coldstart=SECONDS, amp, "
-  .. "urgency=0..10, iterations=N, pace=SECONDS, done=N, stop=never|opt|acc:X|loss:P%, off"
+  .. "urgency=0..10, iterations=N, pace=SECONDS, done=N, stop=never|opt|acc:X|loss:P%, busy=opt|acc:X, "
+  .. "graph=chain:N|layers:LxW|replicas:N, off"
 local TIME = "a time: 2026-12-01T18:00[:SS], with Z or an offset such as +01:00 if not local, or +6h, +90m, +1d12h"
 local NEAR = "is not read; write slurmsched: and what you ask for in small letters and without blanks"
 local FLAGS = { soft = true, ckpt = true, nopack = true, noprofile = true, amp = true, off = true }
@@ -124,6 +125,17 @@ local function stop(text)
   return level and #level <= 12 and tonumber(level) <= 1
 end
 
+local function busy(text)
+  return text ~= "never" and not text:match("^loss:") and stop(text)
+end
+
+local function graph(text)
+  local tasks = text:match("^chain:([1-9][0-9]*)$") or text:match("^replicas:([1-9][0-9]*)$")
+  if tasks then return #tasks <= 5 end
+  local depth, width = text:match("^layers:([1-9][0-9]*)x([1-9][0-9]*)$")
+  return depth and #depth <= 4 and #width <= 4
+end
+
 local VALUES = {
   deadline = { TIME, read_time },
   gpus = { "a number of GPUs such as 4 or a range such as 2-8", gpus },
@@ -133,6 +145,8 @@ local VALUES = {
   done = { "a whole number, 0 to 999999999999", whole(0, 999999999999) },
   pace = { "seconds above 0 and below 1000000, with up to six decimals such as 0.25", pace },
   stop = { "never, opt, acc: and a fraction from 0 to 1 such as acc:0.93, or loss: and per cent such as loss:0.2%", stop },
+  busy = { "opt, or acc: and a fraction from 0 to 1 such as acc:0.93", busy },
+  graph = { "chain:, layers: or replicas: and the number of its tasks such as chain:8 or layers:4x2", graph },
 }
 
 -- How many letters to change, add or leave out to make one word of the other.

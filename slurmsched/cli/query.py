@@ -73,12 +73,16 @@ class QueryClient:
 def _recorded_answer(about: str, record: DecisionRecord, details: Mapping[str, Any]) -> dict[str, Any]:
     """Answer from a recorded decision, by the rules recorded with it."""
     from ..daemon.api.query_handlers import plain
+    from ..decide.explain.order_terms import with_order_terms
     from ..decide.explain.queries import ANSWERS
     from ..decide.explain.slurm_place import with_slurm_place
     from ..decide.policy import Policy
 
     job_id = details.get("job_id", 0)
-    answer = ANSWERS[about](record.view, record.plan, Policy.from_json(record.settings_json).rules, job_id)
+    policy = Policy.from_json(record.settings_json)
+    answer = ANSWERS[about](record.view, record.plan, policy.rules, job_id)
+    if about == "explain":
+        answer = with_order_terms(answer, record.view, policy.without_plugins().ordering)
     if about == "queue":
         shown = {"order_off": NO_DAEMON, "pending": len(answer), "limit": details["limit"]}
         return shown | {"queue": plain(answer[: details["limit"]])}

@@ -17,6 +17,8 @@ _NUMBERS: dict[str, tuple[Any, Callable[[CommentOptions], float | None], float]]
     "pace_s": (np.float64, lambda options: options.pace_s, np.nan),
     "done": (np.int64, lambda options: options.done, 0),
     "stop_level": (np.float64, lambda options: options.stop.level if options.stop else None, np.nan),
+    "urgency": (np.float64, lambda options: options.urgency, np.nan),
+    "busy_level": (np.float64, lambda options: options.busy.level if options.busy else None, np.nan),
     "deadline_at_s": (np.int64, lambda options: options.deadline.at_s if options.deadline else None, 0),
 }
 """Columns of numbers: their type, their value, and the value that stands for none."""
@@ -25,6 +27,8 @@ _TEXTS: dict[str, Callable[[CommentOptions], str]] = {
     "share_token": lambda options: options.share or "",
     "steps": lambda options: ";".join(map(_step_text, options.steps)),
     "stop": lambda options: options.stop.rule if options.stop else "",
+    "busy": lambda options: options.busy.rule if options.busy else "",
+    "graph": lambda options: str(options.graph) if options.graph else "",
     "deadline_since": lambda options: options.deadline.since if options.deadline else "",
 }
 

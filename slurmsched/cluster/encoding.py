@@ -35,7 +35,7 @@ ADDED: dict[type[Table], dict[str, float | bool | str]] = {
         "guest_gpus": 0,
     },
     Forecast: {"floor_s": 0.0},
-    ProgressTable: {"settled": False},
+    ProgressTable: {"settled": False, "late_fall": np.nan},
 }
 """Columns that stored tables of an earlier release lack, with the values to fill in."""
 

@@ -135,9 +135,13 @@ class JobTable(Table):
     pace_s: FloatArray  #: seconds per iteration; NaN where none were said
     done: IntArray  #: iterations done before the present run, or the next one of a job that waits
     stop_level: FloatArray  #: the accuracy, or the fall of the loss, in its owner's rule; NaN without one
+    urgency: FloatArray  #: 0..10; NaN where none was said
+    busy_level: FloatArray  #: the accuracy in ``busy``; NaN without one
     deadline_at_s: IntArray  #: the deadline in seconds since the moment that ``deadline_since`` names
     deadline_since: Labels  #: submit, epoch or local (see ``Deadline``); empty where there is no deadline
     stop: Labels  #: its owner's rule for an early end: never, opt, acc or loss; empty where none was said
+    busy: Labels  #: opt or acc, what ``stop`` may become while the cluster is overloaded; empty where none was said
+    graph: Labels  #: the graph of its tasks (``text.task_graph``); empty where none was said
     steps: Labels  #: its own steps after a soft deadline, as ``soft_steps`` reads them
     share_token: Labels  #: the GPUs that a share token names, ours or not; empty where there is none
     comment_problem: Labels  #: the first thing wrong with its tokens, in words for its owner
@@ -182,6 +186,8 @@ NEUTRAL: dict[str, Any] = {
     "spread_speed": np.nan,
     "pace_s": np.nan,
     "stop_level": np.nan,
+    "urgency": np.nan,
+    "busy_level": np.nan,
 }
 """The default values of columns; every other column is zero, false or empty."""
 

@@ -108,7 +108,7 @@ def _differences(before: _Look, now: _Look) -> Iterator[tuple[int, int, float, s
     for what, changed in _changed(before, now, then_rows, now_rows):
         for pick in np.flatnonzero(changed).tolist():
             old, new = then_rows[pick], now_rows[pick]
-            # Columns have no gpus, urgency and stop, which nothing acts on yet, nor the text around the tokens.
+            # Columns have no gpus, which nothing acts on yet, nor the text around the tokens.
             if what != "comment" or owner_request(before.comment[old]) != owner_request(now.comment[new]):
                 values = _value(what, before, old), _value(what, now, new)
                 yield (int(now.unit[new]), int(now.job_id[new]), float(now.first_submit_s[new]), what, *values)

@@ -91,7 +91,9 @@ class PolicySettings:
         "jobs with ckpt that yield: least-loss to promises (deadline.yields), lease 20m to the order too, never",
     )
     stopping: str = setting(
-        "owner-rule", "who may end early, with power.stop: owner-rule, by the rule in slurmsched:stop=; never"
+        "owner-rule",
+        "who may end early, with power.stop: owner-rule, by the rule in slurmsched:stop=; mlf-c, also by that in "
+        "slurmsched:busy= while the cluster is overloaded; never",
     )
     profiling: str = setting(
         "new-jobs", "choice of the jobs that are measured first, and of the nodes for that, with power.profile"

@@ -30,6 +30,7 @@ class _Run:
     restart: int
     iterations: int
     stop: str
+    busy: str
     curve: LearningCurve = field(default_factory=LearningCurve)
     reported_s: float = -np.inf
     reported_restart: int = -1
@@ -56,17 +57,20 @@ class ProgressBook:
         """Note the running jobs; what others reported is forgotten once they neither wait nor run."""
         jobs = state.running
         columns = (jobs.job_id, jobs.state, jobs.restarts, jobs.iterations)
-        rows = zip(*(column.tolist() for column in columns), jobs.user, jobs.node_list, jobs.stop, strict=True)
+        rows = zip(
+            *(column.tolist() for column in columns), jobs.user, jobs.node_list, jobs.stop, jobs.busy, strict=True
+        )
         waiting = set(state.pending.job_id.tolist())
         with self._lock:
             before, self._runs = self._runs, {}
-            for job_id, job_state, restart, iterations, user, nodes, stop in rows:
+            for job_id, job_state, restart, iterations, user, nodes, stop, busy in rows:
                 if job_state != JobState.RUNNING:
                     continue
                 run = before.get(job_id)
                 if run is None or run.user != user:
-                    run = _Run(user, nodes, restart, iterations, stop)
-                run.nodes, run.restart, run.iterations, run.stop = nodes, restart, iterations, stop
+                    run = _Run(user, nodes, restart, iterations, stop, busy)
+                run.nodes, run.restart, run.iterations = nodes, restart, iterations
+                run.stop, run.busy = stop, busy
                 self._runs[job_id] = run
             self._runs |= {job_id: run for job_id, run in before.items() if job_id in waiting}
 
@@ -87,7 +91,7 @@ class ProgressBook:
             elif report.iteration < run.curve.iteration:
                 raise ReportRefused("iteration", f"iteration {report.iteration} is before {run.curve.iteration}")
             run.curve.add(report.iteration, report.loss, report.accuracy)
-            run.settled = run.stop == "opt" and run.curve.settles(run.iterations)
+            run.settled = "opt" in (run.stop, run.busy) and run.curve.settles(run.iterations)
             run.reported_s, run.reported_restart = now_s, report.restart
             return run.may_end
 
@@ -130,6 +134,7 @@ class ProgressBook:
                 np.array([curve.iteration for curve in curves], dtype=np.int64),
                 np.array([curve.accuracy for curve in curves], dtype=np.float64),
                 np.array([curve.loss_fall for curve in curves], dtype=np.float64),
+                np.array([curve.late_fall for curve in curves], dtype=np.float64),
                 np.array([run.may_end for run in runs.values()], dtype=np.bool_),
                 np.array([run.settled for run in runs.values()], dtype=np.bool_),
             )

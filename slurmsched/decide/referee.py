@@ -77,9 +77,9 @@ def owner_consented(action: Action, jobs: JobTable, row: int, rules: Rules) -> s
 
 
 def owner_wants_an_early_end(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
-    """Refuse to end a job whose owner did not say when (``slurmsched:stop=``)."""
-    rule = jobs.stop[row]
-    return None if rule not in ("", "never") else "its owner did not say slurmsched:stop= with a rule"
+    """Refuse to end a job whose owner did not say when (``slurmsched:stop=``, ``busy=``)."""
+    says = jobs.stop[row] not in ("", "never") or jobs.busy[row]
+    return None if says else "its owner said neither slurmsched:stop= with a rule nor slurmsched:busy="
 
 
 def not_asked_too_often(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:

@@ -2,7 +2,7 @@
 
 from . import admission, placement, preemption, sharing, stopping
 from .division import built_in as division
-from .ordering import attained_service, baselines, deadline, fair_queueing, hope, static
+from .ordering import attained_service, baselines, deadline, fair_queueing, hope, mlfs, static, training_baselines
 from .scaling import fixed_size, gavel, optimus, ordered, pollux, sia, themis
 from .selection import built_in, capacity, leases, three_sigma
 
@@ -17,6 +17,7 @@ __all__ = [
     "fair_queueing",
     "hope",
     "leases",
+    "mlfs",
     "placement",
     "pollux",
     "preemption",
@@ -28,6 +29,7 @@ __all__ = [
     "static",
     "sia",
     "stopping",
+    "training_baselines",
     "themis",
     "three_sigma",
 ]

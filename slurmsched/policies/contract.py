@@ -35,8 +35,8 @@ suite finds it.
 Tuned = Callable[[Mapping[str, str]], Key]
 """A function from parameters, texts by name, to a key function; ConfigError if they are invalid.
 
-A key function with other steps than its ordering has them as its attribute ``steps``, and one that changes at other
-moments has these as ``changes``.
+A key function with other steps than its ordering has them as its attribute ``steps``, one that changes at other moments
+has these as ``changes``, and one to which another selection belongs has its name as ``selection``.
 """
 
 Admit = Callable[[View], BoolArray]
@@ -91,18 +91,19 @@ class Ordering(Part[Key]):
     changes: Changes = "with_time"
     steps: tuple[float, ...] = ()  #: GPU-seconds of attained service at which a key jumps; between them it is linear
     native: bool = False  #: it is Slurm's own order: nothing is written
+    selection: str = ""  #: the selection that belongs to it where that depends on its parameters
 
     def __call__(self, view: View) -> FloatArray:
         """Return the key per pending job."""
         return self.function(view)
 
     def tuned_by(self, hook: str, words: Sequence[str]) -> Self:
-        """Return the ordering with the parameters *words*, and with the steps and changes that follow from them."""
+        """Return the ordering with the parameters *words*, and with what follows from them."""
         found = super().tuned_by(hook, words)
-        function = found.function
-        return replace(
-            found, steps=getattr(function, "steps", found.steps), changes=getattr(function, "changes", found.changes)
-        )
+        given = {
+            name: getattr(found.function, name, getattr(found, name)) for name in ("steps", "changes", "selection")
+        }
+        return replace(found, **given)
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,13 @@ class Preset(NamedTuple):
 
 PRESETS = {
     "fifo": Preset("fifo", "strict"),
-    **{name: Preset(name, "backfill") for name in ("sjf", "qssf", "edf", "wfq")},
+    **{name: Preset(name, "backfill") for name in ("sjf", "qssf", "edf", "wfq", "graphene", "gandiva", "fair")},
     **{
         name: Preset(name, "preemptive")
-        for name in ("srtf", "srsf", "las", "tiresias", "tiresias-promoting", "afs-l", "themis", "genie")
+        for name in (
+            *("srtf", "srsf", "las", "tiresias", "tiresias-promoting", "afs-l", "themis", "genie"),
+            *("mlfs-h", "slaq", "hypersched"),
+        )
     },
     "yarn-cs": Preset("fifo", "yarn-cs"),
     "3sigma": Preset("srtf", "3sigma"),

@@ -21,6 +21,7 @@ from slurmsched.cluster.text.comment import (
     read,
     render,
 )
+from slurmsched.cluster.text.task_graph import TaskGraph
 from slurmsched.errors import CommentError
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -63,6 +64,11 @@ GOOD = {
     "slurmsched:stop=acc:1": CommentOptions(stop=Stop("acc", 1.0)),
     "slurmsched:stop=loss:0.2%": CommentOptions(stop=Stop("loss", 0.002)),
     "slurmsched:stop=loss:12%": CommentOptions(stop=Stop("loss", 0.12)),
+    "slurmsched:stop=opt,busy=acc:0.9": CommentOptions(stop=Stop("opt"), busy=Stop("acc", 0.9)),
+    "slurmsched:busy=opt": CommentOptions(busy=Stop("opt")),
+    "slurmsched:graph=chain:8": CommentOptions(graph=TaskGraph("chain", 8, 1)),
+    "slurmsched:graph=layers:8x4": CommentOptions(graph=TaskGraph("layers", 8, 4)),
+    "slurmsched:graph=replicas:16": CommentOptions(graph=TaskGraph("replicas", 1, 16)),
     "slurmsched:off": CommentOptions(off=True),
 }
 
@@ -121,6 +127,13 @@ BAD = {
     "slurmsched:stop=loss:0%": "loss:0.2%",
     "slurmsched:stop=loss:100%": "loss:0.2%",
     "slurmsched:stop=later": "never, opt",
+    "slurmsched:busy=never": "opt, or acc:",
+    "slurmsched:busy=loss:1%": "opt, or acc:",
+    "slurmsched:busy=acc:1.5": "opt, or acc:",
+    "slurmsched:graph=chain:0": "layers:4x2",
+    "slurmsched:graph=layers:4": "layers:4x2",
+    "slurmsched:graph=layers:4x2x2": "layers:4x2",
+    "slurmsched:graph=ring:4": "layers:4x2",
     'slurmsched:ckpt"': "not known",
     "slurmsched:ckpt\x1b[31m": "'ckpt\\x1b[31m'",
 }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from ..columns import BoolArray, FloatArray, IntArray, Table, table_of
 
 
@@ -15,9 +17,21 @@ class ProgressTable(Table):
     iteration: IntArray  #: the latest one reported
     accuracy: FloatArray  #: the highest one, 0 to 1; NaN where none was reported
     loss_fall: FloatArray  #: relative fall of the lowest loss in the last quarter of the iterations; NaN where unknown
+    late_fall: FloatArray  #: the part of the whole fall of its loss that came in that quarter, 0..1; NaN where unknown
     may_end: BoolArray  #: its next report is answered with a stop
     settled: BoolArray  #: more training hardly helps, by the rule of ``stop=opt``; False for jobs without it
 
 
 NO_PROGRESS = table_of(ProgressTable, 0, {}, {})
 """An empty table."""
+
+
+def rows_of(progress: ProgressTable, job_id: IntArray) -> tuple[IntArray, BoolArray]:
+    """Return the rows of those of the jobs that reported any progress, and a mask of these jobs."""
+    if not len(progress):
+        return np.zeros(0, dtype=np.int64), np.zeros(len(job_id), dtype=np.bool_)
+    order = np.argsort(progress.job_id, kind="stable")
+    ids = progress.job_id[order]
+    at = np.minimum(np.searchsorted(ids, job_id), len(ids) - 1)
+    known: BoolArray = ids[at] == job_id
+    return order[at[known]], known

@@ -20,6 +20,7 @@ from itertools import pairwise
 from typing import Literal
 from zoneinfo import ZoneInfo
 
+from slurmsched.cluster.text.task_graph import TaskGraph, read_graph
 from slurmsched.errors import CommentError
 
 NAME = "slurmsched"
@@ -28,7 +29,8 @@ PREFIX = f"{NAME}:"
 #: The list for messages and pages, without ``share``, which no user may write.
 ACCEPTED = (
     "deadline=TIME, soft, PERCENT@TIME, gpus=MIN-MAX, ckpt, nopack, noprofile, coldstart=SECONDS, amp, urgency=0..10,"
-    " iterations=N, pace=SECONDS, done=N, stop=never|opt|acc:X|loss:P%, off"
+    " iterations=N, pace=SECONDS, done=N, stop=never|opt|acc:X|loss:P%, busy=opt|acc:X,"
+    " graph=chain:N|layers:LxW|replicas:N, off"
 )
 
 _EPOCH = datetime(1970, 1, 1)
@@ -115,6 +117,8 @@ class CommentOptions:
     pace_s: float | None = None  #: seconds per iteration, as the helper in the job's script measured them
     done: int | None = None  #: iterations done before the present run, or before the next run of a waiting job
     stop: Stop | None = None
+    busy: Stop | None = None  #: opt or acc: what ``stop`` may become while the cluster is overloaded
+    graph: TaskGraph | None = None
     off: bool = False  #: leave this job alone altogether
     share: str | None = None  #: written by slurmsched alone: the pair the prolog sets up
 
@@ -171,8 +175,9 @@ def render(wishes: CommentOptions) -> str:
         value = getattr(wishes, _FIELDS.get(key, key))
         items += [f"{key}={value}"] if value is not None else []
     items += [f"pace={wishes.pace_s:.6f}"] if wishes.pace_s is not None else []
-    if wishes.stop:
-        items.append(f"stop={_stop_text(wishes.stop)}")
+    rules = (("stop", wishes.stop), ("busy", wishes.busy))
+    items += [f"{key}={_stop_text(rule)}" for key, rule in rules if rule]
+    items += [f"graph={wishes.graph}"] if wishes.graph else []
     return PREFIX + ",".join(items) if items else ""
 
 
@@ -339,6 +344,11 @@ def _read_stop(text: str) -> Stop | None:
     return Stop("acc", float(match[1])) if match and float(match[1]) <= 1 else None
 
 
+def _read_busy(text: str) -> Stop | None:
+    rule = _read_stop(text)
+    return rule if rule and rule.rule in ("opt", "acc") else None
+
+
 def _read_share(text: str) -> str | None:
     return text if _SHARE.fullmatch(text) else None
 
@@ -358,6 +368,8 @@ _TAKES: dict[str, tuple[str, Callable[[str], object]]] = {
         "never, opt, acc: and a fraction from 0 to 1 such as acc:0.93, or loss: and per cent such as loss:0.2%",
         _read_stop,
     ),
+    "busy": ("opt, or acc: and a fraction from 0 to 1 such as acc:0.93", _read_busy),
+    "graph": ("chain:, layers: or replicas: and the number of its tasks such as chain:8 or layers:4x2", read_graph),
     "share": ("a name of letters, digits and _.:+-; only slurmsched writes it", _read_share),
 }
 _NOT_READ = "is not read; write slurmsched: and what you ask for in small letters and without blanks"

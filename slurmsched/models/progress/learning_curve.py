@@ -121,6 +121,19 @@ class LearningCurve:
         before = _value_before(LATE_SHARE, iterations, losses)
         return max(0.0, before - float(losses[-1])) / max(abs(before), 1e-12)
 
+    @property
+    def late_fall(self) -> float:
+        """The part of the fall of the lowest loss that came in the last quarter of the iterations; NaN if unknown.
+
+        It is a steady form of the last loss reduction over the sum of all that MLFS (CoNEXT'20) has in its (2).
+        """
+        if len(self._losses) < LEAST_POINTS:
+            return math.nan
+        iterations, losses = self._losses.lowest()
+        whole = self._losses.first - float(losses[-1])
+        late = _value_before(LATE_SHARE, iterations, losses) - float(losses[-1])
+        return late / whole if whole > 0 else math.nan
+
     def settles(self, end: int) -> bool:
         """Return whether training up to iteration *end* hardly improves the best value so far.
 

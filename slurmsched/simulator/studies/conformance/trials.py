@@ -230,6 +230,7 @@ def _training(random: Random, count: int) -> View:
         random.integers(1, 100_000, many),
         np.where(random.random(many) < 0.3, np.nan, random.random(many)),
         np.where(random.random(many) < 0.3, np.nan, 0.01 * random.random(many)),
+        np.where(random.random(many) < 0.3, np.nan, random.random(many)),
         random.random(many) < 0.1,
         random.random(many) < 0.5,
     )
@@ -240,9 +241,14 @@ def _wrong_ends(part: Part[Any], view: View, result: Any) -> str:
     if trouble := _misshapen(view.running, result, np.bool_, "a mask", "running"):
         return trouble
     jobs = view.running
-    refusing = jobs.stop.map([rule in ("", "never") for rule in jobs.stop.names], np.bool_) | jobs.off
-    early = jobs.stop.map([rule in ("acc", "loss", "opt") for rule in jobs.stop.names], np.bool_) & ~owner_rule(view)
-    for rows, why in ((refusing, "said off, or no stop= with a rule"), (early, "said a stop= that is not fulfilled")):
+    changeable = jobs.busy.map([bool(rule) for rule in jobs.busy.names], np.bool_)
+    consents = jobs.stop.map([rule not in ("", "never") for rule in jobs.stop.names], np.bool_)
+    refusing = jobs.off | ~(consents | changeable)
+    early = ~changeable & ~owner_rule(view)
+    for rows, why in (
+        (refusing, "said off, or neither stop= with a rule nor busy="),
+        (early, "said a stop= that is not fulfilled"),
+    ):
         if (result & rows).any():
             return f"job {jobs.job_id[result & rows][0]} ends, whose owner {why}"
     return ""
