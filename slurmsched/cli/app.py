@@ -17,6 +17,7 @@ from ..errors import SlurmschedError, SlurmUnavailable
 
 if TYPE_CHECKING:
     from ..daemon.api.record_summaries import FigureQueries
+    from ..daemon.api.remote_client import RemoteDaemon
     from ..db.store import Store
     from ..db.tracking.decisions import DecisionRecord
     from ..db.tracking.intent_records import Intent
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from .query import QueryClient
 
 logger = logging.getLogger(__name__)
+
+SERVER = "SLURMSCHED_SERVER"
+"""The environment variable with HOST:PORT of a daemon on another host."""
 
 Called = Callable[[str, str, float, int], None]
 
@@ -69,12 +73,16 @@ class App:
         """Return the settings."""
         return self.loaded.settings
 
+    def readable_settings(self) -> Settings:
+        """Return the settings as far as this user may read them; defaults for the rest."""
+        try:
+            return self.settings()
+        except Unreadable as error:
+            return error.rest.settings
+
     def run_dir(self) -> Path:
         """Return the directory of the daemon's sockets: the one in settings readable by this user, else the default."""
-        try:
-            return Path(self.settings().daemon.run_dir)
-        except Unreadable as error:
-            return Path(error.rest.settings.daemon.run_dir)
+        return Path(self.readable_settings().daemon.run_dir)
 
     def reload(self) -> Settings:
         """Read the settings from disk again and return them; where they are invalid, the current ones stay."""
@@ -155,15 +163,39 @@ class App:
             return named[1].lower()
 
     def answers(self) -> QueryClient:
-        """Return the client for queries about jobs: to the daemon, else to the latest decision record."""
-        from ..daemon.api.query_client import SOCKET
-        from .query import QueryClient
+        """Return the client for queries about jobs: to the daemon, else to the latest decision record.
 
-        return QueryClient(
-            self.run_dir() / SOCKET,
+        $SLURMSCHED_SERVER names a daemon on another host; ``client.server`` names the one to ask where no socket is.
+        """
+        from ..daemon.api.query_protocol import SOCKET, query
+        from ..daemon.api.remote_client import query_remote
+        from .query import QueryClient, RecordedQueryClient
+
+        socket = self.run_dir() / SOCKET
+        named = self.environ.get(SERVER, "")
+        if named or (self.readable_settings().client.server and not os.path.exists(socket)):
+            daemon = self._remote_daemon(named)
+            return QueryClient(lambda request: query_remote(daemon, request))
+        return RecordedQueryClient(
+            lambda request: query(socket, request),
             lambda: self.store().latest_decision(),
             lambda job_id: self.store().story(self.cluster_name(), job_id),
             self.figures,
+        )
+
+    def _remote_daemon(self, named: str) -> RemoteDaemon:
+        """Return the daemon that *named*, else the settings, name, and what proves this user to it."""
+        from ..daemon.api.remote_client import RemoteDaemon
+
+        client = self.readable_settings().client
+        return RemoteDaemon(
+            named or client.server,
+            ca=client.ca,
+            token=self.environ.get("SLURM_JWT", ""),
+            certificate=client.certificate,
+            key=client.key,
+            user=self.environ.get("SLURMSCHED_AS", ""),
+            munge_socket=client.munge_socket,
         )
 
     def figures(self) -> FigureQueries:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..config import Unreadable
@@ -22,26 +21,41 @@ Recorded = Callable[[], "DecisionRecord | None"]
 
 
 class QueryClient:
-    """Answers in the daemon's own form; ``source`` in each is the daemon or a record."""
+    """Answers of a daemon, by *ask*, which sends a request; ``source`` in each says where it is from."""
+
+    def __init__(self, ask: Callable[[Mapping[str, Any]], dict[str, Any]]) -> None:
+        self._ask = ask
+
+    def query(self, about: str, **details: int | float | str | list[int]) -> dict[str, Any]:
+        """Return the daemon's answer *about* a job or the queue.
+
+        Raises AnswerRefused where the daemon refuses, DaemonUnreachable where none answers.
+        """
+        return {"source": "daemon", **self._ask({"ask": about, **details})}
+
+
+class RecordedQueryClient(QueryClient):
+    """The same, and without a daemon answers from its last record, in the daemon's own form."""
 
     def __init__(
         self,
-        socket: Path,
+        ask: Callable[[Mapping[str, Any]], dict[str, Any]],
         recorded: Recorded,
         story: Callable[[int], Sequence[Any]],
         figures: Callable[[], FigureQueries],
     ) -> None:
-        self._socket, self._recorded, self._story, self._figures = socket, recorded, story, figures
+        super().__init__(ask)
+        self._recorded, self._story, self._figures = recorded, story, figures
 
     def query(self, about: str, **details: int | float | str | list[int]) -> dict[str, Any]:
         """Return the daemon's answer *about* a job or the queue; without a daemon, that of its last record.
 
         Raises AnswerRefused where the daemon refuses, DaemonUnreachable where there is no record either.
         """
-        from ..daemon.api.query_client import DaemonUnreachable, query
+        from ..daemon.api.query_protocol import DaemonUnreachable
 
         try:
-            return {"source": "daemon", **query(self._socket, {"ask": about, **details})}
+            return super().query(about, **details)
         except DaemonUnreachable as away:
             try:
                 return {"source": "record", "ask": about, **self._from_record(about, details)}

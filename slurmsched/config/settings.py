@@ -316,6 +316,35 @@ class PredictSettings:
 
 
 @dataclass(frozen=True)
+class RemoteSettings:
+    """``[remote]``: users on other hosts who ask the daemon."""
+
+    listen: str = setting("", "IP address and port for them, as 10.0.0.1:9819; without certificate only loopback")
+    certificate: str = setting("", "file with the server's certificate and its chain, PEM")
+    key: str = setting("", "file with its private key, PEM; empty means in certificate")
+    munge: bool = setting(True, "accept munge credentials of users")
+    token_key: str = setting(
+        "", "file with Slurm's key of tokens (jwt_hs256.key); whoever reads it can make tokens of any user"
+    )
+    token_jwks: str = setting("", "file with the public keys of tokens (jwks of auth/jwt)")
+    token_claim: str = setting("sun", "the claim of a token with the user's name (userclaimfield of auth/jwt)")
+    token_audience: str = setting("", "the audience that tokens must name; empty: tokens that name one are refused")
+    client_ca: str = setting("", "file with the authority of the services' certificates, PEM")
+    services: tuple[str, ...] = setting((), "DNS names in certificates of services that may ask for any user but root")
+
+
+@dataclass(frozen=True)
+class ClientSettings:
+    """``[client]``: commands on a host without a daemon."""
+
+    server: str = setting("", "HOST:PORT of the daemon to ask where no socket is; SLURMSCHED_SERVER overrides it")
+    ca: str = setting("", "file with the authority of its certificate, PEM; empty means the system's")
+    munge_socket: str = setting("", "socket of munged; empty means munge's own default")
+    certificate: str = setting("", "file with the certificate of a service, PEM; it asks for $SLURMSCHED_AS")
+    key: str = setting("", "file with its private key, PEM; empty means in certificate")
+
+
+@dataclass(frozen=True)
 class Settings:
     """All settings. Frozen: a reload makes a new instance."""
 
@@ -332,3 +361,5 @@ class Settings:
     metrics: MetricsSettings = field(default_factory=MetricsSettings)
     profile: ProfileSettings = field(default_factory=ProfileSettings)
     predict: PredictSettings = field(default_factory=PredictSettings)
+    remote: RemoteSettings = field(default_factory=RemoteSettings)
+    client: ClientSettings = field(default_factory=ClientSettings)

@@ -203,7 +203,7 @@ def fixed_changes(before: Settings, after: Settings) -> list[str]:
     """Return the names of changed settings that a running daemon cannot take."""
     names = (
         *("daemon.state_dir", "daemon.run_dir", "slurm.conf", "slurm.bin_dir", "slurm.backend"),
-        *("database.url", "metrics.listen", "profile.listen", "models.directory"),
+        *("database.url", "metrics.listen", "profile.listen", "remote.listen", "models.directory"),
         *("predict.enabled", "predict.every_s", "predict.least", "predict.most"),
     )
     places = [name.split(".") for name in names]

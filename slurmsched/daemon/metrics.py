@@ -88,6 +88,9 @@ class Metrics:
             buckets=CALL_S,
         )
         self._profiles = Counter("slurmsched_profile_records", "Records of nodes, by result.", ["result"], registry=to)
+        self._remote = Counter(
+            "slurmsched_remote_requests", "Requests from other hosts, by result.", ["result"], registry=to
+        )
         self._progress = Counter(
             "slurmsched_progress_reports", "Reports of jobs about their training, by result.", ["result"], registry=to
         )
@@ -245,6 +248,10 @@ class Metrics:
     def profile_record(self, result: str) -> None:
         """Count one delivery of a node: ok, or the reason for its refusal."""
         self._profiles.labels(result).inc()
+
+    def remote_request(self, result: str) -> None:
+        """Count a request of another host: answered, or why it was refused."""
+        self._remote.labels(result).inc()
 
     def progress_report(self, result: str) -> None:
         """Count one report of a job: ok, stop, later, or the reason for its refusal."""

@@ -19,7 +19,8 @@ from ..errors import SlurmError, SlurmschedError
 from . import signals
 from .api.http_metrics import MetricsServer, parse_listen
 from .api.query_handlers import QueryHandlers, Sources
-from .api.query_server import QueryServer
+from .api.query_server import QueryServer, QueryWorkers
+from .api.remote_server import RemoteServer
 from .database_inspector import Inspector
 from .health import BUG, Health
 from .lock import StateLock
@@ -34,7 +35,14 @@ from .synthesis_service import SynthesisService
 logger = logging.getLogger(__name__)
 
 _Listener = (
-    MetricsServer | QueryServer | ProfileReceiver | PredictionService | SolverService | SynthesisService | Inspector
+    MetricsServer
+    | QueryServer
+    | RemoteServer
+    | ProfileReceiver
+    | PredictionService
+    | SolverService
+    | SynthesisService
+    | Inspector
 )
 
 LEAST_S = 20.0
@@ -120,6 +128,7 @@ class ServiceParts:
     release_all: Callable[[float], None] | None = None  #: on an ordered stop, given a budget in seconds
     release_budget_s: float = 60.0  #: from the request to stop; TimeoutStopSec of the unit is much longer
     collector: Callable[[], ProfileReceiver] | None = None  #: opens it; None where no node delivers
+    remote: Callable[[QueryWorkers], RemoteServer] | None = None  #: opens it; None where no other host may ask
     predictions: PredictionService | None = None  #: None where predictions are off
     solver: SolverService | None = None  #: of lease problems
     synthesis: SynthesisService | None = None  #: plays compositions forward
@@ -136,6 +145,7 @@ class Service:
         self._allowed_mode = AllowedMode("observe", "not started")
         self._turn: BeatResult | None = None
         self._report: CycleReport | None = None
+        self._remote: RemoteServer | None = None
         self._health = Health(parts.clock)
         self.questions = QueryHandlers(parts.sources(self.status), trusted=(0, os.geteuid()))
         watchdog_s = parts.notifier.watchdog_s
@@ -246,8 +256,12 @@ class Service:
 
     def _listeners(self) -> list[_Listener]:
         address = parse_listen(self._parts.listen)
-        listeners: list[_Listener] = [QueryServer(Path(self._settings.run_dir), self.questions)]
+        queries = QueryServer(Path(self._settings.run_dir), self.questions)
+        listeners: list[_Listener] = [queries]
         try:
+            if self._parts.remote:
+                self._remote = self._parts.remote(queries.workers)
+                listeners.append(self._remote)
             if address:
                 listeners.append(MetricsServer(address, self._parts.metrics.registry, self.problem, self._degraded))
             if self._parts.collector:
@@ -307,6 +321,8 @@ class Service:
         self._parts.notifier.reloading(time.clock_gettime(time.CLOCK_MONOTONIC))
         try:
             self._settings = self._parts.reload()
+            if self._remote:
+                self._remote.renew()
             return self._settings.every_s
         finally:
             self._parts.notifier.ready(f"settings read; one cycle every {self._settings.every_s:g} s")

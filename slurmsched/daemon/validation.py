@@ -56,6 +56,7 @@ def _tests(settings: Settings) -> tuple[Callable[[], object], ...]:
     from ..db.database import Database, database_url
     from ..decide.rules import read_steps
     from .api import http_metrics
+    from .api.remote_access import remote_access
     from .policy_settings import admission_rules, lease_rules, ordering_of, profiling_rules, sharing_rules
     from .profiles import profile_receiver
 
@@ -66,6 +67,7 @@ def _tests(settings: Settings) -> tuple[Callable[[], object], ...]:
         lambda: lease_rules(settings),
         lambda: http_metrics.parse_listen(settings.metrics.listen),
         lambda: profile_receiver.parse_listen(settings.profile.listen),
+        lambda: remote_access(settings.remote),
         lambda: read_steps(settings.deadline.soft_steps),
         lambda: settings.power.profile and profiling_rules(settings),
         lambda: sharing_rules(settings),

@@ -42,7 +42,12 @@ def test_no_command_loads_anything_heavy_before_it_runs():
 
 
 def test_a_question_to_the_daemon_loads_nothing_heavy():
-    assert imported_by("import slurmsched.cli.query, slurmsched.daemon.api.query_client") == []
+    assert (
+        imported_by(
+            "import slurmsched.cli.query, slurmsched.daemon.api.query_protocol, slurmsched.daemon.api.remote_client"
+        )
+        == []
+    )
 
 
 def test_help_is_there_within_200_ms():

@@ -16,10 +16,10 @@ from slurmsched.cluster.plan import Placing, Plan
 from slurmsched.cluster.records.outcomes import OutcomeTable
 from slurmsched.cluster.state import View
 from slurmsched.cycle import CycleReport
-from slurmsched.daemon.api import query_client
+from slurmsched.daemon.api import query_protocol
 from slurmsched.lab import waiting
 
-ask = partial(query_client.query, timeout_s=60.0)
+ask = partial(query_protocol.query, timeout_s=60.0)
 """As people ask, with patience for a machine that stands still for a while."""
 
 

@@ -138,7 +138,7 @@ def test_an_endless_head_is_cut_off(serve):
 
 def test_an_address_in_use_is_an_error_of_the_settings(serve):
     endpoint = serve()
-    with pytest.raises(ConfigError, match=r"metrics\.listen: opening 127\.0\.0\.1:\d+: Address already in use"):
+    with pytest.raises(ConfigError, match=r"metrics\.listen: opening 127\.0\.0\.1 port \d+: Address already in use"):
         serve(str(endpoint.address))
 
 

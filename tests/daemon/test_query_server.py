@@ -16,9 +16,9 @@ import pytest
 from daemon_worlds import ask, seen, wait_until
 
 from slurmsched.daemon.api.query_arguments import AnswerRefused
-from slurmsched.daemon.api.query_client import ANSWER_B, DaemonUnreachable
 from slurmsched.daemon.api.query_handlers import QueryHandlers, Sources
-from slurmsched.daemon.api.query_server import REQUEST_B, QueryServer
+from slurmsched.daemon.api.query_protocol import ANSWER_B, REQUEST_B, DaemonUnreachable
+from slurmsched.daemon.api.query_server import QueryServer
 from slurmsched.errors import ConfigError
 
 

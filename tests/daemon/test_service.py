@@ -13,8 +13,8 @@ from daemon_worlds import ask, seen, wait_until
 from slurmsched.clock import ManualClock, SystemClock
 from slurmsched.cluster.records.prediction_records import NO_RECORDS
 from slurmsched.config import DaemonSettings
-from slurmsched.daemon.api.query_client import DaemonUnreachable
 from slurmsched.daemon.api.query_handlers import Sources
+from slurmsched.daemon.api.query_protocol import DaemonUnreachable
 from slurmsched.daemon.lock import StateLock
 from slurmsched.daemon.metrics import Metrics
 from slurmsched.daemon.notify import Notifier

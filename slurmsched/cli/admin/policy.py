@@ -149,7 +149,7 @@ def _warnings(facts: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _status(app: App) -> dict[str, Any]:
-    from ...daemon.api.query_client import DaemonUnreachable
+    from ...daemon.api.query_protocol import DaemonUnreachable
 
     try:
         return app.answers().query("status")

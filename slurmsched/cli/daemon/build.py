@@ -15,7 +15,10 @@ from ...config import Settings
 from ...cycle import CycleContext, CycleReport
 from ...daemon.active_policy import ActivePolicy
 from ...daemon.api.live_answers import LiveAnswers
+from ...daemon.api.query_server import QueryWorkers
 from ...daemon.api.record_summaries import FigureQueries
+from ...daemon.api.remote_access import RemoteAccess, remote_access
+from ...daemon.api.remote_server import RemoteServer
 from ...daemon.cluster_facts import ClusterFacts
 from ...daemon.controller import Components, DaemonController
 from ...daemon.database_inspector import Inspector
@@ -202,6 +205,7 @@ def _service(
             release_all=give_back,
             restraint=controller.restraint,
             collector=_collector(app, settings, parts, metrics),
+            remote=_remote(app, facts, metrics),
             predictions=predictions,
             solver=solver,
             synthesis=synthesis,
@@ -247,9 +251,24 @@ def _collector(
         report=parts.progress.take,
         counted_report=metrics.progress_report,
     )
+    return lambda: ProfileReceiver(address, receiver, app.clock, unmunge=_unmunge(facts))
+
+
+def _remote(app: App, facts: ClusterFacts, metrics: Metrics) -> Callable[[QueryWorkers], RemoteServer] | None:
+    """Return the constructor of the door for other hosts; None where it is off."""
+
+    def access() -> RemoteAccess | None:
+        return remote_access(app.settings().remote, _unmunge(facts))
+
+    if not app.settings().remote.listen:
+        return None
+    return lambda workers: RemoteServer(access, workers, counted=metrics.remote_request)
+
+
+def _unmunge(facts: ClusterFacts) -> list[str]:
+    """Return the command that opens munge credentials."""
     socket = re.search(r"\bsocket=([^,]+)", facts.latest.config.get("AuthInfo", ""))  # munged may be elsewhere
-    unmunge = ["unmunge", *([f"--socket={socket[1]}"] if socket else [])]
-    return lambda: ProfileReceiver(address, receiver, app.clock, unmunge=unmunge)
+    return ["unmunge", *([f"--socket={socket[1]}"] if socket else [])]
 
 
 def _opened(app: App) -> Store:

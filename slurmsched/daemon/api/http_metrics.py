@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from ...errors import ConfigError
-from .listener import BACKLOG, Listener, Peer, unix_server
+from .listener import Listener, Peer, host_and_port, tcp_server, unix_server
 
 ACCEPTED = "127.0.0.1:PORT, [::1]:PORT, unix:/PATH, or an empty text for no endpoint"
 HEAD_B = 16384
@@ -40,17 +39,11 @@ def parse_listen(text: str) -> Address | None:
         if not text.startswith("unix:/"):
             raise ConfigError(f"metrics.listen = {text!r}: the path must begin with /; accepted: {ACCEPTED}")
         return Address(path=text.removeprefix("unix:"))
-    host, _, port = text.rpartition(":")
-    host = "127.0.0.1" if host == "localhost" else host.removeprefix("[").removesuffix("]")
-    try:
-        loopback = ipaddress.ip_address(host).is_loopback
-    except ValueError as error:
-        raise ConfigError(f"metrics.listen = {text!r}: {error}; accepted: {ACCEPTED}") from error
-    if not loopback:
+    local = text.removeprefix("localhost:")
+    host, port = host_and_port("metrics.listen", text if local == text else f"127.0.0.1:{local}", ACCEPTED)
+    if not ipaddress.ip_address(host).is_loopback:
         raise ConfigError(f"metrics.listen = {text!r}: {host} can be reached from elsewhere; accepted: {ACCEPTED}")
-    if not (port.isdecimal() and port.isascii() and int(port) < 65536):
-        raise ConfigError(f"metrics.listen = {text!r}: {port!r} is no port; accepted: {ACCEPTED}")
-    return Address(host=host, port=int(port))
+    return Address(host=host, port=port)
 
 
 class MetricsServer:
@@ -67,7 +60,11 @@ class MetricsServer:
         degraded: Callable[[], str] = lambda: "",
     ) -> None:
         self._registry, self._problem, self._degraded = registry, problem, degraded
-        server = unix_server(Path(address.path), 0o660) if address.path else _tcp_server(address)
+        server = (
+            unix_server(Path(address.path), 0o660)
+            if address.path
+            else tcp_server("metrics.listen", (address.host, address.port))
+        )
         self._path = Path(address.path) if address.path else None
         #: the actual address: a free port in place of port 0
         self.address = address if address.path else Address(address.host, server.getsockname()[1])
@@ -122,16 +119,3 @@ def _response(status: str, kind: str, body: bytes, *, head_only: bool = False, e
         "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n"
     )
     return head.encode("latin-1") + (b"" if head_only else body)
-
-
-def _tcp_server(address: Address) -> socket.socket:
-    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    server = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-    try:
-        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        server.bind((address.host, address.port))
-        server.listen(BACKLOG)
-    except OSError as error:
-        server.close()
-        raise ConfigError(f"metrics.listen: opening {address}: {error.strerror or error}") from error
-    return server

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import logging
 import socket
+import ssl
 import stat
 import struct
 import threading
@@ -12,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -28,10 +30,13 @@ _UCRED = struct.Struct("3i")
 
 @dataclass(frozen=True)
 class Peer:
-    """The client, as identified by the kernel."""
+    """The client, as identified by the kernel, and its connection."""
 
     uid: int = -1  #: the unix user; -1 over TCP
     address: str = ""  #: the IP address; empty over a unix socket
+    greeting: bytes = field(default=b"", compare=False)  #: the line sent to this connection alone
+    services: tuple[str, ...] | None = field(default=None, compare=False)
+    """The DNS names in its verified certificate; None for a client without one."""
 
 
 Answer = Callable[[bytes, Peer], Awaitable[bytes]]
@@ -101,6 +106,9 @@ class Listener:
     A request ends with *end*. Above ``most`` visits, or ``most_per_peer`` of one unix user or address, a new visit
     replaces the oldest visit without a complete request: of the same peer, or of the peer with most visits. Where
     there is none, the new client gets *busy*. A request of more than *request_b* bytes without an end gets *too_long*.
+
+    With *tls*, connections are encrypted by the context that it returns, and failed handshakes are passed to
+    *tls_failed*; whoever gets *busy* without one is hung up on instead. *greeting* makes the first line to a client.
     """
 
     def __init__(
@@ -116,8 +124,12 @@ class Listener:
         most: int = 64,
         most_per_peer: int = 16,
         patience_s: float = 5.0,
+        greeting: Callable[[], bytes] = bytes,
+        tls: Callable[[], ssl.SSLContext] | None = None,
+        tls_failed: Callable[[], None] = lambda: None,
     ) -> None:
         self._socket, self._answer, self._end, self._request_b = server, answer, end, request_b
+        self._greeting, self._tls, self._tls_failed = greeting, tls, tls_failed
         self._busy, self._too_long = busy, too_long
         self._most, self._most_per_peer, self._patience_s = most, most_per_peer, patience_s
         self._visits: defaultdict[Peer, list[_Visit]] = defaultdict(list)
@@ -152,8 +164,7 @@ class Listener:
     async def _meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         peer, task = _peer(writer), asyncio.current_task()
         if task is None or not self._has_room(peer):
-            writer.write(self._busy)
-            writer.close()
+            self._hang_up(writer)
             return
         visit = _Visit(task)
         self._visits[peer].append(visit)
@@ -161,18 +172,44 @@ class Listener:
         writer.transport.set_write_buffer_limits(high=0)
         try:
             async with asyncio.timeout(self._patience_s):
-                writer.write(await self._talk(reader, visit, peer))
+                # Nothing may be awaited before: what the client sends first must reach the handshake.
+                services = await self._encrypt(writer, self._tls()) if self._tls else None
+                greeting = self._greeting()
+                writer.write(greeting)
+                writer.write(await self._talk(reader, visit, replace(peer, greeting=greeting, services=services)))
                 await writer.drain()
-            writer.close()
+                writer.close()
+                if self._tls:
+                    await writer.wait_closed()  # a client that does not close either would hold a file descriptor
         except (TimeoutError, OSError, EOFError, MemoryError, asyncio.CancelledError) as error:
             logger.debug("%s: a client was dropped: %r", self._thread.name, error)
             if visit.evicted:
-                writer.write(self._busy)
-                writer.close()
+                self._hang_up(writer)
             else:
                 writer.transport.abort()
         finally:
             self._forget(peer, visit)
+
+    async def _encrypt(self, writer: asyncio.StreamWriter, context: ssl.SSLContext) -> tuple[str, ...] | None:
+        """Complete the handshake; return the DNS names in the client's certificate, None where it sent none."""
+        try:
+            await writer.start_tls(context)
+        except OSError:  # also ssl.SSLError
+            self._tls_failed()
+            raise
+        # Here a limit of 0 would pause and resume at every write.
+        writer.transport.set_write_buffer_limits(high=1, low=0)
+        certificate = writer.get_extra_info("ssl_object").getpeercert()
+        if certificate is None:
+            return None
+        return tuple(name for kind, name in certificate.get("subjectAltName", ()) if kind == "DNS")
+
+    def _hang_up(self, writer: asyncio.StreamWriter) -> None:
+        if self._tls:
+            writer.transport.abort()
+        else:
+            writer.write(self._busy)
+            writer.close()
 
     async def _talk(self, reader: asyncio.StreamReader, visit: _Visit, peer: Peer) -> bytes:
         try:
@@ -213,6 +250,32 @@ def _peer(writer: asyncio.StreamWriter) -> Peer:
     if peer.family != socket.AF_UNIX:
         return Peer(address=str((writer.get_extra_info("peername") or ("",))[0]))
     return Peer(uid=int(_UCRED.unpack(peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))[1]))
+
+
+def host_and_port(name: str, text: str, accepted: str) -> tuple[str, int]:
+    """Parse the IP address and port *text* of the setting *name*; ConfigError with what is *accepted*."""
+    host, _, port = text.rpartition(":")
+    try:
+        address = ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
+    except ValueError as error:
+        raise ConfigError(f"{name} = {text!r}: {error}; accepted: {accepted}") from error
+    if not (port.isdecimal() and port.isascii() and int(port) < 65536):
+        raise ConfigError(f"{name} = {text!r}: {port!r} is no port; accepted: {accepted}")
+    return str(address), int(port)
+
+
+def tcp_server(name: str, address: tuple[str, int]) -> socket.socket:
+    """Bind TCP at *address*, the value of the setting *name*; ConfigError where that fails."""
+    host, port = address
+    server = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    try:
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        server.bind(address)
+        server.listen(BACKLOG)
+    except OSError as error:
+        server.close()
+        raise ConfigError(f"{name}: opening {host} port {port}: {error.strerror or error}") from error
+    return server
 
 
 def unix_server(path: Path, mode: int) -> socket.socket:

@@ -7,7 +7,6 @@ from typing import Any
 
 from ...errors import SlurmschedError
 
-SCHEMA = "slurmsched/1"
 QUEUE_MOST = 10_000  #: rows in one answer
 QUEUE_USUAL = 500
 DAYS_MOST = 3650

@@ -27,7 +27,6 @@ from ...errors import MemoryUnavailable
 from .privacy import narrow, owns, veil
 from .query_arguments import (
     QUEUE_MOST,
-    SCHEMA,
     AnswerRefused,
     days_of,
     job_id_of,
@@ -36,6 +35,7 @@ from .query_arguments import (
     options_of,
     rows_to_skip,
 )
+from .query_protocol import SCHEMA
 
 FIGURES = ("accuracy", "history", "models", "choices")
 ASKS = (
@@ -81,10 +81,11 @@ class Sources:
 
 @dataclass(frozen=True)
 class Asker:
-    """The client's user, identified by the kernel; ``only`` is the one user whose jobs they may see, None for all."""
+    """The client's user; ``only`` is the one user whose jobs they may see, None for all."""
 
     uid: int
     only: str | None
+    trusted: bool
 
 
 class QueryHandlers:
@@ -99,16 +100,20 @@ class QueryHandlers:
         """Answer from *report* from now on."""
         self._latest = report
 
-    def answer(self, request: object, uid: int) -> dict[str, Any]:
-        """Answer *request* for the unix user *uid*, ready for JSON; AnswerRefused where there is no answer."""
+    def answer(self, request: object, uid: int, *, local: bool = True) -> dict[str, Any]:
+        """Answer *request* for the unix user *uid*, ready for JSON; AnswerRefused where there is no answer.
+
+        Unless the user is *local*, identified by this machine's kernel, no uid is trusted to see all.
+        """
         if not isinstance(request, Mapping) or request.get("ask") not in ASKS:
             raise AnswerRefused(f'a question is one JSON object with "ask" one of {", ".join(ASKS)}')
         kind = request["ask"]
-        asker = Asker(uid, self._only(uid))
+        trusted = local and uid in self._trusted
+        asker = Asker(uid, None if trusted else self._only(uid), trusted)
         if kind == "status":
             body = self._sources.status()
             if "policy" in body:
-                body["policy"] = plain(self._choice(body["policy"], uid))
+                body["policy"] = plain(self._choice(body["policy"], asker))
         elif kind in FIGURES:
             body = self._figures(kind, request, asker)
         elif kind == "story":
@@ -132,7 +137,7 @@ class QueryHandlers:
         return {"schema": SCHEMA, "ask": kind, **body}
 
     def _only(self, uid: int) -> str | None:
-        if uid in self._trusted or not self._sources.private():
+        if not self._sources.private():
             return None
         user = _user(uid, "jobs are private on this cluster, and ")
         return None if self._sources.operator(user) else user
@@ -140,13 +145,13 @@ class QueryHandlers:
     def _figures(self, kind: str, request: Mapping[str, Any], asker: Asker) -> dict[str, Any]:
         body: dict[str, Any] = plain(self._sources.figures(kind, days_of(request), asker.only))
         if kind == "choices":
-            body["choices"] = [self._choice(choice, asker.uid) for choice in body["choices"]]
+            body["choices"] = [self._choice(choice, asker) for choice in body["choices"]]
         return body
 
-    def _choice(self, choice: Mapping[str, Any], uid: int) -> dict[str, Any]:
+    def _choice(self, choice: Mapping[str, Any], asker: Asker) -> dict[str, Any]:
         """Return an ordering choice; its author and reason are visible only to operators and to the author."""
-        user = _name(uid)
-        if choice["by"] == AUTO or uid in self._trusted:
+        user = user_name(asker.uid)
+        if choice["by"] == AUTO or asker.trusted:
             return dict(choice)
         if user and (choice["by"] == user or self._sources.operator(user)):
             return dict(choice)
@@ -337,16 +342,16 @@ def takes_long(request: object) -> bool:
 
 
 def _user(uid: int, why: str = "") -> str:
-    if user := _name(uid):
+    if user := user_name(uid):
         return user
     raise AnswerRefused(f"{why}uid {uid} has no name here")
 
 
-def _name(uid: int) -> str:
+def user_name(uid: int) -> str:
     """Return the user's name; empty for an unknown uid."""
     try:
         return pwd.getpwuid(uid).pw_name
-    except KeyError:
+    except (KeyError, OverflowError):
         return ""
 
 

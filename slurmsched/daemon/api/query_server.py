@@ -1,4 +1,4 @@
-"""The query socket: one JSON line in, one JSON line out; a query changes nothing."""
+"""The query socket, and the threads that answer on it and on other doors; a query changes nothing."""
 
 from __future__ import annotations
 
@@ -9,30 +9,64 @@ from pathlib import Path
 from ...errors import SlurmschedError
 from .listener import Listener, Peer, Turns, started_threads, unix_server
 from .query_arguments import AnswerRefused
-from .query_client import ANSWER_B, SOCKET, line_of, parsed, refusal
 from .query_handlers import QueryHandlers, takes_long
+from .query_protocol import ANSWER_B, REQUEST_B, SOCKET, line_of, parsed, refusal
 
 logger = logging.getLogger(__name__)
 
-REQUEST_B = 4096
 WORKERS = 2
 MOST = 128  #: clients at a time
+
+
+class QueryWorkers:
+    """Threads that answer *questions* for all doors: two beside the cycle, and a third one for slow queries.
+
+    Each user has one slow query in progress at a time, and the next one waits for at most *turn_s*.
+    """
+
+    def __init__(self, questions: QueryHandlers, *, turn_s: float) -> None:
+        self._questions, self._turn_s = questions, turn_s
+        self._workers = started_threads(WORKERS, "answers")
+        self._slow = Turns(1, "slow-answers")
+
+    async def respond(self, request: object, uid: int, *, local: bool = True) -> bytes:
+        """Return the line that answers *request* of the user *uid*."""
+        if not takes_long(request):
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._workers, self._answer, request, uid, local)
+        try:
+            return await self._slow.run(Peer(uid=uid), lambda: self._answer(request, uid, local), self._turn_s)
+        except TimeoutError:
+            return refusal("your other questions of this kind are still being worked on; ask again in a moment")
+
+    def close(self) -> None:
+        """Start no further work."""
+        self._workers.shutdown(wait=False, cancel_futures=True)
+        self._slow.close()
+
+    def _answer(self, request: object, uid: int, local: bool) -> bytes:
+        try:
+            answer = line_of(self._questions.answer(request, uid, local=local))
+        except SlurmschedError as error:
+            return refusal(str(error))
+        except MemoryError:
+            return refusal("the daemon is short of memory; ask again in a moment")
+        except Exception:  # a query must never end the answering thread; the client gets an error, the log has more
+            logger.exception("a bug in answering %.200r", request)
+            return refusal("a bug in the daemon; its log has details")
+        return answer if len(answer) <= ANSWER_B else refusal("the answer is too long; ask with a smaller limit")
 
 
 class QueryServer:
     """Serves *questions* on ``run_dir``/slurmsched.sock to every user of the machine; ConfigError if it cannot.
 
-    The kernel identifies the client (SO_PEERCRED). Work goes to two threads beside the cycle for any number of clients,
-    and slow queries to a third one: each user has one of these in progress at a time, and the next one waits for at
-    most *turn_s*.
+    The kernel identifies the client (SO_PEERCRED). ``workers`` may serve other doors too, until this one closes.
     """
 
     def __init__(
         self, run_dir: str | Path, questions: QueryHandlers, *, patience_s: float = 5.0, turn_s: float = 2.5
     ) -> None:
         self._path = Path(run_dir) / SOCKET
-        self._questions = questions
-        self._turn_s = turn_s
         self._listener = Listener(
             unix_server(self._path, 0o666),
             self._respond,
@@ -44,8 +78,7 @@ class QueryServer:
             most_per_peer=8,
             patience_s=patience_s,
         )
-        self._workers = started_threads(WORKERS, "answers")
-        self._slow = Turns(1, "slow-answers")
+        self.workers = QueryWorkers(questions, turn_s=turn_s)
 
     def start(self) -> None:
         """Start to answer."""
@@ -54,31 +87,12 @@ class QueryServer:
     def close(self) -> None:
         """Stop, and remove the socket file."""
         self._listener.close()
-        self._workers.shutdown(wait=False, cancel_futures=True)
-        self._slow.close()
+        self.workers.close()
         self._path.unlink(missing_ok=True)
 
     async def _respond(self, line: bytes, peer: Peer) -> bytes:
-        loop = asyncio.get_running_loop()
         try:
             request = parsed(line)
         except AnswerRefused as error:
             return refusal(str(error))
-        if not takes_long(request):
-            return await loop.run_in_executor(self._workers, self._answer, request, peer.uid)
-        try:
-            return await self._slow.run(peer, lambda: self._answer(request, peer.uid), self._turn_s)
-        except TimeoutError:
-            return refusal("your other questions of this kind are still being worked on; ask again in a moment")
-
-    def _answer(self, request: object, uid: int) -> bytes:
-        try:
-            answer = line_of(self._questions.answer(request, uid))
-        except SlurmschedError as error:
-            return refusal(str(error))
-        except MemoryError:
-            return refusal("the daemon is short of memory; ask again in a moment")
-        except Exception:  # a query must never end the answering thread; the client gets an error, the log has more
-            logger.exception("a bug in answering %.200r", request)
-            return refusal("a bug in the daemon; its log has details")
-        return answer if len(answer) <= ANSWER_B else refusal("the answer is too long; ask with a smaller limit")
+        return await self.workers.respond(request, peer.uid)

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 import math
-import re
-import socket
-import subprocess
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ... import interpreter
 from ...clock import Clock
 from ...cluster.records.faults import Fault, Instability
 from ...cluster.records.profiles import NodeProfile
-from ...errors import ConfigError, SlurmschedError
-from ..api.listener import BACKLOG, Listener, Peer, Turns
+from ...errors import SlurmschedError
+from ..api.listener import Listener, Peer, Turns, host_and_port, tcp_server
+from ..api.munge_credential import CredentialRefused, IpAddress, MungeUnavailable, ip_address, open_credential
 from .fault_record import delivery_of
 from .profile_record import BadRecord, Record, opened
 from .progress_report import REPORT_B, ProgressReport, ReportedEarly, ReportRefused, report_of
@@ -30,10 +26,7 @@ CREDENTIAL_B = 128 * 1024
 CONVERSATIONS = 512  #: a large job ends on all its nodes at once
 PER_ADDRESS = 32  #: of them from one address: a node whose jobs end together
 PATIENCE_S = 20.0
-DECODE_S = 5.0
 WORKERS = 4
-
-IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class Refused(Exception):
@@ -68,16 +61,7 @@ class Receiver:
 
 def parse_listen(text: str) -> tuple[str, int] | None:
     """Parse the address and port of ``profile.listen``; None for no receiver, ConfigError for an invalid one."""
-    if not text:
-        return None
-    host, _, port = text.rpartition(":")
-    try:
-        address = ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
-    except ValueError as error:
-        raise ConfigError(f"profile.listen = {text!r}: {error}; accepted: {ACCEPTED}") from error
-    if not (port.isdecimal() and port.isascii() and int(port) < 65536):
-        raise ConfigError(f"profile.listen = {text!r}: {port!r} is no port; accepted: {ACCEPTED}")
-    return str(address), int(port)
+    return host_and_port("profile.listen", text, ACCEPTED) if text else None
 
 
 class ProfileReceiver:
@@ -93,8 +77,8 @@ class ProfileReceiver:
         self, address: tuple[str, int], receiver: Receiver, clock: Clock, *, unmunge: Sequence[str] = ("unmunge",)
     ) -> None:
         self._receiver, self._clock = receiver, clock
-        self._unmunge = [*unmunge, "--keys=STATUS,ENCODE_HOST,UID"]
-        server = _tcp_server(address)
+        self._unmunge = tuple(unmunge)
+        server = tcp_server("profile.listen", address)
         #: the actual address: a free port in place of port 0
         self.address: tuple[str, int] = server.getsockname()[:2]
         self._results: Counter[str] = Counter()
@@ -128,7 +112,7 @@ class ProfileReceiver:
         self._workers.close()
 
     async def _receive(self, line: bytes, peer: Peer) -> bytes:
-        return await self._workers.run(peer, lambda: self._answer(line, _address(peer.address)), PATIENCE_S)
+        return await self._workers.run(peer, lambda: self._answer(line, ip_address(peer.address)), PATIENCE_S)
 
     def _overlong(self) -> bytes:
         self._count("size")
@@ -155,7 +139,12 @@ class ProfileReceiver:
 
     def _read(self, line: bytes, peer: IpAddress) -> tuple[Record, int, IpAddress]:
         """Return the record, its maker and the maker's host."""
-        payload, uid, origin = self._open(line)
+        try:
+            payload, uid, origin = open_credential(self._unmunge, line)
+        except MungeUnavailable as error:
+            raise Refused("munge", str(error)) from error
+        except CredentialRefused as error:
+            raise Refused("credential", str(error)) from error
         try:
             record = opened(payload)
         except BadRecord as error:
@@ -186,7 +175,7 @@ class ProfileReceiver:
         return answer
 
     def _check_host(self, host: IpAddress, node: str) -> None:
-        if host not in {_address(text) for text in self._receiver.addresses(node)}:
+        if host not in {ip_address(text) for text in self._receiver.addresses(node)}:
             raise Refused("host", f"{host} is not known as an address of node {node}")
 
     def _take(self, found: Record, uid: int, host: IpAddress) -> None:
@@ -206,30 +195,6 @@ class ProfileReceiver:
         else:
             self._receiver.save(record)
 
-    def _open(self, line: bytes) -> tuple[bytes, int, IpAddress]:
-        """Return payload, user and address of the encoder; Refused for a forged, replayed or foreign one."""
-        try:
-            done = subprocess.run(
-                self._unmunge,
-                input=line,
-                capture_output=True,
-                timeout=DECODE_S,
-                cwd=interpreter.DIRECTORY,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise Refused("munge", f"unmunge did not answer: {error}") from error
-        head, _, payload = done.stdout.partition(b"\n\n")
-        if done.returncode:
-            status = re.search(rb"^STATUS: *(.*)$", head, re.MULTILINE)
-            message = status[1] if status else done.stderr
-            raise Refused("credential", message.decode("utf-8", "replace").strip() or "no credential")
-        host = re.search(rb"^ENCODE_HOST:.*\(([0-9A-Fa-f.:]+)\)$", head, re.MULTILINE)
-        user = re.search(rb"^UID:.*\((\d+)\)$", head, re.MULTILINE)
-        if host is None or user is None:
-            raise Refused("munge", "unmunge did not name the creator of the credential")
-        return payload, int(user[1]), _address(host[1].decode("ascii"))
-
     def _count(self, result: str) -> None:
         with self._counting:
             self._results[result] += 1
@@ -238,21 +203,3 @@ class ProfileReceiver:
 
 def _line(answer: str) -> bytes:
     return " ".join(answer.split()).encode("ascii", "backslashreplace") + b"\n"
-
-
-def _address(text: str) -> IpAddress:
-    address = ipaddress.ip_address(text.partition("%")[0])
-    return getattr(address, "ipv4_mapped", None) or address
-
-
-def _tcp_server(address: tuple[str, int]) -> socket.socket:
-    host, port = address
-    server = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-    try:
-        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        server.bind(address)
-        server.listen(BACKLOG)
-    except OSError as error:
-        server.close()
-        raise ConfigError(f"profile.listen: opening {host} port {port}: {error.strerror or error}") from error
-    return server

@@ -1,7 +1,8 @@
-"""The client of the query socket. It imports little: users wait for it at each question."""
+"""Queries on the wire: one line of JSON in, one line of JSON out. It imports little, so that clients start fast."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import socket
 import time
@@ -11,10 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import SlurmschedError
-from .query_arguments import SCHEMA, AnswerRefused
+from .query_arguments import AnswerRefused
 
+SCHEMA = "slurmsched/1"
 SOCKET = "slurmsched.sock"
+REQUEST_B = 4096
 ANSWER_B = 8 * 2**20
+PURPOSE = "slurmsched-query/1"
+"""The text inside a munge credential that no credential for anything else has."""
 
 
 class DaemonUnreachable(SlurmschedError):
@@ -31,7 +36,7 @@ def query(path: str | Path, request: Mapping[str, Any], timeout_s: float = 10.0)
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stream:
             stream.settimeout(timeout_s)
             stream.connect(str(path))
-            line = _exchange(stream, line_of(request), until_s)
+            line = exchange(stream, line_of(request), until_s)
     except TimeoutError as error:
         raise DaemonUnreachable(f"the daemon on {path} gave no answer within {timeout_s:g} s") from error
     except (FileNotFoundError, ConnectionRefusedError) as error:
@@ -40,18 +45,24 @@ def query(path: str | Path, request: Mapping[str, Any], timeout_s: float = 10.0)
         raise DaemonUnreachable(f"the daemon on {path} has too many callers; ask again in a moment") from error
     except OSError as error:
         raise DaemonUnreachable(f"asking the daemon on {path}: {error.strerror or error}") from error
+    return answer_in(line, f"the daemon on {path}")
+
+
+def answer_in(line: bytes, daemon: str) -> dict[str, Any]:
+    """Return the answer that *daemon* gave in *line*; AnswerRefused or DaemonUnreachable where it is none."""
     try:
         answer = parsed(line)
     except AnswerRefused as error:
-        raise DaemonUnreachable(f"the daemon on {path} broke off its answer after {len(line)} bytes") from error
+        raise DaemonUnreachable(f"{daemon} broke off its answer after {len(line)} bytes") from error
     if not isinstance(answer, dict) or answer.get("schema") != SCHEMA:
-        raise DaemonUnreachable(f"the program that listens on {path} does not use {SCHEMA}; do the versions differ?")
+        raise DaemonUnreachable(f"{daemon} does not use {SCHEMA}; do the versions differ?")
     if "error" in answer:
         raise AnswerRefused(str(answer["error"]))
     return answer
 
 
-def _exchange(stream: socket.socket, request: bytes, until_s: float) -> bytes:
+def exchange(stream: socket.socket, request: bytes, until_s: float) -> bytes:
+    """Send *request* and return the line that comes back, or its beginning; TimeoutError at *until_s* (monotonic)."""
     # A busy daemon replies and hangs up without reading the request: its reply can still be read.
     with suppress(BrokenPipeError, ConnectionResetError):
         stream.sendall(request)
@@ -84,3 +95,17 @@ def refusal(text: str) -> bytes:
 def line_of(message: Mapping[str, Any]) -> bytes:
     """Return *message* as a line of JSON."""
     return json.dumps(message, allow_nan=False).encode("ascii") + b"\n"
+
+
+def fingerprint(certificate: bytes) -> str:
+    """Return the SHA-256 of a certificate in DER, which credentials name as their door."""
+    return hashlib.sha256(certificate).hexdigest()
+
+
+def payload_of(request: Mapping[str, Any], nonce: str, door: str) -> bytes:
+    """Return what a munge credential for *request* holds.
+
+    *nonce* is that of the connection's greeting, so that the credential is of no use on another one; *door* is the
+    fingerprint of the server's certificate, empty without TLS.
+    """
+    return json.dumps({"for": PURPOSE, "door": door, "nonce": nonce, "request": request}).encode("ascii")
