@@ -6,7 +6,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection
 from threading import Lock
 from typing import Any
@@ -33,8 +33,11 @@ class ChildProcess:
     long, is replaced at the next request.
     """
 
-    def __init__(self, module: str, product: str, patience_s: float = PATIENCE_S) -> None:
+    def __init__(
+        self, module: str, product: str, patience_s: float = PATIENCE_S, variables: Mapping[str, str] | None = None
+    ) -> None:
         self._module, self._product, self._patience_s = module, product, patience_s
+        self._variables = variables or {}  # of its environment, beside those of this process
         self._child: tuple[subprocess.Popen[bytes], Connection] | None = None
         self._lock, self._closed = Lock(), False
 
@@ -80,7 +83,7 @@ class ChildProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=2,  # libraries print there, and a command's own answer may be JSON
                 pass_fds=(theirs.fileno(),),
-                env=interpreter.environment(os.environ),
+                env=interpreter.environment(os.environ | self._variables),
                 cwd=interpreter.DIRECTORY,
                 start_new_session=True,  # signals of a terminal are for the daemon
             )

@@ -19,7 +19,7 @@ NAMED_MODULES = {
     "cli/command_table.py": "the module of each command, imported when the command is called",
     "cli/daemon/build.py": "the command line of the prediction worker, a process of its own",
     "slurm/adapters/pyslurm_worker.py": "the command line of the process that holds pyslurm",
-    "policies/registry.py": "the group of entry points of plug-in policies",
+    "policies/registry.py": "the group of entry points of plug-ins, and the process that imports them first",
 }
 """Files that name modules of ours in strings, and what for."""
 

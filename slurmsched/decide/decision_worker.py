@@ -16,6 +16,7 @@ from ..child_process import serve
 from ..cluster.columns import Table
 from ..cluster.plan import Plan
 from ..cluster.state import View
+from ..policies.registry import import_directly
 from .engine import decide
 from .policy import Policy
 
@@ -47,6 +48,7 @@ def read_only(view: View) -> View:
 
 
 if __name__ == "__main__":
+    import_directly()
     os.dup2(2, 1)  # what a plug-in prints belongs into the log
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_B, MEMORY_B))
     serve(answer)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from importlib.metadata import entry_points
 from typing import Any, Generic, Self, TypeVar
 
+from ..child_process import ChildFailed, ChildProcess
 from ..errors import ConfigError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -15,7 +17,15 @@ PLUGINS = "slurmsched.policies"
 """The entry-point group of plug-ins; each entry names a module that registers its parts when loaded."""
 
 
+IMPORT_S = 30.0
+"""The longest import of a plug-in, in seconds."""
+
+IMPORTER = "slurmsched.policies.plugin_import"
+"""The process that imports a plug-in first."""
+
 _loading = False  #: plug-ins are being loaded
+_troubles: dict[str, str] = {}  #: what became of the first import of each plug-in; empty where it came to an end
+_may_hang = False  #: this process may hang: its parent limits the time of its answers
 
 
 @dataclass(frozen=True)
@@ -99,11 +109,25 @@ class Registry(Mapping[str, P]):
         return found.tuned_by(self.hook, words) if words else found
 
 
-def load_plugins() -> list[str]:
-    """Load every plug-in; return a sentence about each that cannot be loaded, which prevents no other."""
+def import_directly() -> None:
+    """Import plug-ins without a trial in another process from now on: this one may hang."""
+    global _may_hang
+    _may_hang = True
+
+
+def load_plugins(limit_s: float = IMPORT_S) -> list[str]:
+    """Load every plug-in; return a sentence about each that cannot be loaded, which prevents no other.
+
+    A plug-in that this process has not imported yet is imported by another one before, so that an import that hangs or
+    ends its process does so there.
+    """
     global _loading  # parts register themselves when their module is imported, without a word about whose they are
-    broken = []
-    for entry in entry_points(group=PLUGINS):
+    broken, entries = [], list(entry_points(group=PLUGINS))
+    _try_imports([entry.name for entry in entries if entry.name not in _troubles], limit_s)
+    for entry in entries:
+        if trouble := _troubles[entry.name]:
+            broken.append(f"cannot load plug-in {entry.name!r} ({entry.value}): {trouble}")
+            continue
         _loading = True
         try:
             entry.load()
@@ -112,6 +136,19 @@ def load_plugins() -> list[str]:
         finally:
             _loading = False
     return broken
+
+
+def _try_imports(names: Sequence[str], limit_s: float) -> None:
+    """Import plug-ins in another process, *limit_s* for each, and note what became of them."""
+    with closing(ChildProcess(IMPORTER, "trial import")) as importer:
+        for name in names:
+            _troubles[name] = ""
+            if _may_hang:
+                continue
+            try:
+                importer.ask((PLUGINS, name), limit_s)
+            except ChildFailed as error:
+                _troubles[name] = str(error)
 
 
 def summary_of(function: Callable[..., Any]) -> str:

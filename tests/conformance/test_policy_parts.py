@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from slurmsched.cluster.columns import FloatArray
 from slurmsched.cluster.state import View
 from slurmsched.cluster.training import Allocations
+from slurmsched.errors import ConfigError
 from slurmsched.policies.contract import DIVISIONS, PROFILINGS, SHARINGS, Ordering, Scaling, find_ordering
 from slurmsched.policies.registry import Part
 from slurmsched.simulator.studies.conformance.check import Check
@@ -231,6 +232,18 @@ def test_a_part_that_hangs_is_ended_and_the_next_demand_gets_a_new_process(stran
         assert check.judge(Judge("ordering", "hangs", "results", 5)) == (False, "a judgement took longer than 1 s")
         check.limit_s = 300.0
         assert check.judge(Judge("ordering", "good", "results", 5))[0]
+
+
+def test_an_import_that_hangs_is_ended(tmp_path, monkeypatch):
+    (tmp_path / "stuck.py").write_text("while True: pass\n")
+    metadata = tmp_path / "stuck-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: stuck\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text("[slurmsched.policies]\nstuck = stuck\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    took = pytest.raises(ConfigError, match="loading the plug-ins: a judgement took longer than 3 s")
+    with closing(Check(count=5, import_s=3.0)) as check, took:
+        check.find(("ordering",), "")
 
 
 def policy_check(strangers: Path, *words: str) -> subprocess.CompletedProcess[str]:

@@ -102,6 +102,26 @@ def run(directory: Path, program: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def test_a_plug_in_whose_import_hangs_or_ends_the_process_is_left_out_and_named(tmp_path):
+    install(tmp_path, "hangs", "while True: pass\n")
+    install(tmp_path, "leaves", "import os\nos._exit(0)\n")
+    done = run(
+        tmp_path,
+        "from slurmsched.errors import ConfigError\n"
+        "from slurmsched.policies.contract import find_ordering\n"
+        "from slurmsched.policies.registry import load_plugins\n"
+        "print(len(load_plugins(limit_s=4.0)))\n"
+        "try:\n"
+        "    find_ordering('hangs')\n"
+        "except ConfigError as error:\n"
+        "    print(error)\n",
+    )
+    count, sentence = done.stdout.splitlines()
+    assert count == "2", "the process goes on"
+    assert "cannot load plug-in 'hangs' (hangs): a trial import took longer than 4 s" in sentence
+    assert "cannot load plug-in 'leaves' (leaves): " in sentence
+
+
 def example(number: int = 1) -> str:
     """Return the first Python example of the page, or another one."""
     page = (ROOT / "docs" / "policies.md").read_text()

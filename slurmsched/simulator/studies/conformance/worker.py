@@ -8,8 +8,10 @@ from __future__ import annotations
 import os
 
 from ....child_process import serve
+from ....policies.registry import import_directly
 from .judgement import answer
 
 if __name__ == "__main__":
+    import_directly()
     os.dup2(2, 1)  # a part that prints does not disturb the output of the command
     serve(answer)
