@@ -17,7 +17,7 @@ from slurmsched.decide import run_set
 from slurmsched.decide.deadlines.promises import promise
 from slurmsched.decide.rules import Rules
 from slurmsched.decide.sharing import packing
-from slurmsched.policies.admission import find_admission
+from slurmsched.policies.admission import find_admission, load_of
 from slurmsched.policies.contract import (
     ADMISSIONS,
     DIVISIONS,
@@ -35,7 +35,6 @@ from slurmsched.simulator.elastic.experiment import shares_of
 from slurmsched.simulator.fast.loops import run_preemptively, run_to_end
 from slurmsched.simulator.fast.queue import come_in
 from slurmsched.simulator.pair_rules import pair_rules
-from slurmsched.simulator.policy_file import admission
 from slurmsched.simulator.setup import FAST_SELECTIONS, Setup
 from slurmsched.simulator.slurmctld.slurmctld import backfill_loop
 
@@ -79,7 +78,7 @@ def decisions() -> Iterator[Decision]:
         if name == "unchanged":  # of decisions from which plug-ins are left out
             yield Decision("admission", name, _admits(rules), None, _admits(rules), None)
             continue
-        setup = Setup.of("fifo", admission=admission(line))
+        setup = Setup.of("fifo", admission=load_of(line))
         ideal = composed(setup.ordering, setup.composition, admission=setup.admits).rules
         slurm = whole_queue(setup.ordering, setup.admits).rules
         daemons, directs, models = (_admits(one) for one in (rules, ideal, slurm))

@@ -17,7 +17,7 @@ from ..cluster.columns import FloatArray, IntArray
 from ..cluster.records.outcomes import OutcomeTable
 from ..cluster.state import View
 from ..errors import ConfigError
-from ..policies.admission import ROUNDING, LoadBound, find_admission
+from ..policies.admission import ROUNDING, find_admission, load_of
 from ..policies.contract import find_ordering
 
 AUTO = "auto"  #: the name of a policy that is synthesised
@@ -42,8 +42,7 @@ class Candidate(NamedTuple):
 
     def most(self, gpus: int) -> float:
         """Return the GPUs that admitted jobs may ask for together on a cluster of so many *gpus*."""
-        rule = find_admission(self.admission).function
-        return rule.load * gpus * ROUNDING if isinstance(rule, LoadBound) else np.inf
+        return load_of(self.admission) * gpus * ROUNDING
 
 
 @dataclass(frozen=True)

@@ -66,6 +66,19 @@ def find_admission(text: str) -> Admission:
     return ADMISSIONS.find(text.replace(":", " ", 1))
 
 
+def load_of(text: str) -> float:
+    """Return the bound on requested over existing GPUs: infinite for ``accept-all``, 1.2 for ``load:1.2``.
+
+    ConfigError for an admission that has no such bound.
+    """
+    rule = find_admission(text).function
+    if rule is accept_all:
+        return math.inf
+    if not (isinstance(rule, LoadBound) and rule.load < math.inf):
+        raise ConfigError(f"admission {text!r} is no bound; there are: accept-all, and load:X with X above 0")
+    return rule.load
+
+
 ADMISSIONS.add(Admission("accept-all", accept_all, "Every job is considered."))
 ADMISSIONS.add(
     Admission("unchanged", as_now, "Jobs that wait outside stay there.", powers=frozenset({"hold"})),

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from ..errors import ConfigError
-from ..policies.admission import LoadBound, accept_all, find_admission
+from ..policies.admission import load_of
 from ..policies.contract import PREEMPTIONS, PROFILINGS, SHARINGS, STOPPINGS, Ordering
 from ..policies.preemption import Lease
 from ..policies.presets import preset_of
@@ -56,7 +56,7 @@ def read_policy(path: str | Path, **otherwise: Any) -> Setup:
             preset = preset_of(name)._asdict()
             parts = ({} if parts.get("executor") == "slurm" else preset) | {"ordering": preset["ordering"]} | parts
         if "admission" in parts:
-            parts["admission"] = admission(parts["admission"])
+            parts["admission"] = load_of(parts["admission"])
         name, ordering = parts.pop("name", Path(path).stem), parts.pop("ordering")
         return replace(Setup.of(ordering, **otherwise | parts), name=name)
     except ConfigError as error:
@@ -77,13 +77,3 @@ def _simulated(parts: dict[str, Any]) -> dict[str, Any]:
     if parts.get("executor") == "slurm":  # its [share] is not in this file, and without it no jobs share
         SHARINGS.find(parts.pop("sharing", "none"))
     return parts
-
-
-def admission(text: str) -> float:
-    """Return the bound on requested over existing GPUs: infinite for ``accept-all``, 1.2 for ``load:1.2``."""
-    rule = find_admission(text).function
-    if rule is accept_all:
-        return math.inf
-    if not (isinstance(rule, LoadBound) and rule.load < math.inf):
-        raise ConfigError(f"admission {text!r} is no bound; there are: accept-all, and load:X with X above 0")
-    return rule.load

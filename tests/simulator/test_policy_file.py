@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from slurmsched.errors import ConfigError
+from slurmsched.policies.admission import load_of
 from slurmsched.simulator.cycle_driver import EVERY_S
-from slurmsched.simulator.policy_file import admission, read_policy
+from slurmsched.simulator.policy_file import read_policy
 
 
 @pytest.fixture
@@ -111,14 +112,14 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
 
 
 def test_admission_is_a_bound():
-    assert admission("accept-all") == math.inf
-    assert admission("load:0.5") == 0.5
+    assert load_of("accept-all") == math.inf
+    assert load_of("load:0.5") == 0.5
 
 
 @pytest.mark.parametrize("said", ["load", "load:", "load:0", "load:-1", "load:inf", "load:1e999", "load:1.2.3", "1.2"])
 def test_an_admission_that_bounds_nothing_is_refused(said):
     with pytest.raises(ConfigError, match=r"load:X with X above 0|there are: accept-all, load"):
-        admission(said)
+        load_of(said)
 
 
 def test_the_bound_of_a_daemons_policy_counts_beside_slurm_too(file):

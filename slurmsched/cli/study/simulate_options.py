@@ -278,12 +278,12 @@ class SimulateOptions:
 
     def _preset(self, name: str, parts: dict[str, Any]) -> Setup:
         """Return the composition under *name*; an option overrides its part of it."""
+        from ...policies.admission import load_of
         from ...policies.presets import preset_of
-        from ...simulator.policy_file import admission
         from ...simulator.setup import Setup
 
         preset = preset_of(name)
-        own = {"placement": preset.placement, "admission": admission(preset.admission)}
+        own = {"placement": preset.placement, "admission": load_of(preset.admission)}
         own |= {"sharing": preset.sharing, "name": name}
         return Setup.of(preset.ordering, **{"selection": preset.selection, **own, **parts})
 
@@ -315,7 +315,7 @@ class SimulateOptions:
 
     def _parts(self) -> dict[str, Any]:
         """Return the options that apply to all policies."""
-        from ...simulator.policy_file import admission
+        from ...policies.admission import load_of
 
         values = {
             "selection": self.selection,
@@ -323,7 +323,7 @@ class SimulateOptions:
             "slowdowns": self.slowdowns,
             "sharing": self.sharing,
             "forecast": self.forecast,
-            "admission": None if self.admission is None else admission(self.admission),
+            "admission": None if self.admission is None else load_of(self.admission),
             "executor": self.executor,
             "depth": self.depth,
             "restart_s": self.restart_s,
