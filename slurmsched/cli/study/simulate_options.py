@@ -31,6 +31,12 @@ DEFAULT_SCALINGS = {
 }
 """Scalings compared unless others are named, by the option that says how fast jobs train."""
 
+PARTS = (
+    *("selection", "placement", "slowdowns", "sharing", "forecast", "executor", "depth"),
+    *("restart_s", "restart_doubling_s", "beat_s"),
+)
+"""The options that apply to all policies as they are."""
+
 _SPAN = re.compile(r"([0-9]+(?:\.[0-9]+)?)([mhdw])")
 _UNITS_S = {"m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 
@@ -317,20 +323,8 @@ class SimulateOptions:
         """Return the options that apply to all policies."""
         from ...policies.admission import load_of
 
-        values = {
-            "selection": self.selection,
-            "placement": self.placement,
-            "slowdowns": self.slowdowns,
-            "sharing": self.sharing,
-            "forecast": self.forecast,
-            "admission": None if self.admission is None else load_of(self.admission),
-            "executor": self.executor,
-            "depth": self.depth,
-            "restart_s": self.restart_s,
-            "restart_doubling_s": self.restart_doubling_s,
-            "beat_s": self.beat_s,
-        }
-        return {part: value for part, value in values.items() if value is not None}
+        values = {part: value for part in PARTS if (value := getattr(self, part)) is not None}
+        return values if self.admission is None else values | {"admission": load_of(self.admission)}
 
     def _sources(self, app: App, fleet: ClusterSpec) -> Iterator[Source]:
         from ...simulator.traces.source import Source
