@@ -34,11 +34,12 @@ from .machine.run_log import RunLog
 from .ordering_keys import key_source, keys_of
 from .pair_rules import curve_of, everywhere, pair_rules, use_of
 from .profiling_nodes import with_profiling
-from .setup import FAST_SELECTIONS, LEARNT, RESERVING, Setup
+from .setup import ESTIMATES, FAST_SELECTIONS, LEARNT, RESERVING, Setup
 from .simulated_cluster import DEFAULT_CONFIG, SimulatedCluster
 from .slurmctld.slurmconf import SlurmConf
 from .slurmctld.slurmctld import FRAGMENTED, IDLE, Controller, SlurmctldConfig
 from .synthesizer import SynthesisFigures, Synthesizer
+from .task_outcome import TaskOutcome
 from .workload.workload import EVERY_JOB, NO_EARLIER_JOBS, EarlierJobs, Workload
 
 NO_PREEMPTION = "jobs that share GPUs cannot be preempted yet; accepted on this cluster: other selections"
@@ -62,6 +63,7 @@ class Replay:
     decisions: DecisionFigures = FAST
     synthesis: SynthesisFigures | None = None
     served_gpu_s: FloatArray | None = None  #: GPU-seconds that each job had; None where it follows from its runtime
+    tasks: TaskOutcome | None = None  #: of the executor tasks
     measured: slice = field(default_factory=lambda: EVERY_JOB)  #: the jobs that count in figures about jobs
 
 
@@ -134,7 +136,7 @@ def simulate(
 
 def unfit(jobs: Workload, fleet: ClusterSpec, setups: Sequence[Setup]) -> list[UnfitJob]:
     """Find jobs that could never run on *fleet* under one of *setups*; ConfigError for partitions it lacks."""
-    if fleet.equal and all(setup.executor == "direct" for setup in setups):
+    if fleet.equal and all(setup.executor in ("direct", "tasks") for setup in setups):
         return _too_large(jobs, fleet)
     return misfits(jobs, fleet)
 
@@ -357,7 +359,12 @@ def forecast_of(jobs: Workload, setup: Setup, learnt: Forecast | None) -> Foreca
         if learnt is None:
             raise ConfigError(f"forecast {setup.forecast!r} needs runs to learn from")
         return learnt
-    runtime_s = jobs.runtime_s if setup.forecast == "exact" else _time_limits(jobs, "forecast by")
+    if setup.forecast in ESTIMATES:
+        runtime_s = jobs.estimate_s if setup.forecast == "told" else jobs.history_s
+        if np.isnan(runtime_s).any():
+            raise ConfigError(f"forecast {setup.forecast!r}: accepted with traces that have an estimate for each job")
+    else:
+        runtime_s = jobs.runtime_s if setup.forecast == "exact" else _time_limits(jobs, "forecast by")
     source = Labels(np.zeros(len(jobs), dtype=np.int64), (setup.forecast,))
     return Forecast(runtime_s.copy(), runtime_s.copy(), runtime_s.copy(), source)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import numpy as np
 
@@ -24,8 +25,15 @@ FAST_SELECTIONS = ("strict", "backfill", "preemptive", *RESERVING)
 
 LEARNT = ("history", "model")  #: forecasts trained on runs: of the baseline, of the model trained daily
 SLOWDOWNS = ("measured", "exact")
-FORECASTS = ("exact", "limit", *LEARNT)
-EXECUTORS = ("direct", "slurm")
+ESTIMATES = ("told", "site")  #: columns of a trace: what was estimated at submit, what a site's history gives
+FORECASTS = ("exact", "limit", *ESTIMATES, *LEARNT)
+EXECUTORS = ("direct", "slurm", "tasks")
+TASK_PLACEMENTS = {"quasi-consolidate": 0, "calm": 1, "ideal": 2}
+"""The placements of tasks: full servers first, those of them that stay below the threshold, each task by itself."""
+
+TASK_ROUND_S, TASK_RESTART_S = 60.0, 62.0
+LOAD_CONTROLS = {"none": "never", "opt": "owner-rule", "acc": "owner-rule", "mlfs": "mlf-c"}
+"""The stopping behind each load control, which reads what jobs would say with ``stop=`` and ``busy=``."""
 ROUND_S = 300.0  #: the interval of decisions where ordering and admission are chosen, by default (Blox)
 STOCK = "slurm"
 """The reference of every comparison: stock Slurm, multifactor priorities and backfill."""
@@ -45,7 +53,8 @@ class Setup:
     restart_doubling_s: float = 0.0  #: additional cost for each doubling of its GPUs
     beat_s: float = 0.0  #: interval of decisions; 0 means at every event
     depth: int = 1000  #: waiting jobs that a reserving selection considers (Slurm's bf_max_job_test)
-    executor: str = "direct"  #: direct: plans are carried out exactly; slurm: a model of slurmctld gets our writes
+    executor: str = "direct"  #: direct: plans are carried out exactly; slurm: a model of slurmctld gets our writes;
+    #: tasks: gangs of tasks in rounds
     sharing: str = ""  #: who shares GPUs with whom; where empty, ``indolent`` on a cluster that lets jobs share
     name: str = ""  #: label in comparisons; the ordering's where empty
     wide_hosts: bool = True  #: a job may share some of the GPUs of one that has more
@@ -59,6 +68,9 @@ class Setup:
     scaling: str = ""  #: the line of the scaling of jobs that train; other parts of the policy are unused then
     interference: float = 0.0  #: part of its speed that a job on several nodes loses where it shares one with another
     synthesis: SynthesisRules | None = None  #: ordering and admission are chosen anew every few rounds
+    load_control: str = "none"  #: of tasks: when training ends early
+    migrate: bool = False  #: tasks leave overloaded servers
+    averaging: Literal["server", "ring"] = "server"  #: of replicas: by a parameter server, or round a ring
 
     def __post_init__(self) -> None:
         for part, fits, accepted in (
@@ -87,7 +99,14 @@ class Setup:
         if name != ordering.line:
             details = {"name": name, **details}
         on_slurm = details.get("executor") == "slurm"
-        selection = selection or ("easy" if on_slurm else preset.selection if preset else "backfill")
+        if details.get("executor") == "tasks":
+            own = ordering.selection or (preset.selection if preset is not None and not ordering.native else "backfill")
+            return cls._of_tasks(ordering, selection or own, details)
+        if unfit := sorted({"load_control", "migrate", "averaging"} & set(details)):
+            raise ConfigError(f"{unfit[0]} goes with executor tasks: elsewhere jobs have no tasks")
+        selection = (
+            selection or ordering.selection or ("easy" if on_slurm else preset.selection if preset else "backfill")
+        )
         setup = replace(cls(ordering, selection), **details)  # type: ignore[arg-type]
         SELECTIONS.find(setup.selection)
         if setup.placement not in PLACEMENTS:
@@ -106,6 +125,33 @@ class Setup:
             setup.check_slurm()
         elif setup.leases is not None and not setup.ordering.native:
             return setup._leased(setup.leases)
+        return setup
+
+    @classmethod
+    def _of_tasks(cls, ordering: Ordering, selection: str, details: Mapping[str, str | float]) -> Setup:
+        """Return the set-up of gangs of tasks; whatever fits starts unless the ordering preempts."""
+        defaults = {
+            "placement": "ideal" if ordering.name == "mlfs-h" else "quasi-consolidate",
+            "forecast": "told",
+            "beat_s": TASK_ROUND_S,
+            "restart_s": TASK_RESTART_S,
+        }
+        if unfit := sorted({"sharing", "admission", "depth", "restart_doubling_s"} & set(details)):
+            raise ConfigError(f"{unfit[0]} does not go with executor tasks: gangs have whole GPUs, and all may start")
+        setup = replace(cls(ordering, selection), **{**defaults, **details})  # type: ignore[arg-type]
+        for part, accepted in (
+            ("selection", ("backfill", "strict", "preemptive")),
+            ("placement", tuple(TASK_PLACEMENTS)),
+            ("forecast", ("exact", "limit", *ESTIMATES)),
+            ("load_control", tuple(LOAD_CONTROLS)),
+            ("averaging", ("server", "ring")),
+        ):
+            if getattr(setup, part) not in accepted:
+                raise ConfigError(
+                    f"{part} {getattr(setup, part)!r}: with executor tasks there are {', '.join(accepted)}"
+                )
+        if not setup.beat_s:
+            raise ConfigError("beat_s 0: executor tasks plays rounds, of 60 s by default")
         return setup
 
     def _leased(self, lease: LeaseRules) -> Setup:

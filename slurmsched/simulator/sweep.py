@@ -15,6 +15,7 @@ from .report.feasibility import impossible
 from .report.metrics import Summary, summary, violations
 from .run import Replay, simulate
 from .setup import LEARNT, Setup
+from .tasks.gangs import play_gangs
 from .training.performance import Performance
 from .training.rounds import train
 from .worker_pool import RunFailed, Workers, crew
@@ -87,6 +88,10 @@ def _run(cell: Cell, fleet: ClusterSpec, check: bool) -> CellResult:
         jobs, performance = _jobs(cell, fleet)
         if performance is not None:
             replay = train(jobs, fleet, cell.setup, performance, check=check)
+            replay = replace(replay, measured=cell.case.measured())
+            return CellResult(cell, summary(replay), replay)
+        if cell.setup.executor == "tasks":
+            replay = play_gangs(jobs, fleet, cell.setup, check=check)
             replay = replace(replay, measured=cell.case.measured())
             return CellResult(cell, summary(replay), replay)
         pool = cell.setup.executor == "direct" and fleet.equal

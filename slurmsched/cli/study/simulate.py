@@ -67,14 +67,25 @@ FOLDER = click.Path(exists=True, file_okay=False)
 @click.option("--sharing", help="none, indolent and others: who shares GPUs with whom, where the cluster allows it.")
 @click.option(
     "--forecast",
-    help="What orderings know: exact runtimes, the time limit, forecasts from history, or of a model trained on it "
-    "every day.  [default: exact]",
+    help="What orderings know: exact runtimes, the time limit, told or site estimates of a trace that has them, "
+    "forecasts from history, or of a model trained on it every day.  [default: exact; with executor tasks told]",
 )
 @click.option(
     "--train", type=RowsType(), help="Jobs that forecasts learn from, as in --jobs.  [default: all before --jobs]"
 )
 @click.option("--admission", metavar="RULE", help="accept-all, or load:X: GPUs requested by admitted jobs over all.")
-@click.option("--executor", help="direct: plans happen as they are; slurm: a model of slurmctld starts the jobs.")
+@click.option(
+    "--executor",
+    help="direct: plans happen as they are; slurm: a model of slurmctld starts the jobs; tasks: gangs of tasks in "
+    "rounds, whose speed follows from the CPUs and the network of their servers.",
+)
+@click.option(
+    "--load-control",
+    help="With executor tasks, when training ends early: none, opt (more hardly helps), acc (the required accuracy), "
+    "mlfs (both, the latter while the cluster is overloaded).  [default: none]",
+)
+@click.option("--migrate", is_flag=True, help="With executor tasks: tasks leave overloaded servers.")
+@click.option("--averaging", help="With executor tasks, how replicas average: server or ring.  [default: server]")
 @click.option("--depth", type=click.IntRange(1), help="Pending jobs that a reserving selection considers.")
 @click.option("--restart-cost", "restart_s", type=click.FloatRange(0), help="Seconds a preemption costs.")
 @click.option(
@@ -243,7 +254,8 @@ def _by_links(setups: Sequence[Setup]) -> list[str]:
     """Return the placements of *setups* that choose GPUs by links."""
     from ...policies.contract import PLACEMENTS
 
-    return [setup.placement for setup in setups if PLACEMENTS[setup.placement].links]
+    named = [setup.placement for setup in setups if setup.placement in PLACEMENTS]
+    return [name for name in named if PLACEMENTS[name].links]
 
 
 def _head(trace: dict[str, Any], fleet: ClusterSpec) -> str:

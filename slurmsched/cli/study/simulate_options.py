@@ -32,7 +32,7 @@ DEFAULT_SCALINGS = {
 """Scalings compared unless others are named, by the option that says how fast jobs train."""
 
 PARTS = (
-    *("selection", "placement", "slowdowns", "sharing", "forecast", "executor", "depth"),
+    *("selection", "placement", "slowdowns", "sharing", "forecast", "executor", "load_control", "averaging", "depth"),
     *("restart_s", "restart_doubling_s", "beat_s"),
 )
 """The options that apply to all policies as they are."""
@@ -150,6 +150,9 @@ class SimulateOptions:
     forecast: str | None
     admission: str | None
     executor: str | None
+    load_control: str | None
+    migrate: bool
+    averaging: str | None
     depth: int | None
     restart_s: float | None
     restart_doubling_s: float | None
@@ -324,6 +327,8 @@ class SimulateOptions:
         from ...policies.admission import load_of
 
         values = {part: value for part in PARTS if (value := getattr(self, part)) is not None}
+        if self.migrate:
+            values["migrate"] = True
         return values if self.admission is None else values | {"admission": load_of(self.admission)}
 
     def _sources(self, app: App, fleet: ClusterSpec) -> Iterator[Source]:

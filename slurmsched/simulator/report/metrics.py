@@ -15,6 +15,7 @@ from .deadlines import Deadlines
 from .fairness import Fairness
 from .forecast_accuracy import ForecastAccuracy
 from .link_bandwidth import LinkBandwidth
+from .training_figures import TrainingFigures
 
 QUANTILES = {"median": 50.0, "p90": 90.0, "p99": 99.0, "p999": 99.9}
 
@@ -69,6 +70,8 @@ class Summary:
     auto: dict[str, Any] | None  #: decisions, switches, max_decision_s, changes; None where the composition is fixed
     yields: int  #: running jobs that were requeued or asked to stop for others
     links: LinkBandwidth
+    load_control: str | None  #: of the executor tasks; None elsewhere, and so is the next
+    training: TrainingFigures | None
 
 
 def summary(replay: Replay) -> Summary:
@@ -102,6 +105,8 @@ def summary(replay: Replay) -> Summary:
         weighted_deadline_miss_rate=deadlines.unearned,
         accuracy=ForecastAccuracy.of(replay),
         links=LinkBandwidth.of(replay),
+        load_control=None if replay.tasks is None else setup.load_control,
+        training=TrainingFigures.of(replay),
         **_of_decisions(replay, deadlines, jct_s),
     )
 

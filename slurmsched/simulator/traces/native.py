@@ -15,7 +15,7 @@ from typing import Any, get_type_hints
 
 import numpy as np
 
-from ...cluster.columns import BoolArray, IntArray, Labels
+from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels
 from ...errors import install_line
 from ..workload import rewards
 from ..workload.workload import Workload
@@ -53,15 +53,16 @@ def _deadline(text: str) -> float:
 
 
 _CELLS: dict[str, cells.Cell] = {
-    **{name: {IntArray: cells.whole, BoolArray: cells.flag}.get(_KINDS[name], cells.text) for name in _NAMES},
+    **{
+        name: {IntArray: cells.whole, BoolArray: cells.flag, FloatArray: cells.number}.get(_KINDS[name], cells.text)
+        for name in _NAMES
+    },
     "submit_s": cells.moment,
-    "runtime_s": cells.number,
     "memory_mib": cells.distinct(_amount),
     "time_limit_s": cells.limit,
     "deadline_s": cells.distinct(_deadline),
     "rewards": _rewards,
     "iterations": cells.distinct(_amount),
-    **dict.fromkeys(("weight", "gpu_util", "memory_util", "gpu_memory_mib"), cells.number),
 }
 
 

@@ -10,6 +10,7 @@ from .eagle import EAGLE
 from .file import TraceFile
 from .format import Format
 from .helios import HELIOS
+from .mlfs import MLFS
 from .native import OWN
 from .pcs import PCS
 from .philly import PHILLY, SEMISYNTHETIC
@@ -21,7 +22,23 @@ from .training_jobs import GAVEL, POLLUX, SYNERGY
 from .ub import UB
 
 #: The first that recognises a file reads it: more specific formats come first.
-FORMATS = (OWN, SEMISYNTHETIC, PHILLY, CHRONUS, PCS, POLLUX, GAVEL, SYNERGY, HELIOS, EAGLE, TIRESIAS, SACCT, UB, SWF)
+FORMATS = (
+    MLFS,
+    OWN,
+    SEMISYNTHETIC,
+    PHILLY,
+    CHRONUS,
+    PCS,
+    POLLUX,
+    GAVEL,
+    SYNERGY,
+    HELIOS,
+    EAGLE,
+    TIRESIAS,
+    SACCT,
+    UB,
+    SWF,
+)
 
 
 def read(path: str | Path, format: str | None = None, *, cpu_jobs: bool = False) -> Trace:  # noqa: A002

@@ -56,6 +56,18 @@ class Workload(Table):
     gpu_memory_mib: FloatArray  #: of each GPU
     amp: BoolArray  #: uses mixed precision
     ckpt: BoolArray  #: saves its work, and may be requeued
+    urgency: FloatArray  #: 0..10; NaN where unknown
+    # The columns from here on describe training at the level of tasks, one on each GPU (MLFS).
+    graph: Labels  #: of its tasks, as ``cluster.text.task_graph`` reads it; empty where unknown
+    gpu_cpus: FloatArray  #: CPUs that each task keeps busy
+    edge_b: FloatArray  #: bytes between two tasks of which one feeds the other, in each iteration
+    average_b: FloatArray  #: bytes between a replica and its parameter server, in each iteration
+    estimate_s: FloatArray  #: its runtime as estimated when it was submitted
+    history_s: FloatArray  #: its runtime as forecast from the history of a site
+    converges_at: FloatArray  #: part of its iterations after which it has the accuracy that its owner requires
+    loss_rate: FloatArray  #: k of its loss ``1 + 4 exp(-k i)``, i from 0 to 1
+    accuracy: FloatArray  #: after all iterations, 0..1
+    accuracy_required: FloatArray  #: 0..1
 
     @property
     def program(self) -> Labels:
@@ -68,7 +80,9 @@ _NEUTRAL: dict[str, Any] = {
     "deadline_s": np.inf,
     "best_effort": True,
     "weight": 1.0,
-    **dict.fromkeys(("gpu_util", "memory_util", "gpu_memory_mib"), np.nan),
+    **dict.fromkeys(("gpu_util", "memory_util", "gpu_memory_mib", "urgency", "accuracy"), np.nan),
+    **dict.fromkeys(("estimate_s", "history_s"), np.nan),
+    "converges_at": 1.0,
 }
 
 
@@ -93,6 +107,8 @@ def as_submitted(jobs: Workload) -> JobTable:
         eligible_s=jobs.submit_s,
         ckpt=jobs.ckpt,
         amp=jobs.amp,
+        urgency=jobs.urgency,
+        graph=jobs.graph,
         **_deadlines(jobs),
     )
 

@@ -1,0 +1,44 @@
+"""What policies see of gangs of tasks: the tables of a real cluster, cheap enough for a decision each minute."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ...cluster.columns import IntArray
+from ...cluster.forecast import Forecast
+from ...cluster.jobs import JobTable
+from ...cluster.records.progress import ProgressTable
+from ...cluster.state import View
+from .servers import GangWork, Servers
+
+_NOBODY: IntArray = np.zeros(0, dtype=np.int64)
+
+
+class GangView:
+    """The view of all jobs of a workload, of which each decision gets those that wait and run."""
+
+    def __init__(self, view: View, table: JobTable, forecast: Forecast, servers: Servers, work: GangWork) -> None:
+        self._forecast, self._servers = forecast, servers
+        self._used = np.zeros((2, len(servers.gpus)), dtype=np.int64)  # GPUs and CPUs in use
+        # Tables make their columns read-only, not what these are views of: the two tables follow the state.
+        self._table = replace(table, ran_s=work.ran_s.view())
+        gpus, cpus = self._used
+        nodes = replace(view.nodes, cpus=np.rint(servers.cpus).astype(np.int64), gpus_used=gpus, cpus_used=cpus)
+        nobody, nothing = table.take(_NOBODY), forecast.take(_NOBODY)
+        self._empty = replace(
+            view, nodes=nodes, pending=nobody, running=nobody, forecast=nothing, forecast_running=nothing
+        )
+
+    def of(self, now_s: float, waiting: IntArray, running: IntArray, progress: ProgressTable) -> View:
+        """Return the view of the jobs in these rows."""
+        servers = self._servers
+        np.subtract(servers.gpus, servers.free, out=self._used[0])
+        self._used[1] = np.rint(servers.busy_cpus)
+        view = replace(self._empty, now_s=now_s, progress=progress)
+        if len(waiting):
+            view = replace(view, pending=self._table.take(waiting), forecast=self._forecast.take(waiting))
+        if len(running):
+            view = replace(view, running=self._table.take(running), forecast_running=self._forecast.take(running))
+        return view
