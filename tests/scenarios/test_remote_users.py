@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
-import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
+from bench.namespaces import NamespacesUnavailable, cable
 
 from slurmsched.errors import LabError
 from slurmsched.lab import Lab, LabSpec, programs
@@ -27,33 +27,14 @@ HERE, THERE = "192.0.2.1", "192.0.2.2"
 @pytest.fixture(scope="module")
 def namespaces() -> Iterator[tuple[str, str]]:
     """The names of those of the daemon's host and of the login node; nothing else reaches them."""
-    if os.geteuid() != 0 or shutil.which("ip") is None:
-        pytest.skip("network namespaces need root and ip (iproute2)")
-    word = secrets.token_hex(3)
-    host, login = f"ss{word}h", f"ss{word}l"
-    made = []
-    try:
-        for name in (host, login):
-            done = subprocess.run(["ip", "netns", "add", name], capture_output=True, text=True, check=False)
-            if done.returncode:
-                pytest.skip(f"no network namespaces here: {done.stderr.strip()}")
-            made.append(name)
-        ip("link", "add", "cable", "netns", host, "type", "veth", "peer", "name", "cable", "netns", login)
-        for name, address in ((host, HERE), (login, THERE)):
-            ip("-n", name, "address", "add", f"{address}/24", "dev", "cable")
-            ip("-n", name, "link", "set", "cable", "up")
-            ip("-n", name, "link", "set", "lo", "up")
-        yield host, login
-    finally:
-        for name in made:
-            ip("netns", "del", name)
-
-
-def ip(*words: str) -> None:
-    done = subprocess.run(["ip", *words], capture_output=True, text=True, check=False)
-    if done.returncode and "not permitted" in done.stderr:
-        pytest.skip(f"no network namespaces here: {done.stderr.strip()}")
-    assert done.returncode == 0, (words, done.stderr)
+    if os.geteuid() != 0:
+        pytest.skip("network namespaces need root")
+    with ExitStack() as stack:
+        try:
+            names = stack.enter_context(cable(HERE, THERE))
+        except NamespacesUnavailable as error:
+            pytest.skip(f"no network namespaces here: {error}")
+        yield names
 
 
 class LoginNode:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import logging
 import secrets
@@ -32,6 +33,7 @@ PER_USER = 8  #: of them of one user; as on the socket
 PATIENCE_S = 10.0
 PROOF_S = 5.0
 PROVERS = 4
+LANES = 2  #: proofs of one address at a time
 
 
 class RemoteServer:
@@ -56,6 +58,7 @@ class RemoteServer:
         server = tcp_server("remote.listen", first.address)
         #: the actual address: a free port in place of port 0
         self.address: tuple[str, int] = server.getsockname()[:2]
+        self._visit = itertools.count()
         self._provers = Turns(PROVERS, "remote-identity")
         #: visits with a proven user, by uid, until their answers are delivered
         self.visits: Counter[int] = Counter()
@@ -100,7 +103,8 @@ class RemoteServer:
 
     async def _respond(self, line: bytes, peer: Peer) -> bytes:
         try:
-            proven = await self._provers.run(Peer(address=peer.address), lambda: self._prove(line, peer), PROOF_S)
+            lane = Peer(uid=next(self._visit) % LANES, address=peer.address)
+            proven = await self._provers.run(lane, lambda: self._prove(line, peer), PROOF_S)
         except TimeoutError:
             return self._refuse("busy", "too many are asking from your host; ask again in a moment")
         except IdentityRefused as refused:
