@@ -9,6 +9,7 @@ import numpy as np
 from ..cluster.columns import FloatArray
 from ..cluster.plan import Plan, Standing
 from ..cluster.state import View
+from ..policies.deadlines.lateness import notice_s
 from .profiling import both, limits_s
 from .rules import DeadlineRules, ProfilingRules, Rules
 
@@ -38,13 +39,15 @@ def next_change_s(view: View, plan: Plan, rules: Rules) -> float:
 
 
 def _promises(view: View, plan: Plan, rules: DeadlineRules) -> Iterator[float]:
-    """Yield when promised jobs become due, and when the time of jobs that were asked to stop is over."""
+    """Yield when promised jobs become due or can be in doubt, and when that of jobs asked to stop is over."""
     early_s = rules.lead_s + rules.hold_s + (rules.stop_s if rules.yields else 0.0)
-    start_by_s = plan.promises.start_by_s[plan.promises.open]
-    yield float(np.nanmin(start_by_s, initial=np.inf)) - early_s
+    promises = plan.promises.take(plan.promises.open)
+    yield float(np.nanmin(promises.start_by_s, initial=np.inf)) - early_s
+    window_s = promises.promised_s - promises.first_submit_s
+    yield _next_s(promises.promised_s - notice_s(window_s) - rules.lead_s, view.now_s)
     asked = view.running.asked_s >= view.running.started_s
     yield _next_s(view.running.asked_s[asked] + rules.stop_s, view.now_s)
-    if rules.yields and len(start_by_s):
+    if rules.yields and len(promises):
         yield rules.terms.next_beat_s(view.now_s)
 
 

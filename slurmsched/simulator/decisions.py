@@ -11,7 +11,7 @@ import numpy as np
 from ..cluster.actions import Start
 from ..cluster.records.promises import PromiseState, PromiseTable
 from ..cycle import CycleReport
-from ..policies.deadlines.lateness import LEAST_NOTICE_S, NOTICE
+from ..policies.deadlines.lateness import notice_s
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,7 @@ class DecisionWatch:
         self._doubtful |= {keys[row] for row in np.flatnonzero(np.isfinite(promises.announced_s)).tolist()}
         broken = np.flatnonzero(promises.state == PromiseState.BROKEN)
         ahead_s = promises.promised_s[broken] - promises.announced_s[broken]
-        notice_s = NOTICE * (promises.promised_s - promises.first_submit_s)[broken]
-        in_time = ahead_s >= np.maximum(LEAST_NOTICE_S, notice_s)
+        in_time = ahead_s >= notice_s((promises.promised_s - promises.first_submit_s)[broken])
         self._in_time.update(zip([keys[row] for row in broken.tolist()], in_time.tolist(), strict=True))
 
     def figures(self) -> DecisionFigures:

@@ -32,6 +32,16 @@ def test_a_promised_job_becomes_due_before_its_latest_start(yields, early_s):
     assert change_s(view(jobs(1)), rules, NOW_S + 10.0) == NOW_S
 
 
+def test_a_promise_may_come_into_doubt_once_its_notice_begins():
+    rules, seen = Rules(deadlines=DeadlineRules(lead_s=120.0)), view(jobs(1))
+    open_promise = promise_table(
+        1, job_id=[1], state=[PromiseState.OPEN], first_submit_s=[NOW_S - 1000.0], promised_s=[NOW_S + 9000.0]
+    )
+    plan = replace(decide(seen, find_ordering("sjf"), rules), promises=open_promise)
+    assert next_change_s(seen, plan, rules) == NOW_S + 9000.0 - 1000.0 - 120.0
+    assert next_change_s(replace(seen, now_s=NOW_S + 7900.0), plan, rules) == np.inf, "it has been decided"
+
+
 def test_promises_are_planned_again_at_the_end_of_leases():
     rules = Rules(deadlines=DeadlineRules(yields=True, lease_s=300.0))
     assert change_s(view(jobs(1)), rules, NOW_S + 5000.0) == NOW_S + 200.0

@@ -48,8 +48,12 @@ def in_doubt(
 
     *late* is the probability of breaking each promise, *beat_s* the time until the next check.
     """
-    notice_s = np.maximum(LEAST_NOTICE_S, NOTICE * window_s)
-    return (late > SURE) | ((late > doubt) & (ahead_s <= notice_s + beat_s))
+    return (late > SURE) | ((late > doubt) & (ahead_s <= notice_s(window_s) + beat_s))
+
+
+def notice_s(window_s: FloatArray) -> FloatArray:
+    """Return the time before the end of a window of *window_s* by which a warning is in time."""
+    return np.maximum(LEAST_NOTICE_S, NOTICE * window_s)
 
 
 def _log_survival(median_s: FloatArray, steep: FloatArray, at_s: FloatArray) -> FloatArray:
