@@ -47,7 +47,8 @@ class Learning:
 
     def progress(self, rows: IntArray, part: FloatArray, reports: IntArray) -> ProgressTable:
         """Return what is known of the jobs in *rows*, which did so much of their iterations and reported so often."""
-        rows, at, reports = (column[reports > 0] for column in (rows, part, reports))
+        heard = reports > 0
+        rows, at, reports = rows[heard], part[heard], reports[heard]
         if not len(rows):
             return NO_PROGRESS
         known, late = reports >= LEAST_POINTS, at * (1 - LATE_SHARE)
