@@ -165,10 +165,14 @@ def _simulated(view: View, config: Mapping[str, str]) -> SimulatedCluster:
 
 
 def with_few_reservations(conf: SlurmConf, view: View) -> SlurmConf:
-    """Return *conf* with fewer reservations in a pass of backfill where *view* is of a large cluster."""
+    """Return *conf* with fewer reservations in a pass of backfill where *view* is of a large cluster.
+
+    Idle GPUs, which no play-forward reads, are not counted.
+    """
     sets = len(set(view.pending.partition.codes.tolist()) | {-1 - c for c in view.running.partition.codes.tolist()})
     most = max(1, int(WORK // max(1, len(view.nodes) * sets)))
-    return replace(conf, rules=conf.rules._replace(reservations=min(conf.rules.reservations, most)))
+    rules = conf.rules._replace(reservations=min(conf.rules.reservations, most), counts_idle=False)
+    return replace(conf, rules=rules)
 
 
 def _first_tasks(cluster: SimulatedCluster, jobs: JobTable, running: int) -> tuple[FloatArray, FloatArray]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -321,6 +322,7 @@ def _evenly(gpus: int, most: IntArray) -> IntArray:
     return share
 
 
+@lru_cache(maxsize=10_000)  # one state is resumed several times
 def _names(text: str) -> tuple[str, ...]:
     """Return the distinct nodes of a host list; none where it is invalid."""
     try:

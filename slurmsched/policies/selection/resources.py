@@ -111,6 +111,8 @@ def find(resources: NodeResources, requests: ResourceRequests, row: int, free: F
     total = 0
     for node in range(len(allowed)):
         room[OPEN, node] = 0
+        if gpus and free.gpus[node] <= 0:  # most nodes of a busy cluster
+            continue
         if not allowed[node] or barred[node] or not resources.up[node]:
             continue
         if free.cpus[node] < cpus or free.memory_mib[node] < memory_mib:

@@ -41,13 +41,17 @@ def line_up(line: Line, row: int, key: float) -> None:
 
 @inner
 def drop_out(line: Line, row: int) -> None:
-    """Remove a row from the line."""
-    remaining = 0
-    for at in range(line.many[0]):
-        if line.rows[at] != row:
-            line.rows[remaining], line.keys[remaining] = line.rows[at], line.keys[at]
-            remaining += 1
-    line.many[0] = remaining
+    """Remove a row from the line, if it is there."""
+    at, many = 0, line.many[0]
+    while at < many and line.rows[at] != row:
+        at += 1
+    if at == many:
+        return
+    for after in range(at + 1, many):
+        line.rows[after - 1] = line.rows[after]
+    for after in range(at + 1, many):
+        line.keys[after - 1] = line.keys[after]
+    line.many[0] -= 1
 
 
 def validate(line: Line, turns: FloatArray | None = None) -> None:

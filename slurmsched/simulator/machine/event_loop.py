@@ -146,7 +146,7 @@ def _count_idle(c: Controller, now_s: float) -> None:
     submit_s, arrived, since_s = c.stage.life.submit_s, int(c.clock[ARRIVED]), c.clock[NOW]
     if not c.queue.many[0]:  # then only jobs that wait for admission count
         since_s = max(since_s, submit_s[arrived] if arrived < len(submit_s) else NEVER)
-    if since_s >= now_s:
+    if since_s >= now_s or not c.rules.counts_idle:
         return
     free = 0
     for node in range(len(c.stage.resources.up)):

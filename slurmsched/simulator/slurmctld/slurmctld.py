@@ -73,6 +73,7 @@ class SlurmctldConfig(NamedTuple):
     whole_nodes: bool = True  #: a reservation keeps its nodes whole
     epilog: bool = False  #: nodes report the end of an epilog, at which the main loop runs without waiting for its poll
     repacking: bool = False  #: at each decision the best jobs run, whatever ran before
+    counts_idle: bool = True  #: GPU-seconds that are free while jobs wait are added up
 
 
 class JobAdjustments(NamedTuple):
