@@ -99,14 +99,12 @@ class Setup:
         if name != ordering.line:
             details = {"name": name, **details}
         on_slurm = details.get("executor") == "slurm"
+        own = ordering.selection or (preset.selection if preset else "backfill")
         if details.get("executor") == "tasks":
-            own = ordering.selection or (preset.selection if preset is not None and not ordering.native else "backfill")
-            return cls._of_tasks(ordering, selection or own, details)
+            return cls._of_tasks(ordering, selection or ("backfill" if ordering.native else own), details)
         if unfit := sorted({"load_control", "migrate", "averaging"} & set(details)):
             raise ConfigError(f"{unfit[0]} goes with executor tasks: elsewhere jobs have no tasks")
-        selection = (
-            selection or ordering.selection or ("easy" if on_slurm else preset.selection if preset else "backfill")
-        )
+        selection = selection or ("easy" if on_slurm else own)
         setup = replace(cls(ordering, selection), **details)  # type: ignore[arg-type]
         SELECTIONS.find(setup.selection)
         if setup.placement not in PLACEMENTS:

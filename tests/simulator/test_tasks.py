@@ -228,3 +228,8 @@ def test_simulate_shows_the_figures_about_training(workload_file):
 def test_other_executors_have_no_figures_about_training(workload_file):
     result = CliRunner().invoke(main, ["simulate", workload_file, "--nodes", "3", "--no-baseline", "--json"])
     assert {row["training"] for row in json.loads(result.output)["policies"]} == {None}
+
+
+def test_beside_slurmctld_mlfs_has_the_backfill_of_slurm_and_no_tasks():
+    assert Setup.of("mlfs-h", executor="slurm").selection == "easy"
+    assert Setup.of("mlfs-h").selection == "preemptive"
