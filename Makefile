@@ -6,7 +6,7 @@ BIN := .venv/bin
 APT := slurm-wlm slurmdbd slurm-wlm-basic-plugins munge mariadb-server postgresql python3-venv lua5.1 systemd tzdata
 
 MACHINE := tests/simulator/test_predict_completion.py tests/simulator/test_direct.py -k 'not on_one_node or fifo'
-PACKAGED := deadlines learn postgres profile report sim
+PACKAGED := deadlines jwt learn postgres profile report sim
 POOL := tests/simulator/test_feasibility.py tests/simulator/test_elastic_replay.py tests/policies/test_latest_leases.py
 
 .PHONY: demo test test-lowest test-releases soak lint compile-machine compile-pool bench packages packages-test \
