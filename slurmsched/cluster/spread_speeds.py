@@ -17,7 +17,7 @@ from .text.hostlist import expand
 
 LAST = 20  #: runs of a group that count on each side
 LEAST = 3  #: runs on each side without which nothing is concluded
-MOST = 20_000  #: runs in memory, the newest
+MOST = 20_000  #: runs in memory, the newest; and as many groups, since names of jobs are whatever users write
 
 Run = tuple[int, int]  #: job, restart
 
@@ -77,9 +77,10 @@ class SpreadSpeeds:
             del self._seconds[run]
         if changed:
             self._table = tuple(self._measured())
-            self._speeds = {
-                kind: _mean([one for one in self._table if one.kind == kind]) for kind in {o.kind for o in self._table}
-            }
+            by_kind: dict[str, list[SpreadSpeed]] = {}
+            for one in self._table:
+                by_kind.setdefault(one.kind, []).append(one)
+            self._speeds = {kind: _mean(groups) for kind, groups in by_kind.items()}
 
     def filled(self, state: ClusterState) -> ClusterState:
         """Return *state* with the measured speeds of its jobs when spread."""
@@ -100,8 +101,11 @@ class SpreadSpeeds:
             return False
         gpus = int(jobs.gpus[row])
         group = _Group(kind_of(jobs.user[row], jobs.name[row]), gpus, types.pop())
-        runs = self._runs.setdefault((group, len(names) > -(-gpus // most)), {})
+        side = group, len(names) > -(-gpus // most)
+        runs = self._runs[side] = self._runs.pop(side, {})  # the last one is the newest
         runs[run] = self._seconds[run]
+        while len(self._runs) > MOST:
+            del self._runs[next(iter(self._runs))]
         while len(runs) > LAST:
             del runs[next(iter(runs))]
         return True

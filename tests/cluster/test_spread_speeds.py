@@ -10,7 +10,7 @@ import pytest
 from slurmsched.cluster.columns import table_of
 from slurmsched.cluster.jobs import JobState, JobTable, job_table
 from slurmsched.cluster.nodes import PartitionTable, QosTable
-from slurmsched.cluster.spread_speeds import LAST, LEAST, SpreadSpeeds
+from slurmsched.cluster.spread_speeds import LAST, LEAST, MOST, SpreadSpeeds
 from slurmsched.cluster.state import ClusterState
 from slurmsched.simulator.cluster_spec import nodes_of
 
@@ -91,3 +91,14 @@ def test_jobs_beside_others_on_their_gpus_tell_nothing_nor_do_suspended_ones_nor
         assert measured(state(running(1, *jobs, **columns))).table() == (), columns
     gone = [(name, gpus, "gone", pace_s) for name, gpus, _, pace_s in jobs]
     assert measured(state(running(1, *gone))).table() == ()
+
+
+def test_names_without_end_take_no_memory_without_end():
+    packed, spread = both_ways(0.3, 0.5)[:LEAST], both_ways(0.3, 0.5)[LEAST:]
+    letters = str.maketrans("0123456789", "abcdefghij")  # numbers would be the same kind
+    others = [(f"job-{str(number).translate(letters)}", 4, PACKED, 1.0) for number in range(MOST)]
+    speeds = measured(state(running(1, *packed)), state(running(100, *others)))
+    speeds.observe(state(running(10 * MOST, *spread)))
+    assert speeds.table() == ()
+    speeds.observe(state(running(20 * MOST, *packed)))
+    assert len(speeds.table()) == 1
