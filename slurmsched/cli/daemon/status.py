@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -12,6 +13,8 @@ from ..app import App
 from ..output import emit, json_option
 from ..time_format import as_of, span
 
+FIRST_CYCLE_S, AGAIN_S = 10.0, 0.5
+
 
 @click.command()
 @json_option
@@ -19,13 +22,24 @@ from ..time_format import as_of, span
 def status(app: App, as_json: bool) -> None:
     """Show the state of the daemon.
 
-    Exit status 1 if no daemon answers or its last cycles failed.
+    Exit status 1 if no daemon answers or its last cycles failed. Right after its start, waits for its first cycle.
     """
-    reply = app.answers().query("status")
+    reply = _after_first_cycle(app)
     now_s = app.clock.now()
     lines = _living(reply, now_s) if reply["source"] == "daemon" else _dead(reply, now_s)
     emit(reply, *lines, as_json=as_json)
     raise SystemExit(1 if reply["source"] != "daemon" or reply["problem"] else 0)
+
+
+def _after_first_cycle(app: App) -> dict[str, Any]:
+    """Return the daemon's state; while its first cycle is under way, ask again for FIRST_CYCLE_S at most."""
+    until_s = app.clock.monotonic() + FIRST_CYCLE_S
+    while True:
+        reply = app.answers().query("status")
+        begun = reply["source"] != "daemon" or reply.get("cycle") or reply.get("last_error")
+        if begun or app.clock.monotonic() >= until_s:
+            return reply
+        app.clock.wait(AGAIN_S, threading.Event())
 
 
 def _living(reply: Mapping[str, Any], now_s: float) -> Iterator[str]:
