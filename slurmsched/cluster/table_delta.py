@@ -22,6 +22,9 @@ T = TypeVar("T", bound=Table)
 BESIDE = ("site_points",)
 """Columns of the table *beside* with which columns of this table grow."""
 
+LATER = ("spread_speed", "late_fall")
+"""Columns that changes of an earlier release lack, and whose value is then not zero: they are always written."""
+
 _ROWS = "rows"
 _BESIDE = "beside"  #: marks a table that was written with the one beside it; earlier releases had none
 
@@ -45,7 +48,7 @@ def changes(table: Table, before: Table, matching: Matching, beside: tuple[Table
             if moved is not None and moved.any():
                 head.put(f"{name} moved", moved.astype(np.int64), {})
             predicted = with_growth(predicted_column(name, earlier, matching, column, moved), name, now, then, matching)
-            head.put(name, column, {}, predicted)
+            head.put(name, column, {"there": 1} if name in LATER else {}, predicted)
     return head.bytes()
 
 
@@ -68,7 +71,10 @@ def changed(kind: type[T], blob: bytes, before: T, beside: tuple[Table, Table] |
         now, then = _beside(used and used[0]) | columns, _with_beside(before, used and used[1])
         for name in sums_last([name for name in stored_columns(kind) if name in there]):
             earlier = then[name]
-            if isinstance(earlier, Labels):
+            if name in LATER and name not in reader.entries:
+                now[name] = full(length, ADDED[kind][name])
+                now[name][~matching.new] = earlier[matching.rows[~matching.new]]
+            elif isinstance(earlier, Labels):
                 now[name] = _labels(reader, name, earlier, matching)
             else:
                 now[name] = reader.column(name, now, then, matching)

@@ -191,7 +191,7 @@ class CycleDriver:
         if self._reads_profiles:
             self._store.add_profiles(self._name, self.cluster.first_profiles(self._delivered_s))
             self._delivered_s = now_s
-        self.world.policy = self._present_policy(now_s)
+        self._follow_load(now_s)
         report = run_cycle(self.world, self._cycles, now_s, "act")
         self._change_s = next_change_s(report.view, report.plan, self.world.policy.rules)
         self._note_load(report)
@@ -206,12 +206,11 @@ class CycleDriver:
         self.watch(report)
         return report
 
-    def _present_policy(self, now_s: float) -> Policy:
-        """Return the policy under the present load."""
-        if self.arrivals is None or not follows_load(self.policy.rules):
-            return self._whole_policy
-        busy = busy_share(self.cluster.nodes, self.policy.rules)
-        return under_load(self._whole_policy, self.arrivals.outlooks(now_s), busy)
+    def _follow_load(self, now_s: float) -> None:
+        """Decide by the policy under the present load, where its rules follow that."""
+        if self.arrivals is not None and follows_load(self.policy.rules):
+            busy = busy_share(self.cluster.nodes, self.policy.rules)
+            self.world.policy = under_load(self._whole_policy, self.arrivals.outlooks(now_s), busy)
 
     def _note_load(self, report: CycleReport) -> None:
         """Count the arrivals of a cycle; rules may change with the next forecast of them."""

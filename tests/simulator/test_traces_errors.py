@@ -94,7 +94,7 @@ def test_an_unknown_file_is_told_all_formats(tmp_path):
 
 
 def test_an_unknown_format_is_told_all_names():
-    assert "accepted are slurmsched, semisynthetic, philly" in message(DATA / "philly.csv", "borg")
+    assert "accepted are mlfs, slurmsched, semisynthetic, philly" in message(DATA / "philly.csv", "borg")
 
 
 def test_a_swf_line_that_is_too_short_is_named(tmp_path):
