@@ -127,6 +127,7 @@ class CycleDriver:
     _delivered_s: float = field(init=False, default=-math.inf)  #: until when nodes delivered first profiles
     _ended_s: float = field(init=False, default=-math.inf)  #: when runs ended last
     _change_s: float = field(init=False, default=-math.inf)  #: when the next decision may differ by time alone
+    _load_s: float = field(init=False, default=math.inf)  #: when the rules may change with the load
     _next_move_s: float = field(init=False, default=-math.inf)  #: when nodes may move again after the last move
     _spread_speeds: SpreadSpeeds = field(init=False, default_factory=SpreadSpeeds)
     _solver: LeaseSolver = field(init=False, default_factory=LeaseSolver)
@@ -177,7 +178,8 @@ class CycleDriver:
             if now_s == NEVER:
                 return
             looks = self._glance()
-            if quiet and now_s < self._change_s and (looks == observed or now_s < again_s):
+            unchanged = now_s < self._change_s and (looks == observed or now_s < again_s)
+            if quiet and unchanged and not self._load_changes(now_s):
                 continue
             report = self.cycle(now_s)
             idle = idle + 1 if looks == observed and self._event_s() == NEVER else 0
@@ -209,14 +211,24 @@ class CycleDriver:
     def _follow_load(self, now_s: float) -> None:
         """Decide by the policy under the present load, where its rules follow that."""
         if self.arrivals is not None and follows_load(self.policy.rules):
-            busy = busy_share(self.cluster.nodes, self.policy.rules)
-            self.world.policy = under_load(self._whole_policy, self.arrivals.outlooks(now_s), busy)
+            self.world.policy = self._under_load(self.arrivals, now_s)
+
+    def _under_load(self, arrivals: ArrivalCounter, now_s: float) -> Policy:
+        """Return the policy under the load of now; the next forecast of arrivals may change it."""
+        self._load_s = (now_s // ARRIVALS_STEP_S + 1) * ARRIVALS_STEP_S
+        busy = busy_share(self.cluster.nodes, self.policy.rules)
+        return under_load(self._whole_policy, arrivals.outlooks(now_s), busy)
+
+    def _load_changes(self, now_s: float) -> bool:
+        """Return True if the next forecast of arrivals is due, and the policy under it is another one."""
+        if self.arrivals is None or now_s < self._load_s:
+            return False
+        return self._under_load(self.arrivals, now_s) != self.world.policy
 
     def _note_load(self, report: CycleReport) -> None:
-        """Count the arrivals of a cycle; rules may change with the next forecast of them."""
+        """Count the arrivals of a cycle."""
         if self.arrivals is not None and follows_load(self.policy.rules):
             self.arrivals.observe(report.view, report.ended)
-            self._change_s = min(self._change_s, (report.now_s // ARRIVALS_STEP_S + 1) * ARRIVALS_STEP_S)
 
     def _solve(self, report: CycleReport) -> None:
         """Solve the problem that a cycle leaves, for the cycles after it; without an answer the last one stays."""
@@ -287,7 +299,7 @@ class CycleDriver:
             now_s = max(now_s, self._arrival_s())
         elif quiet:
             loops_s = min(float(model.clock[MAIN_DUE]), float(model.clock[BACKFILL_DUE]))
-            event_s = min(self._event_s(), loops_s, self._change_s)
+            event_s = min(self._event_s(), loops_s, self._change_s, self._load_s)
         if NEVER in (now_s, event_s):
             return NEVER
         event_s = min(event_s, float(model.clock[CALC_DUE]))

@@ -29,11 +29,11 @@ ACTING = Settings(power=PowerSettings(order=True, requeue=True), share=ShareSett
 
 
 def month(days: int = 15, seed: int = 0) -> Workload:
-    """Each midnight ten jobs of seven hours on a GPU, and every third hour two of a minute, which find all GPUs taken.
+    """Each midnight ten jobs of seven hours on a GPU, and every sixth hour two of a minute, which find all GPUs taken.
 
     All of them save their work.
     """
-    midnights, hours = np.repeat(np.arange(days) * DAY_S, 10), np.repeat(np.arange(days * 8) * 10800.0, 2) + 60
+    midnights, hours = np.repeat(np.arange(days) * DAY_S, 10), np.repeat(np.arange(days * 4) * 21600.0, 2) + 60
     submit_s = np.concatenate([midnights, hours])
     order = np.argsort(submit_s, kind="stable")
     long = order < len(midnights)
