@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from examples import DEFAULT, fewer
 from slurmsched.errors import LabError
 from slurmsched.lab import Lab, LabSpec, programs
 
@@ -18,9 +19,17 @@ from slurmsched.lab import Lab, LabSpec, programs
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # How long an example takes is the machine's business.
-# Every machine judges a change by the same examples; soak draws more.
-settings.register_profile("any machine", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("search", settings.get_profile("any machine"), derandomize=False, print_blob=True)
+# Every machine judges a change by the same few examples; soak draws others, and more.
+settings.register_profile(
+    "any machine",
+    max_examples=fewer(DEFAULT),
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile(
+    "search", settings.get_profile("any machine"), max_examples=DEFAULT, derandomize=False, print_blob=True
+)
 settings.load_profile("any machine")
 
 LAB_FIXTURES = {"lab", "plain_lab", "lab_directory"}

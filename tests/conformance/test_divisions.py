@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from slurmsched.policies.contract import DIVISIONS
 from slurmsched.policies.division.state import ApplicationData, ElasticRules, State, fresh
 from slurmsched.simulator.elastic.experiment import shares_of
@@ -36,7 +37,7 @@ def inside(name: str, demand: list[int], left_s: list[int], gpus: int) -> tuple[
 
 
 @pytest.mark.parametrize("name", sorted(DIVISIONS))
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(
     rows=st.lists(st.tuples(st.integers(1, MOST), st.integers(1, 500_000)), min_size=1, max_size=9),
     gpus=st.integers(1, 20),

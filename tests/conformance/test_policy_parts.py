@@ -13,9 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from decide.views import jobs, running_jobs, view
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from slurmsched.cluster.columns import FloatArray
 from slurmsched.cluster.state import View
 from slurmsched.cluster.training import Allocations
@@ -140,7 +141,7 @@ def test_the_columns_of_a_view_cannot_be_written():
 
 
 @given(st.integers(0, 25), st.integers(0, 2**32 - 1))
-@settings(max_examples=50, deadline=None)
+@examples(50)
 def test_no_more_gpus_of_a_random_view_run_jobs_than_its_nodes_have_in_use(count, seed):
     seen = random_view(np.random.default_rng(seed), count)
     assert len(seen.pending) == count

@@ -12,9 +12,10 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from examples import examples
 from slurmsched.cluster.text.comment import ACCEPTED, SILENT, parse, read
 from slurmsched.errors import CommentError
 
@@ -166,7 +167,7 @@ COMMENT = st.lists(
 
 
 @given(st.lists(COMMENT, min_size=40, max_size=40))
-@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(50, suppress_health_check=list(HealthCheck))
 def test_lua_and_python_agree_on_generated_comments(comments):
     assert disagreements(comments) == []
 

@@ -7,10 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from db_worlds import HOSTILE, NAN, decision, outcomes, same_decision
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from sqlalchemy import func, select
 
+from examples import examples
 from slurmsched.cluster.actions import Hold, Rank
 from slurmsched.cluster.job_record import JobRecord, Phase
 from slurmsched.cluster.jobs import JobState
@@ -80,7 +81,7 @@ def test_clusters_do_not_see_each_other(store):
 
 
 @given(name=TEXT, user=TEXT)
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_text_comes_back(store, name, user):
     job = known(name=name, user=user)
     store.save("c", PendingWrites(jobs={7: job}))

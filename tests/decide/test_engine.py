@@ -8,9 +8,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from decide.views import ALL_POWERS, NOW_S, QOS, TIERS, after, jobs, nodes, view, views
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from slurmsched.cluster.actions import Rank, Release
 from slurmsched.cluster.plan import Standing
 from slurmsched.cluster.state import View
@@ -22,7 +23,7 @@ from slurmsched.policies.contract import Ordering, find_ordering
 
 FIFO, SJF = find_ordering("fifo"), find_ordering("sjf")
 ORDER = Rules(powers=frozenset({"order"}), scope="queue")
-anything = settings(max_examples=60, deadline=None)
+anything = examples(60)
 rules = st.builds(
     Rules,
     powers=st.just(ALL_POWERS),

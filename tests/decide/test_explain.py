@@ -9,8 +9,9 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 from decide.views import NOW_S, forecast, jobs, nodes, running_jobs, view, views
-from hypothesis import given, settings
+from hypothesis import given
 
+from examples import examples
 from slurmsched.cluster.forecast import no_forecast
 from slurmsched.cluster.plan import Plan, Standing
 from slurmsched.cluster.state import View
@@ -204,7 +205,7 @@ def test_braces_and_markup_in_texts_of_users_pass_through_unchanged():
 
 
 @given(views())
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_any_view_can_be_explained_and_written_as_json(seen):
     plan = decided(seen)
     for job_id in [*seen.pending.job_id.tolist(), *seen.running.job_id.tolist(), 12345]:

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 from decide.views import jobs, nodes
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from slurmsched.cluster.columns import Labels
 from slurmsched.decide.ordering.greedy_fit import fill, free_gpus
 
@@ -25,7 +26,7 @@ def started(asked, have):
 
 
 @given(st.lists(st.integers(0, 12), max_size=60), st.integers(0, 40))
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_each_that_still_fits_runs_in_order_and_whole(gpus, free):
     runs, left = [], free
     for wanted in gpus:
@@ -35,7 +36,7 @@ def test_each_that_still_fits_runs_in_order_and_whole(gpus, free):
 
 
 @given(asking, placed)
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_jobs_run_within_the_free_gpus_of_their_partitions_and_the_first_that_fits_does(asked, have):
     runs = started(asked, have)
 

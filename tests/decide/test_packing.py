@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from views import NOW_S, forecast, jobs, nodes, partitions, running_jobs, view
 
+from examples import examples
 from slurmsched.cluster.actions import Rank, Share, StartShared, Unshare
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.job_kind import kind_of
@@ -496,7 +497,7 @@ def packable(table: Any, row: int) -> bool:
 
 
 @given(looks())
-@settings(max_examples=100)
+@examples(100)
 def test_a_pair_that_may_not_share_is_never_made_whatever_the_view(case):
     looked, rules = case
     pending, running = looked.pending, looked.running

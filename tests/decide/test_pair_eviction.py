@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from views import NOW_S, forecast, jobs, nodes, running_jobs, view
 
+from examples import examples
 from slurmsched.cluster.actions import Action, AskToStop, Release, Requeue, Share, StartShared, Unshare
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.jobs import SETTLE_S, JobState
@@ -211,7 +212,7 @@ def sites(draw: st.DrawFn) -> tuple[Any, Rules]:
 
 
 @given(sites())
-@settings(max_examples=30)
+@examples(30)
 def test_nobody_is_evicted_without_consent_and_nobody_twice_for_one_word(case):
     what, rules = case
     actions = decide(what, find_ordering("fifo"), rules).actions

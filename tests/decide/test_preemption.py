@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from decide.full_cluster import HOUR_S, UNWILLING, asked, beside, full, requeued
 from decide.views import ALL_POWERS, NOW_S, jobs, view
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from slurmsched.clock import ManualClock
 from slurmsched.cluster.actions import AskToStop, Requeue, Resume, SetAdminComment, Suspend
 from slurmsched.cluster.jobs import JobState
@@ -207,7 +208,7 @@ def test_once_the_promise_is_gone_nobody_is_requeued():
     assert requeued(planned(seen(running, deadline_s=[np.inf]))) == []
 
 
-@settings(deadline=None, max_examples=20)
+@examples(20)
 @given(
     gpus=st.lists(st.sampled_from([1, 2, 4]), min_size=2, max_size=2),
     agreed=st.lists(st.booleans(), min_size=2, max_size=2),

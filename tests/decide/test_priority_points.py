@@ -7,9 +7,10 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from slurmsched.decide.ordering.priority_points import MOST_POINTS, Labelling, label
 
 
@@ -53,7 +54,7 @@ def fewest_writes(base: list[int], points: list[int], floor: int, cap: int) -> i
 
 
 @given(queues(6, jobs=7))
-@settings(max_examples=400, deadline=None)
+@examples(400)
 def test_no_points_would_give_the_order_with_fewer_writes(queue):
     base, points, floor, cap = queue
     result = labelled(base, points, floor, cap)
@@ -64,7 +65,7 @@ def test_no_points_would_give_the_order_with_fewer_writes(queue):
 
 
 @given(queues(2000, jobs=60))
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_priorities_fall_strictly_and_stay_above_those_that_follow(queue):
     base, points, floor, cap = queue
     result = labelled(base, points, floor, cap)
@@ -75,7 +76,7 @@ def test_priorities_fall_strictly_and_stay_above_those_that_follow(queue):
 
 
 @given(queues(2000, jobs=60))
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_points_stay_between_nothing_and_the_cap(queue):
     base, points, floor, cap = queue
     result = labelled(base, points, floor, cap)
@@ -83,7 +84,7 @@ def test_points_stay_between_nothing_and_the_cap(queue):
 
 
 @given(queues(30, jobs=40), st.sampled_from([1, 1000]))
-@settings(max_examples=500, deadline=None)
+@examples(500)
 def test_labelling_again_changes_nothing_capped_or_not(queue, scale):
     base, points, floor, cap = queue
     base = [scale * value for value in base]
@@ -94,7 +95,7 @@ def test_labelling_again_changes_nothing_capped_or_not(queue, scale):
 
 
 @given(st.lists(st.integers(0, 1000), min_size=1, max_size=50), st.data())
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_a_job_that_comes_in_between_is_the_only_one_written(base, data):
     settled = [5000 * (len(base) - place) - own for place, own in enumerate(base)]
     at = data.draw(st.integers(0, len(base)))
@@ -104,7 +105,7 @@ def test_a_job_that_comes_in_between_is_the_only_one_written(base, data):
 
 
 @given(st.lists(st.integers(0, 1000), min_size=2, max_size=50), st.data())
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_a_job_that_leaves_costs_no_write(base, data):
     settled = labelled(base, [0] * len(base)).points.tolist()
     at = data.draw(st.integers(0, len(base) - 1))

@@ -8,9 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from decide.views import ALL_POWERS, NOW_S, jobs, nodes, running_jobs, view
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from slurmsched.cluster.actions import MovePartition, Rank, Requeue
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.jobs import JobState
@@ -228,7 +229,7 @@ partitions = st.lists(st.sampled_from(["profile", "gpu", "fast"]), min_size=1, m
 
 
 @given(st.lists(st.tuples(partitions, st.integers(0, 9), st.booleans(), st.integers(0, 1)), max_size=12), st.booleans())
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_no_job_is_ever_moved_to_a_partition_that_it_did_not_ask_for(rows, orders):
     columns = zip(*rows, strict=True) if rows else ((), (), (), ())
     names, gpus, measured, restarts = (list(column) for column in columns)

@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from decide.views import NOW_S, jobs, nodes, partitions, running_jobs, view
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from slurmsched.cluster.actions import MoveNodes, Rank
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.records.node_loans import LentNodes, changes, members
@@ -99,7 +100,7 @@ names = st.sets(st.sampled_from([f"n{number}" for number in range(1, 7)]), min_s
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_each_node_is_always_in_one_of_the_two_and_none_is_ever_lost(data):
     size = 6
     here = data.draw(names.filter(lambda chosen: len(chosen) < size))

@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from decide.views import ALL_POWERS, NOW_S, jobs, nodes, running_jobs, view, views
-from hypothesis import Phase, example, given, settings
+from hypothesis import Phase, example, given
 from hypothesis import strategies as st
 
+from examples import examples
 from slurmsched.cluster.actions import Hold, Rank, spelling
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.forecast import Forecast
@@ -101,7 +102,7 @@ def test_a_refused_job_is_asked_again_by_itself_and_told_only_if_it_is_promised(
 
 
 @example(gpus=[8, 1, 1], hours=[5.0, 6.0, 1.0] + 5 * [1.0], used=[0, 0])
-@settings(deadline=None, max_examples=25)
+@examples(25)
 @given(
     gpus=st.lists(st.sampled_from([1, 2, 4, 8]), min_size=1, max_size=8),
     hours=st.lists(st.floats(0.1, 12.0), min_size=8, max_size=8),
@@ -122,7 +123,7 @@ def test_the_earliest_end_told_is_promised_to_who_asks_for_it(gpus, hours, used)
         assert planned(moved.take(np.arange(place + 1))).promises.open[-1]
 
 
-@settings(deadline=None, max_examples=25)
+@examples(25)
 @given(
     gpus=st.lists(st.sampled_from([1, 2, 4]), min_size=1, max_size=14),
     hours=st.lists(st.floats(2.1, 14.0), min_size=14, max_size=14),
@@ -581,7 +582,7 @@ def test_the_rules_of_promises_survive_the_record():
     assert Policy.from_json(policy.to_json()) == policy
 
 
-@settings(deadline=None, max_examples=25, phases=[Phase.generate])
+@examples(25, phases=[Phase.generate])
 @given(what=views(), hours=st.lists(st.floats(-1.0, 50.0), min_size=25, max_size=25))
 def test_any_queue_gets_one_answer_for_each_job_with_a_deadline(what, hours):
     due_s = NOW_S + np.array(hours[: len(what.pending)]) * HOUR_S

@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slurmsched.cluster.columns import Labels
@@ -187,7 +187,6 @@ def test_a_document_with_a_category_that_is_no_text_is_refused(fitted):
         Additive.of_document(document)
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.floats(-1e3, 1e3), st.floats(0.0, 1e3)), min_size=1, max_size=40))
 def test_isotonic_never_falls_keeps_the_mean_and_what_already_rises(pairs):
     values, weights = (np.array(column) for column in zip(*pairs, strict=True))

@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from outcome_worlds import busy_site, history, job, jobs_of
 
+from examples import examples
 from slurmsched.cluster.gpu_usage import LAST, Use, mean_use, with_use
 from slurmsched.cluster.job_kind import kind_of
 from slurmsched.cluster.jobs import JobTable
@@ -56,7 +57,7 @@ util = st.one_of(st.floats(0, 1), st.just(float("nan")))
 told = st.tuples(st.sampled_from(["a_1", "a_22", "b"]), st.integers(0, 50), util, st.floats(1, 1e5))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(told, max_size=20, unique_by=lambda run: run[1]), st.integers(0, 60))
 def test_training_and_serving_know_the_same_of_a_job(runs, submit_s):
     measured = [(kind_of("alice", name), use(float(end_s), share, mib)) for name, end_s, share, mib in runs]

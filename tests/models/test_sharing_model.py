@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slurmsched.models.sharing import decision_tree
@@ -165,7 +165,6 @@ def test_a_score_follows_the_mean_speed_beside_others():
     assert score_of_speed(np.array([0.92]), tiny=0.9).tolist() == [TINY]
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 20), st.booleans()), min_size=1, max_size=60))
 def test_the_chance_of_a_pair_never_rises_with_its_sum(pairs):
     sums = np.array([value / 10 for value, _ in pairs])

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from slurmsched.models.arrivals import (
     DAY,
     LAG,
@@ -78,7 +79,7 @@ def test_a_history_ends_with_its_last_submission_however_long_that_job_ran():
     assert settled_s(np.zeros(0), np.zeros(0)) == 0.0
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(step=st.integers(REACH, REACH + 90), age=st.integers(0, LAG - 1))
 def test_no_feature_is_younger_than_six_steps(step, age):
     quiet = arrivals(REACH + 90 + LAG)

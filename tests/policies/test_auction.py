@@ -9,9 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from slurmsched.policies.scaling.auction import LEAST_VALUE, hold_auction
 
 AUCTIONS = json.loads((Path(__file__).parents[1] / "data" / "themis_vectors.json").read_text())["auctions"]
@@ -48,7 +49,7 @@ def test_auctions_end_as_brute_force_says(auction):
     assert found.unpaid == pytest.approx(np.array(auction["kept"]), abs=1e-6)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(auctions())
 def test_no_division_has_a_larger_product(values):
     gpus = values.shape[1] - 1
@@ -58,7 +59,7 @@ def test_no_division_has_a_larger_product(values):
     assert found.won.sum() <= gpus
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(auctions())
 def test_what_a_bidder_keeps_is_what_its_presence_leaves_to_the_others(values):
     found, gpus = hold_auction(values), values.shape[1] - 1
@@ -69,7 +70,7 @@ def test_what_a_bidder_keeps_is_what_its_presence_leaves_to_the_others(values):
     assert (found.granted <= found.won).all()
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(auctions(), seeds)
 def test_nobody_keeps_more_of_its_true_value_by_another_bid(values, seed):
     bidder = seed % len(values)

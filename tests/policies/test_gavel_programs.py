@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from gavel_states import STATES, GavelState
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from slurmsched.policies.scaling.gavel_programs import (
     Combinations,
     ShareProgram,
@@ -101,7 +102,7 @@ def packed_states(draw):
     return throughput, both, random.uniform(0.5, 2, count), random.integers(1, 6, types)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(packed_states())
 def test_no_job_has_more_than_all_its_time_and_no_type_lends_more_gpus_than_it_has(state):
     throughput, combinations, need, of_type = state
@@ -117,7 +118,7 @@ def test_no_job_has_more_than_all_its_time_and_no_type_lends_more_gpus_than_it_h
     assert (combinations.gpus @ shares <= of_type + 1e-5).all()
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(packed_states())
 def test_filling_like_water_begins_with_the_best_level_and_gives_each_job_what_it_says(state):
     throughput, combinations, need, of_type = state
@@ -130,7 +131,7 @@ def test_filling_like_water_begins_with_the_best_level_and_gives_each_job_what_i
     assert (program.throughput[served] >= (levels * need)[served] * (1 - 1e-4)).all()
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(packed_states())
 def test_leaving_out_pairs_that_might_as_well_take_turns_loses_no_optimum(state):
     throughput, combinations, need, of_type = state

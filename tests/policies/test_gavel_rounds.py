@@ -7,10 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from gavel_states import GavelState
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from training_views import training_view
 
+from examples import examples
 from slurmsched.cluster.training import TypeSpeeds
 from slurmsched.errors import ConfigError
 from slurmsched.policies.contract import SCALINGS
@@ -32,7 +33,7 @@ def rounds(draw):
     return behind, both, random.integers(0, 9, types)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(rounds())
 def test_a_job_runs_once_and_no_gpu_is_idle_while_a_job_could_run_on_it(world):
     behind, both, free = world

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from slurmsched.policies.deadlines.latest_leases import latest
 
 JOBS = st.lists(st.tuples(st.integers(1, 6), st.integers(0, 6), st.just(1)), min_size=1, max_size=6)
@@ -43,7 +44,7 @@ def test_a_job_counts_in_its_own_rows_of_room_alone():
     assert latest(needs, due, gpus, np.array([[1], [0]]), rows).late.tolist() == [0, 0, 2], "its own row is full"
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(JOBS, st.lists(st.integers(0, 1), min_size=6, max_size=6), st.lists(st.integers(1, 3), min_size=2, max_size=2))
 def test_rows_without_jobs_in_common_are_planned_as_if_alone(jobs, row_of, capacity):
     needs, due, gpus = asked(jobs)
@@ -61,7 +62,7 @@ def test_nobody_is_promised_nothing():
     assert len(latest(empty, empty, empty, 8).first) == 0
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(JOBS, st.integers(1, 5))
 def test_promises_to_jobs_on_one_gpu_are_kept_by_doing_at_each_tick_what_the_plan_says(jobs, capacity):
     needs, due, gpus = asked(jobs)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from lease_worlds import best_of_all, problem, problems
 
+from examples import examples
 from slurmsched.policies.deadlines.greedy_plan import greedy
 from slurmsched.policies.deadlines.lease_plan import solve
 from slurmsched.policies.deadlines.lease_problem import plan_of
@@ -23,7 +24,7 @@ def lying(question):
     return Solution(np.ones(len(question.start)), 1e9)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(problems())
 def test_the_solver_finds_the_best_plan_of_all(asked):
     plan, best = solve(asked, 30.0, highs, gap=EXACTLY), best_of_all(asked)
@@ -31,7 +32,7 @@ def test_the_solver_finds_the_best_plan_of_all(asked):
     assert violations(asked, plan) == []
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(problems())
 def test_a_bound_is_never_below_what_is_possible(asked):
     first = greedy(asked)

@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from decide.views import NOW_S, jobs, view
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from slurmsched.cluster.records.progress import ProgressTable
 from slurmsched.decide.engine import decide
 from slurmsched.decide.explain.explain import explain
@@ -93,7 +94,7 @@ def test_terms_over_their_largest_and_ranks_lie_between_0_and_1(form):
 
 @pytest.mark.parametrize("form", FORMS)
 @given(deadline_s=st.lists(ODD, min_size=4, max_size=4), runtime_s=st.lists(ODD, min_size=4, max_size=4), fall=ODD)
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_keys_are_finite_whatever_the_deadlines_forecasts_and_reports(form, deadline_s, runtime_s, fall):
     seen = view(jobs(4, deadline_s=deadline_s), runtime_s)
     seen = replace(seen, progress=reported([2, 3], [fall, 0.1]))
@@ -110,7 +111,7 @@ WORDS = ("", "slurmsched:urgency=10", "slurmsched:urgency=0", "slurmsched:deadli
 
 @pytest.mark.parametrize("form", FORMS)
 @given(seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_what_jobs_say_of_themselves_moves_no_job_of_another_account(form, seed):
     random = np.random.default_rng(seed)
     names, hostile = random.choice(["astro", "bio", "chem"], 12), "bio"

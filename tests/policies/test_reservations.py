@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from slurmsched.policies.deadlines.reservations import Room
 
 ROWS, LONG_S = 3, 1e6
@@ -38,7 +39,7 @@ def fits(room, rows, gpus, needs_s, start_s):
     )
 
 
-@settings(deadline=None, max_examples=150)
+@examples(150)
 @given(ROOMS, JOBS)
 def test_the_earliest_start_is_the_first_moment_at_which_a_job_fits(stretches, job):
     (rows, gpus, needs_s, since_s, _), room = job, room_of(stretches)
@@ -47,7 +48,7 @@ def test_the_earliest_start_is_the_first_moment_at_which_a_job_fits(stretches, j
     assert start_s == starts_s[0] if starts_s else np.isnan(start_s)
 
 
-@settings(deadline=None, max_examples=150)
+@examples(150)
 @given(ROOMS, JOBS)
 def test_the_latest_start_is_the_last_moment_from_which_a_job_ends_in_time(stretches, job):
     (rows, gpus, needs_s, since_s, due_s), room = job, room_of(stretches)
@@ -65,7 +66,7 @@ def test_the_latest_start_is_the_last_moment_from_which_a_job_ends_in_time(stret
         assert start_s == starts_s[-1]
 
 
-@settings(deadline=None, max_examples=150)
+@examples(150)
 @given(ROOMS, st.tuples(GPUS, GPUS, GPUS), st.integers(0, 400), st.one_of(st.integers(0, 400), st.just(np.inf)))
 def test_gpus_are_lost_in_the_interval_alone(stretches, gpus, from_s, lasts_s):
     room, before = room_of(stretches), room_of(stretches)

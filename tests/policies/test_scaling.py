@@ -9,9 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.training import Goodputs, LossCurves, StepTimes, TrainingJobs, TrainingView
 from slurmsched.errors import ConfigError
@@ -69,7 +70,7 @@ def views(draw):
 @pytest.mark.parametrize(
     "name", sorted(name for name in SCALINGS if SCALINGS[name].needs <= {"step_times", "goodputs"})
 )
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(view=views())
 def test_no_node_gives_more_than_it_has_and_equal_views_are_decided_equally(name, view):
     gpus = SCALINGS[name](view).gpus
@@ -80,7 +81,7 @@ def test_no_node_gives_more_than_it_has_and_equal_views_are_decided_equally(name
 
 
 @pytest.mark.parametrize("name", ["optimus", "pollux", "sia"])
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(view=views())
 def test_a_job_gets_no_more_than_it_can_use_and_one_waits_only_where_all_gpus_are_taken(name, view):
     has = SCALINGS[name](view).gpus.sum(axis=1)
@@ -90,7 +91,7 @@ def test_a_job_gets_no_more_than_it_can_use_and_one_waits_only_where_all_gpus_ar
 
 
 @pytest.mark.parametrize("name", ["fifo", "tiresias"])
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(view=views())
 def test_a_job_of_a_fixed_size_gets_all_its_gpus_or_none(name, view):
     has = SCALINGS[name](view).gpus.sum(axis=1)
@@ -100,7 +101,7 @@ def test_a_job_of_a_fixed_size_gets_all_its_gpus_or_none(name, view):
 
 
 @given(view=views(), shared=st.booleans())
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_all_that_fit_are_packed_the_small_ones_on_a_node_and_the_others_share_none_unless_they_may(view, shared):
     _, kinds = sizes(view.nodes.gpus)
     wanted, left = np.zeros(len(view.jobs), dtype=np.int64), int(view.nodes.gpus.sum())
@@ -133,7 +134,7 @@ def test_a_job_on_several_nodes_has_all_that_are_empty_and_shrinks_for_another()
     costs=st.lists(st.lists(st.floats(0.1, 9), min_size=3, max_size=3), min_size=1, max_size=4),
     total=st.integers(1, 12),
 )
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_both_searches_find_the_best_sizes(costs, total):
     table, gpus, most = np.array(costs), np.array([1, 2, 4]), np.full(len(costs), total)
     waits = 1e3 * table.max()
@@ -185,7 +186,7 @@ def on_two_types(view, faster):
     return replace(view, goodputs=replace(view.goodputs, speed=speed, node_type=types))
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(view=views(), faster=st.floats(0.5, 4))
 def test_sia_gives_a_job_gpus_of_one_type_and_no_more_than_there_are(view, faster):
     if len(view.nodes) == 1:
@@ -209,7 +210,7 @@ def test_sia_gives_the_faster_type_to_the_job_that_gains_by_it():
     assert chosen.tolist() == [0, 1]
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.floats(0.001, 1), st.floats(0.1, 2), st.floats(0, 0.9), st.integers(3, 30))
 def test_the_end_of_a_curve_of_the_learnt_form_is_found(slope, start, part, epochs):
     iterations = np.arange(1.0, 41) * 10

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from training_views import training_view
 
+from examples import examples
 from slurmsched.cluster.training import CpuNeeds
 from slurmsched.errors import ConfigError
 from slurmsched.policies.contract import SCALINGS
@@ -38,7 +39,7 @@ def clusters(draw):
 
 
 @pytest.mark.parametrize("mode", MODES)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(clusters())
 def test_nodes_are_not_overbooked_and_each_job_has_all_its_gpus_or_none(mode, cluster):
     order, gpus, needs, nodes = cluster
@@ -51,7 +52,7 @@ def test_nodes_are_not_overbooked_and_each_job_has_all_its_gpus_or_none(mode, cl
 
 
 @pytest.mark.parametrize("mode", MODES)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(clusters())
 def test_no_job_is_below_its_proportional_speed(mode, cluster):
     order, gpus, needs, nodes = cluster
@@ -65,7 +66,7 @@ def test_no_job_is_below_its_proportional_speed(mode, cluster):
 
 
 @pytest.mark.parametrize("mode", ["proportional", "tune"])
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(clusters())
 def test_only_gpus_make_a_job_wait(mode, cluster):
     order, gpus, needs, nodes = cluster

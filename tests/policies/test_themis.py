@@ -8,10 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from training_views import training_view
 
+from examples import examples
 from slurmsched.cluster.training import StepTimes
 from slurmsched.policies.contract import SCALINGS
 from slurmsched.policies.scaling.themis import Themis, finish_ratios
@@ -48,7 +49,7 @@ def states(draw):
     return ratio, held, gpus - int(held.sum())
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(states(), st.floats(0.0, 1.0))
 def test_no_gpu_is_idle_while_a_job_would_be_faster_with_it(state, fairness):
     ratio, held, free = state

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slurmsched.errors import ConfigError
@@ -68,7 +68,6 @@ def test_the_cap_is_one_gpu_less_than_the_first_that_is_too_inefficient():
     assert FIFO.limits(speed).tolist() == [[NO_LIMIT, NO_LIMIT]]
 
 
-@settings(deadline=None)  # the first call compiles
 @given(st.lists(st.tuples(st.floats(0.01, 1), st.floats(0, 50)), min_size=1, max_size=8), st.floats(1, 64))
 def test_shares_use_all_gpus_that_are_wanted_and_are_in_proportion_to_weights(classes, gpus):
     weights, wanted = (np.array(column) for column in zip(*classes, strict=True))

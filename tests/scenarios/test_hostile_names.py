@@ -9,9 +9,11 @@ import subprocess
 
 import pytest
 from cli.fake_site import FakeSite, json_of, run
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from lab_site import Site
+
+from examples import examples
 
 NAMES = (
     "a|b||c",
@@ -129,7 +131,7 @@ def outcomes(site: Site, crowd: dict[int, str]) -> dict[int, str]:
 ANY_TEXT = st.text(st.characters(), max_size=30) | st.sampled_from(["x" * 70_000, "\x00", "\ud800", "json:", *NAMES])
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(texts=st.lists(ANY_TEXT, min_size=6, max_size=6))
 def test_no_text_at_all_breaks_a_command(tmp_path_factory, texts):
     app = FakeSite(tmp_path_factory.mktemp("site"))

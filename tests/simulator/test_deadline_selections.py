@@ -7,10 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from simulator.worlds import decided, trace, worlds
 
+from examples import examples
 from slurmsched.errors import ConfigError
 from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.report.deadlines import Deadlines
@@ -87,7 +88,7 @@ def test_3sigma_runs_the_jobs_that_meet_most_deadlines_together():
 
 
 @pytest.mark.parametrize(("ordering", "selection"), [("fifo", "yarn-cs"), ("srtf", "3sigma"), ("las", "3sigma")])
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(world=worlds(), beat_s=st.sampled_from([0.0, 5.0]))
 def test_in_any_world_every_job_runs_whole_and_none_is_lost(ordering, selection, world, beat_s):
     jobs, fleet = world

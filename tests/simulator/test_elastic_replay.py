@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from slurmsched.errors import ConfigError
 from slurmsched.policies.ordering.wfq import Wfq
 from slurmsched.simulator.elastic.applications import Applications, Curves, applications, read_speedups
@@ -91,7 +92,7 @@ def test_fair_share_on_what_everybody_wants_gives_it_to_them():
     assert replay(of, 4, "fair-share").unfairness.tolist() == pytest.approx([0, 0, 0])
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(worlds(), st.integers(1, 8), st.sampled_from(EVERY))
 def test_nobody_is_faster_than_alone_and_no_gpu_rests_while_somebody_wants_it(of, gpus, policy):
     played = replay(of, gpus, policy)
@@ -107,20 +108,20 @@ def test_nobody_is_faster_than_alone_and_no_gpu_rests_while_somebody_wants_it(of
     assert np.all(played.contention >= 1 - 1e-9)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(worlds(), st.integers(1, 8), st.sampled_from(EVERY))
 def test_whoever_comes_last_is_foreseen_exactly(of, gpus, policy):
     played = replay(of, gpus, policy)
     assert played.predicted_s[-1] == pytest.approx(played.jct_s[-1], rel=1e-9)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(worlds(), st.integers(1, 8))
 def test_in_order_of_arrival_everybody_is_foreseen_exactly(of, gpus):
     assert replay(of, gpus, "fifo").error == pytest.approx(np.zeros(len(of)), abs=1e-9)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(worlds(), st.integers(1, 8), st.sampled_from(EVERY))
 def test_predicting_changes_nothing(of, gpus, policy):
     silent = replay(of, gpus, policy, predict=False)

@@ -4,10 +4,11 @@ from dataclasses import asdict
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from simulator.worlds import simulate
 
+from examples import examples
 from slurmsched.errors import ConfigError
 from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.report.harm import SHOWN, WORSE, Harm, baseline_of, harm
@@ -102,7 +103,7 @@ def test_an_empty_trace_harms_nobody():
     assert asdict(compared(trace())) == {"baseline": "fifo", "users": None, "virtual_clusters": None}
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.just(0.0), st.integers(1, 50).map(float)), min_size=1))
 def test_the_changes_are_those_of_the_means_user_by_user(rows):
     jobs = trace(*rows)

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from simulator.test_cycle_driver import jobs_of
 from simulator.worlds import decided, simulate, worlds
 
+from examples import examples
 from slurmsched.cluster.actions import MoveNodes, MovePartition, Requeue, Start
 from slurmsched.cluster.columns import Labels
 from slurmsched.config import Settings
@@ -166,7 +167,7 @@ def test_the_jobs_and_the_nodes_are_chosen_by_the_daemons_own_functions():
     assert PROFILINGS.find(ideal.part) is PROFILINGS.find(profiling_rules(Settings()).part)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(world=worlds(), data=st.data(), name=st.sampled_from(["fifo", "sjf", "las"]))
 def test_in_any_world_with_profiling_nodes_no_job_and_no_work_is_lost(world, data, name):
     jobs, spec = world

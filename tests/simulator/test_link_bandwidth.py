@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from simulator.worlds import decided, simulate, trace
 
+from examples import examples
 from slurmsched.cli import main
 from slurmsched.errors import ConfigError
 from slurmsched.simulator.cluster_file import read_cluster
@@ -89,7 +90,7 @@ def test_nodes_of_several_kinds_have_links_of_their_own(tmp_path):
         assert bandwidth.by_gpus == {2: 50.0, 4: 37.5}, "the pairs on nodes without known links do not count"
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     st.lists(st.tuples(st.integers(0, 30), st.integers(0, 20), st.integers(1, 9)), min_size=1, max_size=30),
     st.sampled_from(["links", "links-roomiest", "consolidate", "first-free"]),

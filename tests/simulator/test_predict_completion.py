@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.forecast import Forecast
 from slurmsched.cluster.jobs import JobState, job_table
@@ -175,7 +176,7 @@ def test_a_suspended_job_has_no_finish():
 QUEUES = st.lists(st.tuples(st.integers(1, 500).map(float), st.integers(1, 4)), min_size=1, max_size=12)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(QUEUES)
 def test_never_more_runs_than_there_is_and_every_job_is_told_its_runtime(jobs):
     table = told(view(*jobs, running=((50.0, 3),)))
@@ -186,7 +187,7 @@ def test_never_more_runs_than_there_is_and_every_job_is_told_its_runtime(jobs):
     assert np.allclose((table.finish_s - table.start_s)[:-1], [job[0] for job in jobs])
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(QUEUES, QUEUES)
 def test_a_job_behind_that_takes_the_whole_cluster_changes_nothing_for_those_before(jobs, others):
     whole = [(took_s, 4) for took_s, _ in jobs]
@@ -195,7 +196,7 @@ def test_a_job_behind_that_takes_the_whole_cluster_changes_nothing_for_those_bef
     assert behind.start_s[: len(jobs)].tolist() == alone.start_s.tolist()
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(QUEUES)
 def test_with_exact_forecasts_first_come_first_served_is_foretold_exactly(jobs):
     """Jobs as wide as the cluster: each starts when the one before has ended, but for Slurm's loops."""

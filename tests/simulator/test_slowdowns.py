@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from simulator.worlds import decided, simulate, trace
 
+from examples import examples
 from slurmsched.cli import main
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.spread_speeds import LEAST
@@ -51,7 +52,7 @@ def test_programs_of_the_cluster_file_slow_down_whatever_is_declared(tmp_path):
     assert spread_speeds(named, fleet).tolist() == [0.8, 1.0]
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(data=st.data(), selection=st.sampled_from(["strict", "backfill", "easy"]))
 def test_a_policy_that_knows_the_truth_is_the_same_in_the_fast_loops_and_in_the_daemons_decisions(data, selection):
     many = data.draw(st.integers(1, 20))

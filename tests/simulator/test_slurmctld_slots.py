@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from slurmsched.cluster.actions import (
     Action,
     AskToStop,
@@ -278,7 +279,7 @@ def test_a_job_without_ckpt_ignores_the_request_to_stop():
     assert ends(cluster) == [100.0]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(data=st.data())
 def test_any_writes_leave_two_slots_a_gpu_and_all_work_done(data):
     count = data.draw(st.integers(1, 8))

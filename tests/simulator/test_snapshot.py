@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from simulator.worlds import modelled_slurm
 
+from examples import examples
 from slurmsched.cluster.actions import Rank, Requeue, Suspend
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.forecast import Forecast
@@ -92,7 +93,7 @@ def on_to_the_end(view: View) -> dict[int, float]:
     return ends(cluster)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.lists(
         st.tuples(st.integers(1, 50), st.integers(1, 3), st.integers(1, 4), st.integers(0, 5)), min_size=1, max_size=25

@@ -9,11 +9,12 @@ import pytest
 from decide.views import ALL_POWERS, NOW_S, view
 from decide.views import jobs as waiting
 from decide.views import nodes as room
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from simulator.test_leases import jobs
 from simulator.worlds import decided
 
+from examples import examples
 from slurmsched.child_process import ChildFailed
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.records.promises import PromiseState
@@ -111,7 +112,7 @@ def test_an_answer_that_no_longer_fits_is_dropped_and_earlier_promises_stay():
     assert decide(gone, SJF, rules()).promises.open.tolist() == [True, True, False]
 
 
-@settings(deadline=None, max_examples=15)
+@examples(15)
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 4), st.integers(0, 4)), min_size=1, max_size=5))
 def test_with_an_answer_no_fewer_jobs_are_promised_and_all_of_them_fit_at_once(rows):
     gpus, hours, spare = zip(*rows, strict=True)

@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from simulator.test_decided import demand_equal
 from simulator.test_direct import jobs_of, some_jobs
 from simulator.worlds import simulate
 
+from examples import examples
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.forecast import Forecast
 from slurmsched.decide.synthesis import Candidate, SynthesisRules
@@ -45,7 +46,7 @@ def before_first_event(jobs: Workload, beat_s: float = 1.0):
     return stage(trace, PoolNodes(np.array([3]), 3, np.zeros(len(jobs), dtype=np.int64)), np.inf, beat_s, no_segments())
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(
     jobs=some_jobs(3),
     name=st.sampled_from(["fifo", "srtf", "las", "tiresias steps=4,9"]),
@@ -60,7 +61,7 @@ def test_with_one_candidate_a_replay_is_that_of_the_candidate(jobs, name, admiss
     demand_equal(simulate(jobs, POOL, auto), simulate(jobs, POOL, fixed))
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(data=st.data(), names=st.permutations(["fifo", "srtf", "las"]))
 def test_a_switch_is_what_decide_makes_of_the_other_ordering_from_then_on(data, names):
     jobs = data.draw(some_jobs(3))

@@ -7,10 +7,11 @@ import json
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from simulator.worlds import trace
 
+from examples import examples
 from slurmsched.cli import main
 from slurmsched.cluster.columns import Labels
 from slurmsched.errors import ConfigError
@@ -160,7 +161,7 @@ ROWS = st.tuples(st.integers(0, 3000), st.integers(30, 9000), st.sampled_from(GR
     migrate=st.booleans(),
     averaging=st.sampled_from(["server", "ring"]),
 )
-@settings(max_examples=20, deadline=None)
+@examples(20)
 def test_nothing_impossible_happens_to_any_jobs(rows, line, placement, load_control, migrate, averaging):
     jobs = gangs(*sorted(rows), gpu_cpus=[2.0 + 2.5 * (at % 5) for at in range(len(rows))])
     parts = {"placement": placement, "load_control": load_control, "averaging": averaging, "migrate": migrate}

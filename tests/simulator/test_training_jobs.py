@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from slurmsched.cli import main
 from slurmsched.cluster.training import Allocations, TrainingView
 from slurmsched.errors import ConfigError
@@ -85,7 +86,7 @@ def test_gradient_statistics_and_gains_are_those_of_the_authors():
         assert found == pytest.approx([vector[name] for name in ("grad_sqr", "grad_var", "gain")], rel=1e-9)
 
 
-@settings(max_examples=6, deadline=None)
+@examples(6)
 @given(
     rows=st.lists(
         st.tuples(

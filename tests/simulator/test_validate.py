@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from simulator.worlds import modelled_slurm
 
+from examples import examples
 from slurmsched.policies.placement import FIRST_FREE
 from slurmsched.policies.selection import resources, sorted_rows
 from slurmsched.simulator.cluster_spec import ClusterSpec
@@ -154,7 +155,7 @@ def test_a_modelled_slurm_that_is_checked_says_at_its_next_step_what_is_broken()
             cluster.advance(6.0)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(data=st.data(), selection=st.sampled_from(["strict", "backfill", "easy", "conservative", "preemptive"]))
 def test_the_state_of_a_direct_machine_holds_at_every_second(data: st.DataObject, selection: str):
     count = data.draw(st.integers(1, 12))
@@ -186,7 +187,7 @@ CAPACITY = np.array([4, 4])
 
 
 @given(st.lists(st.integers(0, 5), max_size=40))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_allocations_hold_whatever_is_granted_and_given_back(rows: list[int]):
     stage, running = pool([1, 2, 3, 4, 5, 8]), set()
     for row in rows:

@@ -7,10 +7,11 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from simulator.worlds import trace
 
+from examples import examples
 from slurmsched.cluster.text.tres import slots_in
 from slurmsched.cycle import CycleReport
 from slurmsched.decide.policy import Policy
@@ -108,7 +109,7 @@ def test_jobs_of_another_user_join_a_wider_one_only_where_users_may_share():
     assert ran(*BUSY, *guests).pairs == set()
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(
     st.lists(
         st.tuples(

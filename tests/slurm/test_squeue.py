@@ -8,9 +8,10 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pytest
 from headers import headed
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from slurmsched.clock import local_zone
 from slurmsched.cluster.jobs import JobState
 from slurmsched.errors import SlurmUnavailable
@@ -62,7 +63,7 @@ def table(*jobs: dict[str, str], zone: tzinfo | None = UTC):
 
 
 @given(st.lists(st.fixed_dictionaries({"Name": hostile, "Comment": hostile, "UserName": hostile, "Account": hostile})))
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_whatever_users_write_comes_back_as_it_was(texts):
     jobs = [said | {"JobID": str(number), "ArrayJobID": str(number)} for number, said in enumerate(texts, start=1)]
     read = table(*jobs)
@@ -73,7 +74,7 @@ def test_whatever_users_write_comes_back_as_it_was(texts):
 
 
 @given(st.lists(hostile, min_size=1, max_size=4), st.data())
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_an_answer_that_breaks_off_within_a_line_is_none(names, data):
     field_mark, record_mark = mark(), mark()
     jobs = [{"JobID": str(number), "Name": name} for number, name in enumerate(names, start=1)]
@@ -90,7 +91,7 @@ def test_an_answer_that_breaks_off_within_a_line_is_none(names, data):
 
 
 @given(st.dictionaries(st.sampled_from(sorted(set(FIELDS) - {"JobID"})), st.text(max_size=12), max_size=8))
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_words_of_a_release_to_come_become_neutral_values_not_errors(strange):
     read = table(ORDINARY | strange)
     assert len(read) == 1
