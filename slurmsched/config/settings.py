@@ -7,6 +7,7 @@ from typing import Any
 
 MODES = ("observe", "advise", "act")
 AUTOS = ("advise", "act")
+ACROSS = ("account", "all")
 SCOPES = ("points", "qos", "queue")
 BACKENDS = ("auto", "pyslurm", "command")
 SERVES = ("auto", "baseline")
@@ -107,6 +108,17 @@ class PolicySettings:
         "a job that waited longer than this many seconds is behind only jobs that waited longer still",
         least=1,
         most=31536000,
+    )
+
+
+@dataclass(frozen=True)
+class MlfsSettings:
+    """``[mlfs]``: the ordering mlfs-h."""
+
+    across: str = setting(
+        "account",
+        "the jobs among which deadline, urgency, graph and reports of a job move it: those of its account, or all",
+        choices=ACROSS,
     )
 
 
@@ -352,6 +364,7 @@ class Settings:
     slurm: SlurmSettings = field(default_factory=SlurmSettings)
     power: PowerSettings = field(default_factory=PowerSettings)
     policy: PolicySettings = field(default_factory=PolicySettings)
+    mlfs: MlfsSettings = field(default_factory=MlfsSettings)
     order: OrderSettings = field(default_factory=OrderSettings)
     deadline: DeadlineSettings = field(default_factory=DeadlineSettings)
     share: ShareSettings = field(default_factory=ShareSettings)

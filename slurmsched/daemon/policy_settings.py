@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from ..cluster.actions import Hold
 from ..cluster.text.links import link_counts
 from ..config import Settings
-from ..config.settings import PolicySettings
+from ..config.settings import MlfsSettings, PolicySettings
 from ..decide.policy import Policy
 from ..decide.rules import AdmissionRules, DeadlineRules, LeaseRules, ProfilingRules, Rules, SharingRules, read_steps
 from ..decide.synthesis import AUTO, Candidate, SynthesisRules, is_auto
@@ -69,7 +69,11 @@ def ordering_of(settings: Settings, line: str | None = None) -> Ordering:
                 f"policy.{part} = {value!r}: accepted on a cluster is {accepted}. {instead}; "
                 f"slurmsched simulate --{part} shows what another would do"
             )
-    return find_ordering(_composed(settings, ordering_line(settings, line or ""))[1])
+    line = _composed(settings, ordering_line(settings, line or ""))[1]
+    across = settings.mlfs.across
+    if line.split()[0] == "mlfs-h" and across != MlfsSettings.across and "across=" not in line:
+        line = f"{line} across={across}"
+    return find_ordering(line)
 
 
 def synthesis_of(settings: Settings, line: str = "") -> Admissible | None:

@@ -129,11 +129,13 @@ class Setup:
     def _of_tasks(cls, ordering: Ordering, selection: str, details: Mapping[str, str | float]) -> Setup:
         """Return the set-up of gangs of tasks; whatever fits starts unless the ordering preempts."""
         defaults = {
-            "placement": "ideal" if ordering.name == "mlfs-h" else "quasi-consolidate",
+            "placement": "quasi-consolidate",
             "forecast": "told",
             "beat_s": TASK_ROUND_S,
             "restart_s": TASK_RESTART_S,
         }
+        if ordering.name == "mlfs-h":  # the paper's placement is that of jobs which run on once they have started
+            defaults["placement"] = "calm" if selection == "preemptive" else "ideal"
         if unfit := sorted({"sharing", "admission", "depth", "restart_doubling_s"} & set(details)):
             raise ConfigError(f"{unfit[0]} does not go with executor tasks: gangs have whole GPUs, and all may start")
         setup = replace(cls(ordering, selection), **{**defaults, **details})  # type: ignore[arg-type]

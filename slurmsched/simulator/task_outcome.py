@@ -18,4 +18,4 @@ class TaskOutcome:
     sent_b: FloatArray  #: bytes between servers
     overloads: int  #: servers above the threshold, counted in each round
     migrations: int  #: tasks moved
-    decision_ms: FloatArray  #: time of each decision
+    decision_ms: FloatArray  #: processor time of each decision

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from slurmsched.config import Settings
-from slurmsched.config.settings import DeadlineSettings, PolicySettings, PowerSettings, ShareSettings
+from slurmsched.config.settings import DeadlineSettings, MlfsSettings, PolicySettings, PowerSettings, ShareSettings
 from slurmsched.daemon.policy_settings import policy_of, sharing_rules
 from slurmsched.decide.rules import AdmissionRules, LeaseRules
 from slurmsched.errors import ConfigError
@@ -22,6 +22,23 @@ def policy(**values: str):
 def test_a_preset_brings_its_ordering():
     assert policy(preset="pcs").ordering.name == "wfq"
     assert policy(preset="lucid", ordering="lucid").ordering.name == "lucid"
+
+
+@pytest.mark.parametrize(
+    ("ordering", "across", "effective"),
+    [
+        ("mlfs-h", "account", "account"),
+        ("mlfs-h form=rank", "all", "all"),
+        ("mlfs-h across=account", "all", "account"),
+        ("mlfs-h across=all", "account", "all"),
+    ],
+)
+def test_the_admin_says_among_which_jobs_reports_count_and_a_parameter_of_the_ordering_is_nearer(
+    ordering, across, effective
+):
+    settings = Settings(policy=PolicySettings(ordering=ordering), mlfs=MlfsSettings(across=across))
+    assert policy_of(settings).ordering.function.across == effective
+    assert policy_of(replace(settings, policy=PolicySettings(ordering="sjf"))).ordering.name == "sjf"
 
 
 @pytest.mark.parametrize(

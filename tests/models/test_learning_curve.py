@@ -36,9 +36,10 @@ def test_noise_about_a_settled_loss_is_no_fall_beyond_the_noise():
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=900))
 def test_a_curve_of_any_losses_is_short_and_knows_its_fall(losses):
     curve = curve_of(losses)
-    assert len(curve._losses._points) <= POINTS_MOST
-    assert min(loss for _, loss in curve._losses._points) == min(losses)
-    assert [at for at, _ in curve._losses._points] == sorted({at for at, _ in curve._losses._points})
+    points = curve._losses
+    assert len(points) == len(points.iterations) <= POINTS_MOST
+    assert points.lowest == [min(losses[: at + 1]) for at in points.iterations]
+    assert points.iterations == sorted(set(points.iterations))
     assert math.isnan(curve.loss_fall) == (len(losses) < LEAST_POINTS)
     assert not curve.loss_fall < 0
 

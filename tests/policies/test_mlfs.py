@@ -109,20 +109,21 @@ def test_a_job_without_a_forecast_comes_last():
 WORDS = ("", "slurmsched:urgency=10", "slurmsched:urgency=0", "slurmsched:deadline=+1m", "slurmsched:graph=layers:8x4")
 
 
-@pytest.mark.parametrize("form", FORMS)
-@given(seed=st.integers(0, 2**32 - 1))
-@examples(25)
-def test_what_jobs_say_of_themselves_moves_no_job_of_another_account(form, seed):
+@pytest.mark.parametrize("line", [*(f"mlfs-h form={form} dag=sum" for form in FORMS), "slaq", "hypersched"])
+@given(seed=st.integers(0, 2**32 - 1), alike=st.booleans())
+@settings(max_examples=25, deadline=None)
+def test_what_jobs_say_of_themselves_moves_no_job_of_another_account(line, seed, alike):
     random = np.random.default_rng(seed)
     names, hostile = random.choice(["astro", "bio", "chem"], 12), "bio"
-    quiet = view(jobs(12, account=names.tolist()), random.uniform(60, 1e6, 12).tolist())
+    runtime_s = np.full(12, 3600.0) if alike else random.uniform(60, 1e6, 12)
+    quiet = view(jobs(12, account=names.tolist()), runtime_s.tolist())
     comment = [str(random.choice(WORDS)) if name == hostile else "" for name in names]
     deadline_s = np.where(names == hostile, NOW_S + random.uniform(-1e5, 1e5, 12), np.inf)
-    loud = replace(quiet, pending=jobs(12, account=names.tolist(), comment=comment, deadline_s=deadline_s))
+    pending = jobs(12, account=names.tolist(), comment=comment, deadline_s=deadline_s)
+    loud = replace(quiet, pending=pending)
     loud = replace(
         loud, progress=reported(loud.pending.job_id[names == hostile], random.random((names == hostile).sum()))
     )
-    line = f"mlfs-h form={form} dag=sum"
     others = [job for job in ranked(quiet, line) if names[job - 1] != hostile]
     places = [place for place, job in enumerate(ranked(quiet, line)) if names[job - 1] != hostile]
     assert [ranked(loud, line)[place] for place in places] == others
@@ -134,6 +135,13 @@ def test_in_its_own_account_a_job_moves_by_what_it_says():
     assert (ranked(seen, "mlfs-h"), ranked(seen)) == ([3, 2, 1], [3, 2, 1])
     seen = view(jobs(3, account=["bio", "astro", "bio"], comment=words), [1000, 1900, 1950])
     assert (ranked(seen, "mlfs-h"), ranked(seen)) == ([3, 2, 1], [3, 1, 2])
+
+
+@pytest.mark.parametrize("line", ["mlfs-h", "slaq", "hypersched"])
+def test_jobs_that_are_alike_but_for_what_they_report_change_places_within_their_account(line):
+    alike = jobs(4, account=["bio", "astro", "bio", "astro"], ran_s=[3600.0] * 4, restarts=[1] * 4)
+    seen = replace(view(alike, [7200] * 4), progress=reported([1, 3], [0.0001, 0.2]))
+    assert ranked(seen, line) == [3, 2, 1, 4]
 
 
 def test_explain_names_each_term_of_the_key():

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections import deque
 from statistics import median
 
 import numpy as np
 
-from ...cluster.columns import FloatArray
 from .curve_families import predicted_value
 
 POINTS_MOST = 200
@@ -28,44 +28,48 @@ NEWS = 1.05  #: growth of the iterations after which a curve is extrapolated aga
 
 
 class Points:
-    """The lowest values of a curve so far: at most ``POINTS_MOST``, evenly thinned once there are more."""
+    """The lowest values of a curve up to some iterations: at most ``POINTS_MOST``, evenly thinned after that."""
 
     def __init__(self) -> None:
-        self._points: list[tuple[int, float]] = []  # iteration, lowest value since the point before
+        self.iterations: list[int] = []
+        self.lowest: list[float] = []  #: the lowest value up to each of the iterations
+        self.first = math.nan
         self._every = 1  # values per point
         self._pending = 0
-        self.first = math.nan
 
     def __len__(self) -> int:
-        return len(self._points)
+        return len(self.lowest)
 
     def add(self, iteration: int, value: float) -> None:
         """Add a value at an iteration behind all others, or at the last one."""
-        if not self._points:
+        lowest = min(value, self.lowest[-1]) if self.lowest else value
+        if not self.lowest:
             self.first = value
-        if self._points and (self._pending or iteration == self._points[-1][0]):
-            self._points[-1] = iteration, min(value, self._points[-1][1])
-        else:
-            self._points.append((iteration, value))
+        elif self._pending or iteration == self.iterations[-1]:
+            self.iterations.pop()
+            self.lowest.pop()
+        self.iterations.append(iteration)
+        self.lowest.append(lowest)
         self._pending = (self._pending + 1) % self._every
-        if len(self._points) > POINTS_MOST:
+        if len(self) > POINTS_MOST:
             self._thin()
 
     def return_to(self, iteration: int) -> None:
         """Drop the values behind *iteration*."""
-        self._points = [point for point in self._points if point[0] <= iteration]
+        count = bisect_right(self.iterations, iteration)
+        del self.iterations[count:], self.lowest[count:]
         self._pending = 0
 
-    def lowest(self) -> tuple[FloatArray, FloatArray]:
-        """Return the iterations, and the lowest value up to each."""
-        columns = np.array(self._points, dtype=np.float64).reshape(-1, 2)
-        return columns[:, 0], np.minimum.accumulate(columns[:, 1])
+    def before(self, share: float) -> float:
+        """Return the lowest value before the last *share* of the iterations."""
+        first, last = self.iterations[0], self.iterations[-1]
+        return self.lowest[bisect_left(self.iterations, last - share * (last - first)) - 1]
 
     def _thin(self) -> None:
-        """Join each two points to one, with the later iteration and the lower value."""
-        pairs = zip(self._points[::2], self._points[1::2], strict=False)
-        joined = [(later[0], min(earlier[1], later[1])) for earlier, later in pairs]
-        self._points = [*joined, *self._points[2 * len(joined) :]]
+        """Keep the later one of each two points."""
+        whole = len(self) // 2 * 2
+        self.iterations = self.iterations[1:whole:2] + self.iterations[whole:]
+        self.lowest = self.lowest[1:whole:2] + self.lowest[whole:]
         self._every *= 2
         self._pending = 0
 
@@ -117,9 +121,8 @@ class LearningCurve:
         """The relative fall of the lowest loss in the last quarter of the iterations; NaN where unknown."""
         if len(self._losses) < LEAST_POINTS:
             return math.nan
-        iterations, losses = self._losses.lowest()
-        before = _value_before(LATE_SHARE, iterations, losses)
-        return max(0.0, before - float(losses[-1])) / max(abs(before), 1e-12)
+        before = self._losses.before(LATE_SHARE)
+        return max(0.0, before - self._losses.lowest[-1]) / max(abs(before), 1e-12)
 
     @property
     def late_fall(self) -> float:
@@ -129,10 +132,9 @@ class LearningCurve:
         """
         if len(self._losses) < LEAST_POINTS:
             return math.nan
-        iterations, losses = self._losses.lowest()
-        whole = self._losses.first - float(losses[-1])
-        late = _value_before(LATE_SHARE, iterations, losses) - float(losses[-1])
-        return late / whole if whole > 0 else math.nan
+        last = self._losses.lowest[-1]
+        whole = self._losses.first - last
+        return (self._losses.before(LATE_SHARE) - last) / whole if whole > 0 else math.nan
 
     def settles(self, end: int) -> bool:
         """Return whether training up to iteration *end* hardly improves the best value so far.
@@ -146,23 +148,20 @@ class LearningCurve:
         points = self._errors if len(self._errors) else self._losses
         if len(points) <= LEAST_POINTS:
             return False
-        iterations, lowest = points.lowest()
-        values = 1.0 - (
-            lowest if points is self._errors else np.clip(lowest / max(abs(points.first), 1e-12), -9.0, 1.0)
-        )
-        before = values[-1 - LEAST_POINTS]
-        if values[-1] - min(before, _value_before(LATE_SHARE, iterations, values)) >= LEAST_RISE:
+        least, scale = (0.0, 1.0) if points is self._errors else (-9.0, max(abs(points.first), 1e-12))
+
+        def value(lowest: float) -> float:
+            return 1.0 - min(max(lowest / scale, least), 1.0)
+
+        best, before = value(points.lowest[-1]), value(points.lowest[-1 - LEAST_POINTS])
+        if best - min(before, value(points.before(LATE_SHARE))) >= LEAST_RISE:
             return False
-        if values[-1] - min(before, _value_before(LONG_SHARE, iterations, values)) < LEAST_RISE:
+        if best - min(before, value(points.before(LONG_SHARE))) < LEAST_RISE:
             return True
         if self.iteration >= NEWS * self._extrapolated_at:
             # Iterations count from 0 in many programs.
-            ahead = predicted_value(iterations + 1, values, max(end or 2 * self.iteration, self.iteration) + 1.0)
-            self._settled = ahead - values[-1] < WORTHWHILE_RISE
+            iterations, values = np.array(points.iterations) + 1.0, np.array([value(one) for one in points.lowest])
+            ahead = predicted_value(iterations, values, max(end or 2 * self.iteration, self.iteration) + 1.0)
+            self._settled = ahead - best < WORTHWHILE_RISE
             self._extrapolated_at = self.iteration
         return self._settled
-
-
-def _value_before(share: float, iterations: FloatArray, values: FloatArray) -> float:
-    """Return the last value before the last *share* of the iterations."""
-    return float(values[iterations < iterations[-1] - share * (iterations[-1] - iterations[0])][-1])

@@ -7,12 +7,13 @@ moves it only among the jobs of its own account, unless the admin lets it count 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
 from ...cluster.columns import FloatArray, IntArray, Labels
+from ...cluster.jobs import JobTable
 from ...cluster.records.progress import rows_of
 from ...cluster.state import View
 from ...cluster.text.task_graph import TaskGraph, read_graph
@@ -136,10 +137,12 @@ class MlfsPriority:
 
     def __call__(self, view: View) -> FloatArray:
         """Return the key per pending job."""
-        key = sum_of(self.parts(view))
-        if self.across == "all" or len(view.pending.account.names) < 2 or not len(key):
-            return key
-        return within_accounts(sum_of(self._parts(Terms.of(view, silent=True))), key, view.pending.account.codes)
+        if self.across == "all":
+            return self._key(Terms.of(view))
+        return bounded(view, self._key)
+
+    def _key(self, terms: Terms) -> FloatArray:
+        return sum_of(self._parts(terms))
 
     def parts(self, view: View) -> dict[str, FloatArray]:
         """Return what adds up to the key of each pending job among those of its account, by name."""
@@ -187,12 +190,34 @@ def sum_of(parts: Mapping[str, FloatArray]) -> FloatArray:
     return np.asarray(np.sum(list(parts.values()), axis=0))
 
 
+def bounded(view: View, key: Callable[[Terms], FloatArray]) -> FloatArray:
+    """Return the *key* of the pending jobs, by which what a job says of itself moves only jobs of its own account.
+
+    Each account has the places that the key gives its jobs as if none had said anything.
+    """
+    spoken, accounts = key(Terms.of(view)), view.pending.account
+    if len(accounts.names) < 2 or not len(spoken):
+        return spoken
+    places = _without_ties(key(Terms.of(view, silent=True)), view.pending)
+    return within_accounts(places, spoken, accounts.codes)
+
+
 def within_accounts(base: FloatArray, key: FloatArray, account: IntArray) -> FloatArray:
     """Return *base* with the keys of each account exchanged among its jobs, which then follow *key*."""
     moved = base.copy()
     places, wanted = np.lexsort((base, account)), np.lexsort((base, key, account))
     moved[wanted] = base[places]
     return moved
+
+
+def _without_ties(key: FloatArray, jobs: JobTable) -> FloatArray:
+    """Return *key* with equal ones apart by rounding errors, in order of arrival: equal places cannot be exchanged."""
+    order = np.lexsort((jobs.job_id, jobs.first_submit_s, key))
+    ordered, place = key[order], np.arange(len(key))
+    first = np.maximum.accumulate(np.where(np.diff(ordered, prepend=-np.inf) > 0, place, 0))
+    apart = np.empty_like(key)
+    apart[order] = ordered + (place - first) * np.spacing(np.abs(ordered))
+    return apart
 
 
 def _descendants(graph: TaskGraph | None, gamma: float, every_path: bool) -> float:

@@ -1,6 +1,7 @@
 """Baselines of MLFS (CoNEXT'20, section 4.1): the orders of other systems for training jobs.
 
-They are as that paper has them. What these systems do beside the order has no counterpart for rigid gangs of tasks.
+They are as that paper has them, and what a job reports moves only jobs of its account. What these systems do beside
+the order has no counterpart for rigid gangs of tasks.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import numpy as np
 from ...cluster.columns import FloatArray, Labels
 from ...cluster.state import View
 from ..contract import ordering
-from .mlfs import Terms
+from .mlfs import Terms, bounded
 
 LATE_SHARE = 0.25  #: the last part of the iterations, in which ``late_fall`` is measured
 LEAST_RAN_S = 60.0
@@ -38,11 +39,14 @@ def slaq(view: View) -> FloatArray:
 
     A job that reported no course of its loss yet counts as one that lost all of it in the time that it ran.
     """
-    terms = Terms.of(view)
     ran_s = np.maximum(view.pending.ran_s, LEAST_RAN_S)
-    known = terms.iteration > 1
-    share = np.where(known & (terms.late_fall < 1), terms.late_fall / LATE_SHARE, 1.0)
-    return np.asarray(-share / ran_s / terms.gpus)
+
+    def key(terms: Terms) -> FloatArray:
+        known = terms.iteration > 1
+        share = np.where(known & (terms.late_fall < 1), terms.late_fall / LATE_SHARE, 1.0)
+        return np.asarray(-share / ran_s / terms.gpus)
+
+    return bounded(view, key)
 
 
 @ordering("hypersched", changes="with_time")
@@ -51,9 +55,12 @@ def hypersched(view: View) -> FloatArray:
 
     The progress is the part of the loss still to lose, as far as the time until the deadline is enough for it.
     """
-    terms = Terms.of(view)
-    enough = np.clip(terms.slack_s, 0.0, terms.left_s) / terms.left_s
-    return np.asarray(np.where(terms.slack_s < 0, 1.0, -terms.loss_left * enough))
+
+    def key(terms: Terms) -> FloatArray:
+        enough = np.clip(terms.slack_s, 0.0, terms.left_s) / terms.left_s
+        return np.asarray(np.where(terms.slack_s < 0, 1.0, -terms.loss_left * enough))
+
+    return bounded(view, key)
 
 
 @ordering("fair", changes="with_time")

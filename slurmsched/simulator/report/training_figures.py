@@ -29,7 +29,7 @@ class TrainingFigures:
     overloads: int  #: servers above 0.9 of their CPUs or network, counted each round
     migrations: int
     stopped: dict[str, float]  #: jobs, gpu_hours_saved, below_required: those without the required accuracy
-    decision_ms: dict[str, float]  #: mean and p99 of ordering, selection and placement together
+    decision_ms: dict[str, float]  #: mean and p99 processor time of ordering, selection and placement together
 
     @classmethod
     def of(cls, replay: Replay) -> Self | None:

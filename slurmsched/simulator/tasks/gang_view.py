@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -27,18 +28,27 @@ class GangView:
         gpus, cpus = self._used
         nodes = replace(view.nodes, cpus=np.rint(servers.cpus).astype(np.int64), gpus_used=gpus, cpus_used=cpus)
         nobody, nothing = table.take(_NOBODY), forecast.take(_NOBODY)
-        self._empty = replace(
+        self._last = replace(
             view, nodes=nodes, pending=nobody, running=nobody, forecast=nothing, forecast_running=nothing
         )
+        self._waiting, self._running = _NOBODY, _NOBODY  # the rows of that view
 
     def of(self, now_s: float, waiting: IntArray, running: IntArray, progress: ProgressTable) -> View:
         """Return the view of the jobs in these rows."""
         servers = self._servers
         np.subtract(servers.gpus, servers.free, out=self._used[0])
         self._used[1] = np.rint(servers.busy_cpus)
-        view = replace(self._empty, now_s=now_s, progress=progress)
-        if len(waiting):
-            view = replace(view, pending=self._table.take(waiting), forecast=self._forecast.take(waiting))
-        if len(running):
-            view = replace(view, running=self._table.take(running), forecast_running=self._forecast.take(running))
-        return view
+        last = self._last
+        changes: dict[str, Any] = {"now_s": now_s, "progress": progress}
+        # Most jobs wait and run on from one round to the next.
+        if not np.array_equal(waiting, self._waiting):
+            changes |= {"pending": self._table.take(waiting), "forecast": self._forecast.take(waiting)}
+        elif not np.array_equal(ran_s := self._table.ran_s[waiting], last.pending.ran_s):
+            changes["pending"] = replace(last.pending, ran_s=ran_s)
+        if not np.array_equal(running, self._running):
+            changes |= {"running": self._table.take(running), "forecast_running": self._forecast.take(running)}
+        elif len(running):
+            changes["running"] = replace(last.running, ran_s=self._table.ran_s[running])
+        self._waiting, self._running = waiting, running
+        self._last = replace(last, **changes)
+        return self._last
