@@ -24,6 +24,8 @@ forwards stop signals to the whole group, and exits with the command's status; i
 job is queued again. The exit status of ``python -m slurmsched.job stopping --dir checkpoints`` says whether to stop
 (0 yes, 1 no), and ``python -m slurmsched.job done --dir checkpoints --iteration N`` records that the work is saved.
 ``python -m slurmsched.job report --iteration N --loss X`` reports progress; its exit status is 0 if the job is to end.
+
+``lightning_callback()`` and ``transformers_callback()`` report from trainers of these packages, and end their training.
 """
 
 from __future__ import annotations
@@ -41,9 +43,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from statistics import median
 from types import FrameType
+from typing import Any
 
 SIGNALS = (signal.SIGTERM, signal.SIGURG, signal.SIGUSR1, signal.SIGUSR2)
 """The signals that ask a job to stop: the end of a run sends the first; a request to requeue sends another."""
@@ -296,6 +300,51 @@ def _send_report(iteration: int, loss: float | None, accuracy: float | None) -> 
 
 
 _REPORTER = Reporter(_send_report)
+
+
+Report = Callable[[int, Any, Any], bool]
+"""``report``, or where a job has several ranks ``Lease.report``, by which all end after the same step."""
+
+
+def lightning_callback(report: Report = report, accuracy: str = "") -> Any:
+    """Return a callback for Lightning's Trainer that reports after each batch and sets ``trainer.should_stop``.
+
+    It reports the loss of the training step, and the logged metric *accuracy* where that is given. ImportError without
+    Lightning.
+    """
+    names = ("lightning.pytorch", "pytorch_lightning")
+    package = import_module(next((name for name in names if name in sys.modules), names[0]))
+
+    class LightningReport(package.Callback):  # type: ignore[misc, name-defined]  # imported only where it is used
+        def on_train_batch_end(self, trainer: Any, module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+            loss = outputs.get("loss") if isinstance(outputs, dict) else outputs
+            reached = trainer.callback_metrics.get(accuracy) if accuracy else None
+            if report(trainer.global_step, loss, reached):
+                trainer.should_stop = True
+
+    return LightningReport()
+
+
+def transformers_callback(report: Report = report, accuracy: str = "eval_accuracy") -> Any:
+    """Return a callback for Transformers' Trainer that reports after each step, and has it save and end.
+
+    It reports the loss that was logged last, and the metric *accuracy* of the last evaluation. ImportError without
+    Transformers.
+    """
+    package = import_module("transformers")
+
+    class TransformersReport(package.TrainerCallback):  # type: ignore[misc, name-defined]  # as above
+        latest: dict[str, Any] = {}  # noqa: RUF012  # replaced, never changed
+
+        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **others: Any) -> None:
+            known = {name: logs[name] for name in ("loss", accuracy) if name in (logs or {})}
+            self.latest = self.latest | known
+
+        def on_step_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
+            if report(state.global_step, self.latest.get("loss"), self.latest.get(accuracy)):
+                control.should_training_stop = control.should_save = True
+
+    return TransformersReport()
 
 
 def _plain(value: float | None) -> float | None:
