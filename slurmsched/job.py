@@ -312,8 +312,8 @@ def lightning_callback(report: Report = report, accuracy: str = "") -> Any:
     It reports the loss of the training step, and the logged metric *accuracy* where that is given. ImportError without
     Lightning.
     """
-    names = ("lightning.pytorch", "pytorch_lightning")
-    package = import_module(next((name for name in names if name in sys.modules), names[0]))
+    older = "pytorch_lightning" in sys.modules and "lightning.pytorch" not in sys.modules
+    package = import_module("pytorch_lightning" if older else "lightning.pytorch")
 
     class LightningReport(package.Callback):  # type: ignore[misc, name-defined]  # imported only where it is used
         def on_train_batch_end(self, trainer: Any, module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:

@@ -90,6 +90,16 @@ class Table:
         columns = [getattr(self, name) for name in self.__dataclass_fields__]
         return type(self)(*(c.take(rows) if isinstance(c, Labels) else c[rows] for c in columns))
 
+    def changed(self, name: str, column: NDArray[Any]) -> Self:
+        """Return this table with another *column* under *name*; ``dataclasses.replace`` builds all of them anew."""
+        if name not in self.__dict__ or len(column) != len(self):
+            raise ValueError(f"{type(self).__name__} has no column {name} of {len(column)} rows")
+        column.setflags(write=False)
+        table = object.__new__(type(self))
+        table.__dict__.update(self.__dict__)
+        table.__dict__[name] = column
+        return table
+
     def joined(self, other: Self) -> Self:
         """Return a table of the rows of this one, then those of *other*."""
         columns: dict[str, Any] = {}

@@ -58,7 +58,10 @@ class _Gangs:
         self._forecast: Forecast = forecast_of(jobs, setup, None)
         view = replace(all_pending(jobs, self._forecast), nodes=nodes)
         self._learning = Learning(jobs, view.pending, setup.load_control)
-        self._view = GangView(view, self._learning.table, self._forecast, self._servers, self._work)
+        # Each rule has its own: its jobs are mostly those of its last round, whose tables a view keeps.
+        self._order_view, self._end_view = (
+            GangView(view, self._learning.table, self._forecast, self._servers, self._work) for _ in range(2)
+        )
         self._waiting, self._running = np.zeros((2, 0), dtype=np.int64)
         self._runs = np.zeros(count, dtype=np.bool_)
         self._start_s, self._spread = np.full(count, np.nan), np.zeros(count, dtype=np.int64)
@@ -120,7 +123,7 @@ class _Gangs:
         if self._learning.stops and len(self._running):
             rows = self._running[np.isnan(work.end_s[self._running])]
             self._learning.report(rows, self._part(rows))
-            stops = rows[self._learning.may_end(self._seen(now_s, self._waiting, rows))]
+            stops = rows[self._learning.may_end(self._seen(self._end_view, now_s, self._waiting, rows))]
             work.end_s[stops] = now_s
             self._stopped[stops] = True
         ended = work.end_s[self._running] <= now_s
@@ -133,10 +136,10 @@ class _Gangs:
     def _part(self, rows: IntArray) -> FloatArray:
         return np.asarray(self._work.done_s[rows] / self._jobs.runtime_s[rows])
 
-    def _seen(self, now_s: float, waiting: IntArray, running: IntArray) -> View:
+    def _seen(self, view: GangView, now_s: float, waiting: IntArray, running: IntArray) -> View:
         rows = np.concatenate([running, waiting])
         reports = (self._work.ran_s[rows] // self._setup.beat_s).astype(np.int64)
-        return self._view.of(now_s, waiting, running, self._learning.progress(rows, self._part(rows), reports))
+        return view.of(now_s, waiting, running, self._learning.progress(rows, self._part(rows), reports))
 
     def _migrate(self, now_s: float) -> bool:
         terms = self._moved_s, self._jobs.average_b, now_s, self._setup.restart_s, OVERLOADED
@@ -159,7 +162,7 @@ class _Gangs:
             free = int(self._servers.gpus.sum())
         else:
             rows, seen = waiting, self._running
-        key = np.asarray(self._setup.ordering(self._seen(now_s, rows, seen)), dtype=np.float64)
+        key = np.asarray(self._setup.ordering(self._seen(self._order_view, now_s, rows, seen)), dtype=np.float64)
         order = rows[np.lexsort((rows, ~self._runs[rows], key))]
         chosen = order[fits_in_turn(gpus[order], free, self._setup.selection == "strict")]
         runs = self._runs.copy() if not anew else np.zeros_like(self._runs)
