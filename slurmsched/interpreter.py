@@ -43,6 +43,15 @@ def safe_children() -> Iterator[None]:
                 os.environ[name] = value
 
 
+def limit_blas_threads() -> None:
+    """Let linear algebra use one thread, unless the environment has another number; call it before numpy is imported.
+
+    The matrices of this package are small, and on a busy machine threads wait far longer for each other than they work.
+    """
+    for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
+
+
 def forget_directory() -> None:
     """Stop imports from the directory where ``python -m`` was called, unless this package lies there itself."""
     if not sys.flags.safe_path and sys.path[0] != _SOURCES:

@@ -270,3 +270,11 @@ def test_a_module_of_ours_called_by_its_name_takes_none_of_the_libraries_from_th
         [sys.executable, "-m", "slurmsched", "--version"], cwd=tmp_path, capture_output=True, text=True, timeout=60
     )
     assert (done.returncode, left(tmp_path)) == (0, ""), done.stderr
+
+
+@pytest.mark.parametrize(("before", "after"), [({}, "1"), ({"OPENBLAS_NUM_THREADS": "3"}, "3")])
+def test_linear_algebra_has_one_thread_unless_the_environment_says_otherwise(before, after):
+    look = "import os, sys, slurmsched.cli; print(os.environ['OPENBLAS_NUM_THREADS'], 'numpy' in sys.modules)"
+    environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"} | before
+    printed = subprocess.run([sys.executable, "-c", look], env=environment, capture_output=True, text=True, check=True)
+    assert printed.stdout.split() == [after, "False"]
