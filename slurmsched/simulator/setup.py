@@ -204,6 +204,8 @@ class Setup:
     def training(cls, line: str, **details: str | float) -> Setup:
         """Return the set-up of jobs that train under the scaling *line*; ConfigError for an unknown one."""
         part = SCALINGS.find(line)
+        if not details.get("beat_s"):
+            raise ConfigError("beat_s 0: jobs that train are played in rounds, of 60 to 360 s by default")
         return replace(cls(find_ordering("unchanged"), "scaling"), **{"name": line, **details}, scaling=part.line)  # type: ignore[arg-type]
 
     @property

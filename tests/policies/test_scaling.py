@@ -20,7 +20,7 @@ from slurmsched.policies.contract import SCALINGS
 from slurmsched.policies.scaling.goodput import best_batch
 from slurmsched.policies.scaling.learnt_speed import iterations_left, step_seconds
 from slurmsched.policies.scaling.packing import packed, sizes
-from slurmsched.policies.scaling.pollux import cheapest
+from slurmsched.policies.scaling.pollux import cheapest, configurations, speedups
 from slurmsched.policies.scaling.sia import cheapest_configurations
 from slurmsched.policies.scaling.speed_model import PARAMETERS, fitted, objective
 from slurmsched.simulator.cluster_spec import nodes_of
@@ -186,7 +186,17 @@ def on_two_types(view, faster):
     return replace(view, goodputs=replace(view.goodputs, speed=speed, node_type=types))
 
 
-@examples(25)
+@settings(max_examples=15, deadline=None)
+@given(views())
+def test_speedups_are_finite_where_the_fair_share_is_more_than_a_job_can_use(view):
+    one_gpu = replace(view.goodputs, limits=np.tile([32, 32, 32, 64], (len(view.jobs), 1)))
+    view = replace(view, goodputs=one_gpu)
+    speedup = speedups(view, configurations(view))[one_gpu.known]
+    assert np.isfinite(speedup).all()
+    assert (speedup[:, 1:] <= speedup[:, :1]).all()
+
+
+@settings(max_examples=25, deadline=None)
 @given(view=views(), faster=st.floats(0.5, 4))
 def test_sia_gives_a_job_gpus_of_one_type_and_no_more_than_there_are(view, faster):
     if len(view.nodes) == 1:

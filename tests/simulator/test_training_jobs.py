@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -123,6 +126,50 @@ def test_what_optimus_learns_serves_almost_as_well_as_what_it_could_know():
 def test_parameters_of_scalings_that_make_no_sense_are_refused(line):
     with pytest.raises(ConfigError, match="accepted is"):
         SCALINGS.find(line)
+
+
+@pytest.mark.parametrize(
+    ("name", "changed", "problem"),
+    [
+        ("pollux_step_times.csv", {"step_s": "-1"}, "pollux_step_times.csv: cifar10 has no steps, or one of no time"),
+        ("pollux_step_times.csv", {"sync_s": "nan"}, "pollux_step_times.csv: cifar10 has no steps, or one of no time"),
+        ("pollux_step_times.csv", {"application": "other"}, "pollux_step_times.csv: cifar10 has no steps"),
+        ("pollux_validation.csv", {"epoch": "1"}, "cifar10 lacks epoch 2 of 100 with a batch of"),
+        ("pollux_vectors.json", {"max_epochs": 0}, "are no bounds: all are at least 1"),
+        ("pollux_vectors.json", {"min_local_bsz": 2048}, "no least is above its most"),
+    ],
+)
+def test_files_of_applications_that_make_no_sense_are_refused(name, changed, problem, tmp_path):
+    for file in ("pollux_step_times.csv", "pollux_validation.csv"):
+        with gzip.open(DATA / f"{file}.gz", "rt", newline="") as text:
+            rows = [row for row in csv.DictReader(text) if row["application"] == "cifar10"]
+        with (tmp_path / file).open("w", newline="") as text:
+            writer = csv.DictWriter(text, rows[0])
+            writer.writeheader()
+            writer.writerows(row | changed if file == name else row for row in rows)
+    limits = VECTORS["applications"]["cifar10"] | (changed if name.endswith("json") else {})
+    (tmp_path / "pollux_vectors.json").write_text(json.dumps({"applications": {"cifar10": limits}}))
+    with pytest.raises(ConfigError, match=re.escape(problem)):
+        read_applications(str(tmp_path))
+
+
+@pytest.mark.parametrize("batch", [0, 99_999_999])
+def test_a_batch_that_an_application_cannot_have_is_refused(batch, tmp_path):
+    path = tmp_path / "jobs.csv"
+    path.write_text(f"name,time,application,num_replicas,batch_size\na,0,cifar10,1,{batch}\n")
+    shown = run("simulate", str(path), "--applications", str(DATA), "--nodes", "1", "--policy", "tiresias")
+    assert (shown.exit_code, "job 1: cifar10 has a batch of 1 to 4096 samples" in shown.output) == (1, True)
+
+
+def test_jobs_that_train_are_played_in_rounds():
+    arguments = ("--applications", str(DATA), "--nodes", "4", "--gpus-per-node", "4", "--beat", "0")
+    shown = run("simulate", str(DATA / "pollux_small.csv"), *arguments, "--policy", "tiresias")
+    assert (shown.exit_code, "played in rounds" in shown.output) == (2, True)
+
+
+def test_no_job_has_more_gpus_than_its_speed_is_known_on():
+    small, large = (replayed("optimus", fleet=ClusterSpec.of(nodes, 4)).summary.jct_s.mean for nodes in (4, 40))
+    assert large < small
 
 
 def test_interference_slows_jobs_that_spread_over_shared_nodes():

@@ -16,6 +16,7 @@ from slurmsched.errors import ConfigError
 from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.setup import Setup
 from slurmsched.simulator.traces.registry import read
+from slurmsched.simulator.traces.trace import TraceError
 from slurmsched.simulator.training.cpu_profiles import ProfiledJobs, read_profiles
 from slurmsched.simulator.training.performance import JobResources
 from slurmsched.simulator.training.rounds import train
@@ -71,6 +72,15 @@ def test_synergy_takes_as_long_as_in_the_simulator_of_its_authors(line, referenc
     jobs, fleet = read(DATA / "synergy_dynamic_100.csv").workload, two_servers()
     performance = ProfiledJobs(jobs, read_profiles(PROFILES), fleet)
     assert mean_jct_s(jobs, fleet, line, performance, 300.0) == pytest.approx(reference_s, rel=0.001)
+
+
+def test_greedy_runs_a_job_whose_best_case_no_node_has(tmp_path):
+    path = tmp_path / "jobs.csv"
+    path.write_text("job_id,model,submit_s,iterations,gpus\n0,alexnet,0,5000,8\n1,alexnet,0,5000,1\n")
+    arguments = ("--profiles", PROFILES, "--cluster", str(tmp_path / "two8.toml"), "--policy", "fifo synergy=greedy")
+    (tmp_path / "two8.toml").write_text("[[nodes]]\ncount = 2\ngpus = 8\ncpus = 24\nmemory_gib = 500\n")
+    shown = CliRunner().invoke(main, ["simulate", str(path), *arguments, "--check", "--json"])
+    assert json.loads(shown.output)["policies"][0]["jobs"] == 2
 
 
 def test_two_jobs_on_the_same_gpu_are_as_fast_as_measured_together():
@@ -132,6 +142,33 @@ def test_profiles_with_other_columns_are_refused(tmp_path):
     path.write_text("model,cpus\nalexnet,1\n")
     with pytest.raises(ConfigError, match="accepted are the columns model, cpus_wanted"):
         read_profiles(str(path))
+
+
+@pytest.mark.parametrize(("column", "value"), [("iteration_s", "0"), ("speedup", "nan"), ("relative_speed", "-1")])
+def test_profiles_of_no_speed_are_refused(column, value, tmp_path):
+    names = [
+        "model",
+        "cpus_wanted",
+        "memory_gib_wanted",
+        "speedup",
+        "iteration_s",
+        "cpus",
+        "memory_gib",
+        "relative_speed",
+    ]
+    row = dict(zip(names, ["alexnet", "3", "60", "1.2", "0.1", "3", "60", "1"], strict=True)) | {column: value}
+    path = tmp_path / "profiles.csv"
+    path.write_text(",".join(names) + "\n" + ",".join(row.values()) + "\n")
+    with pytest.raises(ConfigError, match="alexnet has numbers that are not above 0"):
+        read_profiles(str(path))
+
+
+@pytest.mark.parametrize(("steps", "weight"), [("0", "1"), ("-4", "1"), ("10", "0"), ("10", "nan")])
+def test_jobs_without_work_or_weight_are_refused(steps, weight, tmp_path):
+    path = tmp_path / "jobs.csv"
+    path.write_text(f"job_id,model,gpus,steps,submit_s,weight\n0,A3C,1,{steps},0,{weight}\n")
+    with pytest.raises(TraceError, match=r"jobs.csv:2, column (steps|weight): .* is no number above 0"):
+        read(path)
 
 
 GAVEL = (str(DATA / "gavel_single_100.csv"), "--throughputs", THROUGHPUTS, "--gpus", "v100=2,p100=2,k80=2")

@@ -67,7 +67,7 @@ def speedups(view: TrainingView, columns: IntArray) -> FloatArray:
     """Return the speed-up of each job (row) in each of the ``configurations``, less what a restart costs it.
 
     A restart costs a part of its life so far, on average. Where there are several types of GPUs, the fair share is of
-    each, for a part of the time.
+    each, for a part of the time; where it is more than a job can use, the best of what the job can use counts.
     """
     jobs, reports, node_gpus = view.jobs, view.goodputs, view.nodes.gpus
     assert reports is not None
@@ -78,7 +78,9 @@ def speedups(view: TrainingView, columns: IntArray) -> FloatArray:
     found = goodputs_of(reports.speed, reports.grad_sqr, reports.grad_var, reports.limits, asked)
     found[~reports.known] = asked[2]
     count = columns.shape[1]
-    speedup = found[:, :count] / (found[:, count:] @ (of_type / of_type.sum()))[:, None]
+    best = np.stack([found[:, :count][:, columns[0] == kind].max(axis=1) for kind in range(len(of_type))], axis=1)
+    share = np.where(found[:, count:] > 0, found[:, count:], np.maximum(best, _LEAST)) @ (of_type / of_type.sum())
+    speedup = found[:, :count] / share[:, None]
     age_s = view.now_s - jobs.submit_s
     factor = np.maximum(age_s - jobs.restarts * view.restart_s, 0.0) / (age_s + view.restart_s)
     has = (jobs.held @ np.eye(len(of_type), dtype=np.int64)[reports.node_type])[:, columns[0]]

@@ -2,7 +2,8 @@
 
 A job is fastest with its best case of CPUs and memory per GPU. With the proportional share of its node, or its best
 case where that is less, it runs at its proportional speed. *proportional* gives every job that share. *greedy* gives
-each job its best case, and passes by those that do not fit. *tune* gives a job that does not fit its share, and where
+each job its best case, and passes by those that do not fit; one whose best case is more than the empty nodes have gets
+its share. *tune* gives a job that does not fit its share, and where
 even that is not free, lowers jobs on that node that hold more than theirs. No job is ever below its proportional speed.
 """
 
@@ -32,7 +33,7 @@ class CpuShares(NamedTuple):
 
 def divided(order: IntArray, gpus: IntArray, needs: CpuNeeds, nodes: NodeTable, mode: str) -> CpuShares:
     """Return what each job has on empty *nodes*, jobs taken in *order*; *gpus* are those that their owners ask for."""
-    room = _Room(gpus, needs, nodes)
+    room, empty = _Room(gpus, needs, nodes), _Room(gpus, needs, nodes)
     for job in order.tolist():
         free = int(room.free.sum())
         if not free:
@@ -43,7 +44,11 @@ def divided(order: IntArray, gpus: IntArray, needs: CpuNeeds, nodes: NodeTable, 
         best = mode != "proportional" and room.fitting(job, places, best=True)
         if best:
             room.take(job, best, best=True)
-        elif mode != "greedy":
+        elif mode == "greedy":
+            never = empty.fitting(job, empty.places(int(gpus[job])), best=True) is None
+            if never and (share := room.fitting(job, places, best=False)):
+                room.take(job, share, best=False)
+        else:
             room.take(job, room.fitting(job, places, best=False) or room.lowered(job, places[0]), best=False)
     return room.shares
 

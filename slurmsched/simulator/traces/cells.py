@@ -71,6 +71,11 @@ def flag(texts: Sequence[str]) -> BoolArray:
     return np.asarray(_each(texts, _flag, np.bool_))
 
 
+def positive(texts: Sequence[str]) -> FloatArray:
+    """Convert finite numbers above 0."""
+    return np.asarray(_each(texts, _positive))
+
+
 def distinct(meaning: Callable[[str], float], dtype: type = np.float64) -> Cell:
     """Return a conversion that computes *meaning* once per distinct text."""
     return partial(_each, meaning=meaning, dtype=dtype)
@@ -101,6 +106,16 @@ def _number(text: str) -> float:
         value = math.inf
     if math.isinf(value):
         raise ValueError(f"{text!r} is no number: accepted are 12, 0.5, 1e6, and nothing where it is not known")
+    return value
+
+
+def _positive(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise ValueError(f"{text!r} is no number above 0: accepted are 12, 0.5, 1e6")
     return value
 
 

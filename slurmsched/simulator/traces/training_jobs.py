@@ -12,9 +12,12 @@ from .format import Format, with_columns
 
 _TEXTS = frozenset({"name", "application", "model"})
 _COUNTS = frozenset({"job_id", "gpus", "num_replicas", "batch_size"})
+_POSITIVE = frozenset({"iterations", "steps", "weight"})
 
 
 def _cell(column: str) -> cells.Cell:
+    if column in _POSITIVE:
+        return cells.positive
     return cells.text if column in _TEXTS else cells.whole if column in _COUNTS else cells.number
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -80,11 +81,18 @@ class Application:
         self.name, self.limits, self._speeds = name, limits, speeds
         self._placements = _by_placement(steps)
         self._points, self._averaged = _points(steps), any(row["kind"] != "placement" for row in steps)
+        step_s, sync_s = self._points[:, 3:].T
+        if not (len(step_s) and ((0 < step_s) & (step_s < np.inf) & (sync_s >= 0) & (sync_s <= step_s)).all()):  # noqa: SIM300
+            raise ValueError(f"{STEP_TIMES}: {name} has no steps, or one of no time or less than its communication")
+        self.measured_gpus = int(self._points[:, 1].max())  #: the largest size with step times
         self._seconds: dict[tuple[Placement, int], tuple[float, float]] = {}
         self._rates: dict[tuple[Placement, Batch, float], FloatArray] = {}
         self.batches = np.array(sorted({int(row["batch_size"]) for row in validation}))
         cells = {(int(row["batch_size"]), int(row["epoch"])): row for row in validation}
         epochs = range(1, limits.epochs + 1)
+        for batch, epoch in product(self.batches.tolist(), epochs):
+            if (batch, epoch) not in cells:
+                raise ValueError(f"{VALIDATION}: {name} lacks epoch {epoch} of {limits.epochs} with a batch of {batch}")
 
         def column(name: str) -> FloatArray:
             return np.array([[float(cells[batch, epoch][name]) for epoch in epochs] for batch in self.batches.tolist()])
@@ -210,7 +218,8 @@ def _points(steps: list[dict[str, str]]) -> FloatArray:
             means[at].append(seconds)
         else:
             averaged.append((*at, *seconds))
-    return np.array([(*at, *np.mean(rows, axis=0)) for at, rows in sorted(means.items())] + averaged)
+    rows = [(*at, *np.mean(rows, axis=0)) for at, rows in sorted(means.items())] + averaged
+    return np.array(rows, dtype=np.float64).reshape(-1, 5)
 
 
 @cache
@@ -244,7 +253,10 @@ def read_applications(directory: str) -> dict[str, Application]:
 
 def _limits(facts: dict[str, Any]) -> Limits:
     names = "init_batch_size", "max_batch_size", "min_local_bsz", "max_local_bsz", "max_epochs"
-    return Limits(*(int(facts[name]) for name in names))
+    limits = Limits(*(int(facts[name]) for name in names))
+    if not (1 <= limits.initial <= limits.most and 1 <= limits.least_local <= limits.most_local and limits.epochs >= 1):
+        raise ValueError(f"{facts} are no bounds: all are at least 1, and no least is above its most")
+    return limits
 
 
 def _by_application(path: Path) -> dict[str, list[dict[str, str]]]:
@@ -289,7 +301,13 @@ class ApplicationJobs:
         bounds = [(one.initial, one.most, one.least_local, one.most_local) for one in limits]
         self.limits = np.array(bounds, dtype=np.int64).reshape(-1, 4)
         scales = np.array([one.scales for one in limits], dtype=np.bool_)
-        self.most_gpus = np.where(scales, jobs.batch // self.limits[:, 2], 1)
+        for app, job_id, batch in zip(self._apps, jobs.job_id.tolist(), self._own_batch, strict=True):
+            if not 1 <= batch <= app.limits.most:
+                raise ConfigError(
+                    f"job {job_id}: {app.name} has a batch of 1 to {app.limits.most} samples, not {batch}"
+                )
+        self.measured_gpus = np.array([app.measured_gpus for app in self._apps], dtype=np.int64)
+        self.most_gpus = np.where(scales, np.minimum(jobs.batch // self.limits[:, 2], self.measured_gpus), 1)
         self.runtime_s = np.array([self._alone_s(row, gpus) for row, gpus in enumerate(jobs.gpus.tolist())])
 
     def rates(self, row: int, has: JobResources) -> FloatArray:

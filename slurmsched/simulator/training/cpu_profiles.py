@@ -50,6 +50,10 @@ def read_profiles(path: str) -> dict[str, CpuProfile]:
     except (ValueError, KeyError, TypeError, csv.Error) as error:
         accepted = f"accepted are the columns model, {', '.join(names)}"
         raise ConfigError(f"reading profiles: {path}: {accepted}; {type(error).__name__}: {error}") from error
+    for model, rows in found.items():
+        table = np.array(rows)
+        if not ((table[:, :4] > 0).all() and (table >= 0).all() and np.isfinite(table).all()):
+            raise ConfigError(f"reading profiles: {path}: {model} has numbers that are not above 0")
     scale = np.array([1.0, _MIB, 1.0])
     return {
         model: CpuProfile(rows[0][0], rows[0][1] * _MIB, rows[0][2], rows[0][3], np.array(rows)[:, 4:] * scale)

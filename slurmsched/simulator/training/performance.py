@@ -54,6 +54,7 @@ class Performance(Protocol):
     runtime_s: FloatArray  #: of each job alone, packed, on the GPUs and with the batch that its owner asks for
     left: FloatArray  #: iterations of the owner's batch that are forecast to be left in each epoch
     most_gpus: IntArray  #: that it can use with its owner's batch
+    measured_gpus: IntArray  #: the most GPUs that the speed of each job is known on; none where batches never change
     limits: IntArray  #: of the batch, as in ``Goodputs``, a row per job; none where batches never change
     node_type: IntArray  #: the number of the type of each node's GPUs
 
@@ -73,6 +74,7 @@ class Performance(Protocol):
 class FixedBatch:
     """The part of ``Performance`` about the batch, of jobs that never change theirs."""
 
+    measured_gpus: IntArray = np.zeros(0, dtype=np.int64)
     limits: IntArray = np.zeros((0, 4), dtype=np.int64)
     node_type: IntArray = np.zeros(0, dtype=np.int64)
 

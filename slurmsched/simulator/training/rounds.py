@@ -169,7 +169,8 @@ class _Rounds:
         if self._reports is not None:
             limits = self._performance.limits[rows]
             scales = limits[:, 3] < limits[:, 1]
-            most = np.where(scales, limits[:, 1] // limits[:, 2], 1)
+            most = np.minimum(limits[:, 1] // limits[:, 2], self._performance.measured_gpus[rows])
+            most = np.where(scales, most, 1)
             most = np.minimum(most, np.maximum(2 * self._reports.most_gpus[rows], 1))
         return np.minimum(most, self._fleet.total)
 

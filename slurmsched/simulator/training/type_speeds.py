@@ -7,6 +7,7 @@ A file of throughputs is JSON: ``{type: {"('model', gpus)": {"null": iterations 
 from __future__ import annotations
 
 import json
+import math
 import re
 from functools import cache
 from pathlib import Path
@@ -56,6 +57,8 @@ def _beside(row: dict[str, Any]) -> dict[Kind | None, tuple[float, float]]:
     found: dict[Kind | None, tuple[float, float]] = {None: (float(row["null"]), 0.0)}
     for key, (speed, other) in ((key, pair) for key, pair in row.items() if key != "null"):
         found[_key(key)] = float(speed), float(other)
+    if not all(0 <= speed < math.inf for pair in found.values() for speed in pair):
+        raise ValueError("a speed is below 0, or no number")
     return found
 
 
