@@ -9,6 +9,9 @@ MACHINE := tests/simulator/test_predict_completion.py tests/simulator/test_direc
 PACKAGED := deadlines jwt learn postgres profile report sim
 POOL := tests/simulator/test_feasibility.py tests/simulator/test_elastic_replay.py tests/policies/test_latest_leases.py
 
+# Without bytecode each of many processes would compile all tests and the package for itself.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test test-lowest test-releases soak lint compile-machine compile-pool bench packages packages-test \
 	packages-lock setup clean
 

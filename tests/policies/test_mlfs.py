@@ -111,7 +111,7 @@ WORDS = ("", "slurmsched:urgency=10", "slurmsched:urgency=0", "slurmsched:deadli
 
 @pytest.mark.parametrize("line", [*(f"mlfs-h form={form} dag=sum" for form in FORMS), "slaq", "hypersched"])
 @given(seed=st.integers(0, 2**32 - 1), alike=st.booleans())
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_what_jobs_say_of_themselves_moves_no_job_of_another_account(line, seed, alike):
     random = np.random.default_rng(seed)
     names, hostile = random.choice(["astro", "bio", "chem"], 12), "bio"

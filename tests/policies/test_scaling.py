@@ -186,7 +186,7 @@ def on_two_types(view, faster):
     return replace(view, goodputs=replace(view.goodputs, speed=speed, node_type=types))
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(views())
 def test_speedups_are_finite_where_the_fair_share_is_more_than_a_job_can_use(view):
     one_gpu = replace(view.goodputs, limits=np.tile([32, 32, 32, 64], (len(view.jobs), 1)))
@@ -196,7 +196,7 @@ def test_speedups_are_finite_where_the_fair_share_is_more_than_a_job_can_use(vie
     assert (speedup[:, 1:] <= speedup[:, :1]).all()
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(view=views(), faster=st.floats(0.5, 4))
 def test_sia_gives_a_job_gpus_of_one_type_and_no_more_than_there_are(view, faster):
     if len(view.nodes) == 1:

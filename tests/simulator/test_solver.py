@@ -182,12 +182,19 @@ def test_a_solver_that_prints_leaves_the_output_to_the_command_that_started_it(c
     assert "Running a solver" in written.err
 
 
-@pytest.mark.parametrize("worker", ["tests.policies.hanging_solver", "tests.policies.dying_solver", "tests.no_solver"])
-def test_a_solver_that_hangs_or_dies_gives_no_answer_and_another_one_is_started(worker):
+@pytest.mark.parametrize(
+    ("worker", "startup_s", "why"),
+    [
+        ("tests.policies.hanging_solver", 1.0, "longer than"),
+        ("tests.policies.dying_solver", 60.0, "died"),
+        ("tests.no_solver", 60.0, "died"),
+    ],
+)
+def test_a_solver_that_hangs_or_dies_gives_no_answer_and_another_one_is_started(worker, startup_s, why):
     what = crowd([1, 2, 4], [1, 2, 2], [4, 2, 4])
     request = problem_after(what, decide(what, SJF, rules()), rules())
-    solver = LeaseSolver(worker, startup_s=1.0)
+    solver = LeaseSolver(worker, startup_s=startup_s)
     for _ in range(2):
-        with pytest.raises(ChildFailed, match="died" if "hanging" not in worker else "longer than"):
+        with pytest.raises(ChildFailed, match=why):
             solver.solve(request, 0.5)
     solver.close()
