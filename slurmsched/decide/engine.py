@@ -15,10 +15,11 @@ from ..cluster.plan import Placing, Plan, Standing
 from ..cluster.state import View
 from ..policies.contract import Ordering
 from .admission import hold_wishes, waiting_outside
+from .deadlines.blocking import blocking_jobs
 from .deadlines.deadline_comment import answer_wishes
 from .deadlines.order_leases import lease_wishes
 from .deadlines.preemption import stop_wishes
-from .deadlines.promises import Promised, blocking_jobs, promise
+from .deadlines.promises import Promised, promise
 from .deadlines.stops import stops
 from .ending import end_wishes
 from .ordering.eligibility import standing

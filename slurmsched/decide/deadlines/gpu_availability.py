@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import NormalDist
+from typing import NamedTuple
 
 import numpy as np
 
@@ -39,22 +40,13 @@ _Kind = tuple[int, int]  # codes of a job's partitions and GPU type
 _Shape = tuple[_Kind, int]  # with its GPUs on each node
 
 
-@dataclass(frozen=True, eq=False)
-class Footprint:
-    """The rows of room that pending jobs of one shape touch."""
+class Footprints(NamedTuple):
+    """The rows of room that pending jobs touch, by the shape of each."""
 
-    own: BoolArray  #: rows in which they may run, with blocks no larger than their own
-    larger: tuple[tuple[int, int, int], ...]  #: rows with larger blocks: row, block, row of the same nodes in GPUs
-
-    def taken(self, gpus: int, free: IntArray) -> IntArray:
-        """Return *gpus* taken per row, of *free* ones per row; larger blocks are broken up last."""
-        taken = self.own * np.int64(gpus)
-        free_gpus = free.tolist()
-        for row, size, single in self.larger:
-            parts = free_gpus[single] - free_gpus[row]
-            if gpus > parts:
-                taken[row] = -(-(gpus - parts) // size) * size
-        return taken
+    of_row: IntArray  #: the shape of each job
+    own: BoolArray  #: shape x row of room: rows in which they may run, with blocks no larger than their own
+    larger: IntArray  #: shape x row of room: GPUs of a block in rows with larger ones, else 0
+    single: IntArray  #: the row of the same nodes in single GPUs, of each row of room
 
 
 class GpuAvailability:
@@ -150,19 +142,20 @@ class GpuAvailability:
         """Return the GPUs that a pending row takes, in whole blocks."""
         return int(self.requests(np.array([row]), np.array([np.inf]), 0.0).gpus[0])
 
-    def footprints(self, rows: IntArray) -> list[Footprint]:
+    def footprints(self, rows: IntArray) -> Footprints:
         """Return the rows of room that each of the pending *rows* touches."""
         shapes = self._shapes(rows)
-        made = {shape: self._footprint(shape) for shape in dict.fromkeys(shapes)}
-        return [made[shape] for shape in shapes]
-
-    def _footprint(self, shape: _Shape) -> Footprint:
-        nodes, block = self._nodes[shape[0]], shape[1]
-        single = {mine.tobytes(): place for place, (mine, size) in enumerate(self._rows) if size == 1}
-        met = [(place, mine, size) for place, (mine, size) in enumerate(self._rows) if (nodes & mine).any()]
-        own = np.zeros(len(self._rows), dtype=np.bool_)
-        own[[place for place, _, size in met if size <= block]] = True
-        return Footprint(own, tuple((place, size, single[mine.tobytes()]) for place, mine, size in met if size > block))
+        places = {shape: place for place, shape in enumerate(dict.fromkeys(shapes))}
+        alone = {nodes.tobytes(): place for place, (nodes, size) in enumerate(self._rows) if size == 1}
+        size_of = np.array([size for _, size in self._rows], dtype=np.int64)
+        own = np.zeros((len(places), len(self._rows)), dtype=np.bool_)
+        larger = np.zeros(own.shape, dtype=np.int64)
+        for place, (kind, block) in enumerate(places):
+            met = np.array([bool((self._nodes[kind] & nodes).any()) for nodes, _ in self._rows], dtype=np.bool_)
+            own[place] = met & (size_of <= block)
+            larger[place] = np.where(met & (size_of > block), size_of, 0)
+        single = np.array([alone[nodes.tobytes()] for nodes, _ in self._rows], dtype=np.int64)
+        return Footprints(np.array([places[shape] for shape in shapes], dtype=np.int64), own, larger, single)
 
     def most(self, row: int) -> int:
         """Return the most GPUs that a job like this pending row can have on the nodes that are up."""

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from bisect import bisect_right
-from collections import defaultdict
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,16 +18,12 @@ from ...policies.deadlines.solver_request import SolverRequest, request_of
 from ...policies.deadlines.value_steps import steps_of
 from ..rules import DeadlineRules
 from .deadline_admission import PromiseAdmission
-from .gpu_availability import Footprint, GpuAvailability, PooledGpus
+from .gpu_availability import GpuAvailability, PooledGpus
 from .leased_jobs import LeasedJobs
-from .long_jobs import LongJobs
 from .offers import NO_ROOM, Offer, last_refusal_s
 from .promise_risk import announced
 from .quotas import Quotas
 from .stops import Stops
-
-MOST = 256
-"""Number of jobs from the top of the order that are checked for blocking a promise."""
 
 REPEATED = 16
 """Maximum number of refused requests that one decision answers again."""
@@ -254,70 +247,6 @@ def _refused_rows(view: View, table: PromiseTable) -> IntArray:
     refused = table.job_id[(table.state == PromiseState.REFUSED) & wanted]
     rows = np.flatnonzero(np.isin(view.pending.job_id, refused) & (view.pending.deadline_s > view.now_s))
     return np.setdiff1d(rows, _pending_rows(view, table))[:SOLVED]
-
-
-def blocking_jobs(view: View, promised: Promised, order: IntArray, rules: DeadlineRules) -> tuple[IntArray, BoolArray]:
-    """Select pending rows in *order* that would block a promised job from its GPUs, and the jobs they endanger.
-
-    Long jobs without a promise block those that will be promised, once they hold their share of the GPUs.
-
-    Jobs are placed one after the other, each at its earliest start beside those before it. That start may lie in the
-    future, since running jobs may end sooner than planned.
-    """
-    endangered = np.zeros(len(view.pending), dtype=np.bool_)
-    waiting = np.flatnonzero(np.isfinite(promised.laxity_s))
-    availability, blocking = promised.availability, []
-    if availability is None or promised.room is None or promised.left is None or not len(waiting):
-        return order[:0], endangered
-    room, left = promised.room.copy(), promised.left.copy()
-    counts = availability.requests(waiting, promised.laxity_s[waiting], view.now_s).rows
-    begins_s = view.now_s + promised.laxity_s[waiting]
-    rows = order[np.isinf(promised.laxity_s[order]) & ~availability.stoppable[order]][:MOST]
-    columns = (rows, (view.pending.gpus * view.pending.tasks)[rows], availability.needs_s[rows])
-    of_row = zip(*(column.tolist() for column in columns), availability.footprints(rows), strict=True)
-    earlier: defaultdict[tuple[Footprint, int], _Starts] = defaultdict(_Starts)
-    long_jobs = LongJobs(view, promised.table, availability, rules)
-    for row, gpus, needs_s, footprint in of_row:
-        if not long_jobs.may_start(gpus, needs_s):
-            blocking.append(row)
-            continue
-        # Room only becomes less: a job starts no sooner than one before it that took as much for no longer.
-        alike = earlier[footprint, gpus]
-        since_s = alike.bound(needs_s, view.now_s)
-        start_s = room.earliest(footprint.own, gpus, needs_s, since_s) if gpus and since_s < math.inf else math.inf
-        alike.add(needs_s, start_s if start_s == start_s else math.inf)
-        if not math.isfinite(start_s):
-            continue
-        taken = footprint.taken(gpus, room.at(start_s))
-        short = left.short(taken, start_s, start_s + needs_s)
-        if short.any():
-            theirs = counts[:, short].any(axis=1) & (start_s < begins_s) & (begins_s < start_s + needs_s)
-            if theirs.any():
-                blocking.append(row)
-                endangered[waiting[theirs]] = True
-                continue
-        if start_s <= availability.soonest_s:
-            long_jobs.start(gpus, needs_s)
-        left.lose(taken, start_s, start_s + needs_s)
-        room.lose(taken, start_s, start_s + needs_s)
-    return np.array(blocking, dtype=np.int64), endangered
-
-
-class _Starts:
-    """Earliest starts of jobs with equal GPUs, by their runtimes."""
-
-    def __init__(self) -> None:
-        self._lengths_s: list[float] = []  # rising
-        self._starts_s: list[float] = []
-
-    def add(self, length_s: float, start_s: float) -> None:
-        place = bisect_right(self._lengths_s, length_s)
-        self._lengths_s.insert(place, length_s)
-        self._starts_s.insert(place, start_s)
-
-    def bound(self, length_s: float, now_s: float) -> float:
-        """Return the latest start of a job that was no longer than *length_s*; *now_s* without one."""
-        return max(self._starts_s[: bisect_right(self._lengths_s, length_s)], default=now_s)
 
 
 def _withdrawn(view: View, standings: IntArray, table: PromiseTable) -> PromiseTable:

@@ -7,7 +7,6 @@ That is exact where each size divides the next larger one, such as powers of two
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
@@ -15,9 +14,10 @@ from typing import Self
 import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray
+from ..compiled import compiled, inner
 
 WINDOW = 64
-"""Number of stretches searched first for a start; each further search covers four times as many."""
+"""Number of stretches searched for a start at a time."""
 
 NO_MATTER = np.iinfo(np.int64).min
 """The GPUs that must be free in a row in which a job does not count."""
@@ -26,22 +26,35 @@ ROUNDS = 5
 """Number of times that jobs without a place are moved to the front and the plan is repeated."""
 
 
+Stretches = tuple[FloatArray, IntArray, int]
+
+
 class Room:
     """Free GPUs by row and stretch of time; the last stretch never ends. ``take`` and ``lose`` change it in place."""
 
-    def __init__(self, begins_s: Sequence[float] | FloatArray, free: IntArray) -> None:
-        # Plans search and split stretches one at a time, at which lists are many times faster than arrays.
-        self._begins_s: list[float] = begins_s.tolist() if isinstance(begins_s, np.ndarray) else list(begins_s)
-        self.free = free  #: row x stretch
+    def __init__(self, begins_s: FloatArray, free: IntArray, more: int = 0) -> None:
+        """Copy *begins_s* and *free* (row x stretch), with memory for *more* stretches."""
+        self._count = len(begins_s)
+        self._begins_s, self._free = _longer(np.asarray(begins_s, np.float64), np.asarray(free, np.int64), more)
 
     @property
     def begins_s(self) -> FloatArray:
         """Begins of stretches, rising; the first one is now."""
-        return np.array(self._begins_s, dtype=np.float64)
+        return self._begins_s[: self._count]
 
-    def copy(self) -> Self:
-        """Return an independent copy."""
-        return type(self)(self._begins_s, self.free.copy())
+    @property
+    def free(self) -> IntArray:
+        """Free GPUs, row x stretch."""
+        return self._free[:, : self._count]
+
+    @property
+    def stretches(self) -> Stretches:
+        """Begins, free GPUs and number of stretches, for compiled loops; both arrays have memory for more."""
+        return self._begins_s, self._free, self._count
+
+    def copy(self, more: int = 0) -> Self:
+        """Return an independent copy, with memory for *more* stretches."""
+        return type(self)(self.begins_s, self.free, more)
 
     def less(self, share: float, widest: int = 0) -> Self:
         """Return a copy in which each row lacks a *share* of its largest number of GPUs.
@@ -51,61 +64,27 @@ class Room:
         most = share * self.free.max(axis=1, initial=0)
         kept_back = (np.ceil(most - 1e-9) if widest else np.floor(most + 1e-9)).astype(np.int64)
         free = self.free - kept_back[:, None]
-        return type(self)(self._begins_s, np.maximum(free, np.minimum(self.free, widest)) if widest else free)
+        return type(self)(self.begins_s, np.maximum(free, np.minimum(self.free, widest)) if widest else free)
 
     def latest(self, rows: BoolArray, gpus: int, needs_s: float, since_s: float, due_s: float) -> float:
         """Return the latest start from *since_s* on with *gpus* of *rows* free for *needs_s* by *due_s*; else NaN."""
-        return self.latest_of(_least(rows, gpus), needs_s, since_s, due_s) if rows.any() else math.nan
-
-    def latest_of(self, least: IntArray, needs_s: float, since_s: float, due_s: float) -> float:
-        """Return the same for a job that needs *least* GPUs free in each row."""
-        begins_s = self._begins_s
-        last, wide = bisect_left(begins_s, due_s), WINDOW
-        first = last
-        while first > 0:  # the latest stretches first: starts there are later
-            first, wide = max(0, last - wide), 4 * wide
-            enough = self._enough(least, first, last)
-            end = enough.rfind(1) + 1
-            while end:  # intervals with enough GPUs, the latest one first
-                begin = enough.rfind(0, 0, end) + 1
-                until_s = begins_s[first + end] if first + end < len(begins_s) else math.inf
-                start_s = min(due_s, until_s) - needs_s
-                if start_s >= max(begins_s[first + begin], since_s) - 1e-6:
-                    return start_s
-                end = enough.rfind(1, 0, begin) + 1
-            if begins_s[first] <= since_s:
-                break
-        return math.nan
+        if not rows.any():
+            return math.nan
+        return latest_start(self._begins_s, self._free, self._count, _least(rows, gpus), needs_s, since_s, due_s)
 
     def earliest(self, rows: BoolArray, gpus: int, needs_s: float, since_s: float) -> float:
         """Return the earliest start from *since_s* on with *gpus* of *rows* free for *needs_s*; else NaN."""
-        least, begins_s = _least(rows, gpus), self._begins_s
-        first = max(0, bisect_right(begins_s, since_s) - 1)
-        last, wide = first if rows.any() else len(begins_s), WINDOW
-        while last < len(begins_s):  # the earliest stretches first
-            last, wide = min(len(begins_s), first + wide), 4 * wide
-            enough = self._enough(least, first, last)
-            begin = enough.find(1)
-            while begin >= 0:  # intervals with enough GPUs, the earliest one first
-                end = enough.find(0, begin)
-                end = end if end >= 0 else len(enough)
-                until_s = begins_s[first + end] if first + end < len(begins_s) else math.inf
-                start_s = max(begins_s[first + begin], since_s)
-                if start_s + needs_s <= until_s:
-                    return start_s
-                begin = enough.find(1, end)
-        return math.nan
+        if not rows.any():
+            return math.nan
+        return earliest_start(self._begins_s, self._free, self._count, _least(rows, gpus), needs_s, since_s)
 
     def at(self, at_s: float) -> IntArray:
         """Return the free GPUs of each row at a moment."""
-        return self.free[:, max(0, bisect_right(self._begins_s, at_s) - 1)]
+        return self.free[:, max(0, int(np.searchsorted(self.begins_s, at_s, side="right")) - 1)]
 
     def short(self, gpus: IntArray, from_s: float, until_s: float) -> BoolArray:
         """Select rows that lack their number of *gpus* at some moment in the interval."""
-        first = max(0, bisect_right(self._begins_s, from_s) - 1)
-        last = bisect_left(self._begins_s, until_s)
-        lacking = np.logical_or.reduce(self.free[:, first:last] < gpus[:, None], axis=1)
-        return np.asarray((gpus > 0) & lacking)
+        return lacking(self._begins_s, self._free, self._count, gpus, from_s, until_s)
 
     def least(self, bounds_s: FloatArray) -> IntArray:
         """Return the fewest GPUs that are free, row x interval, between each of *bounds_s*, rising, and the next."""
@@ -118,37 +97,162 @@ class Room:
 
     def lose(self, gpus: IntArray, from_s: float, until_s: float) -> None:
         """Subtract the number in *gpus* from each row during the interval."""
-        first, last = self._split(from_s, until_s)
-        self.free[:, first:last] -= gpus[:, None]
+        self._extend(2)
+        less = np.ascontiguousarray(gpus)
+        self._count = subtract(self._begins_s, self._free, self._count, less, from_s, until_s)
 
     def take(self, rows: BoolArray, gpus: int, from_s: float, until_s: float) -> None:
         """Subtract *gpus* from each of *rows* during the interval."""
         self.lose(rows * np.int64(gpus), from_s, until_s)
 
-    def _enough(self, least: IntArray, first: int, last: int) -> bytes:
-        """Return a byte per stretch from *first* to before *last*: 1 if each row has at least *least* GPUs free."""
-        fits: BoolArray = np.logical_and.reduce(self.free[:, first:last] >= least[:, None], axis=0)
-        return fits.tobytes()
+    def place(self, order: IntArray, requests: DeadlineRequests) -> FloatArray:
+        """Take the latest place of each of *requests*, one after the other in *order*; NaN for one without a place."""
+        self._extend(2 * len(order))
+        starts_s, taken = np.full(len(requests), np.nan), requests.rows * requests.gpus[:, None]
+        least, counts = np.where(requests.rows, taken, NO_MATTER), np.asarray(requests.rows.any(axis=1))
+        times_s = (requests.needs_s, requests.since_s, requests.due_s)
+        some = order[counts[order]]
+        self._count = reserve(self._begins_s, self._free, self._count, some, least, taken, *times_s, starts_s)
+        return starts_s
 
-    def _split(self, from_s: float, until_s: float) -> tuple[int, int]:
-        """Split stretches so that one begins at each time; return their places, the first one for the past."""
-        begins_s, free = self._begins_s, self.free
-        first, last = bisect_left(begins_s, from_s), bisect_left(begins_s, until_s)
-        splits_first = first > 0 and begins_s[first : first + 1] != [from_s]
-        splits_last = last > 0 and begins_s[last : last + 1] != [until_s] and from_s < until_s < math.inf
-        # numpy's insert takes ten times as long as a concatenation, and plans spend their time here.
-        if splits_first and splits_last:
-            self.free = np.concatenate((free[:, :first], free[:, first - 1 : last], free[:, last - 1 :]), axis=1)
-        elif splits_first:
-            self.free = np.concatenate((free[:, :first], free[:, first - 1 :]), axis=1)
-        elif splits_last:
-            self.free = np.concatenate((free[:, :last], free[:, last - 1 :]), axis=1)
-        if splits_last:
-            begins_s.insert(last, until_s)
-        if splits_first:
-            begins_s.insert(first, from_s)
-            last += from_s < until_s
-        return first, last
+    def _extend(self, more: int) -> None:
+        """Make sure of memory for *more* stretches."""
+        if self._count + more > len(self._begins_s):
+            self._begins_s, self._free = _longer(self.begins_s, self.free, self._count + more)
+
+
+def _longer(begins_s: FloatArray, free: IntArray, more: int) -> tuple[FloatArray, IntArray]:
+    """Return copies of both with memory for *more* stretches."""
+    count = len(begins_s)
+    longer_s, wider = np.empty(count + more), np.empty((len(free), count + more), np.int64)
+    longer_s[:count], wider[:, :count] = begins_s, free
+    return longer_s, wider
+
+
+@compiled
+def latest_start(
+    begins_s: FloatArray,
+    free: IntArray,
+    count: int,
+    least: IntArray,
+    needs_s: float,
+    since_s: float,
+    due_s: float,
+) -> float:
+    """Return the latest start by which a job ends in time; NaN if there is none.
+
+    From *since_s* on it needs *least* GPUs *free* in each row for *needs_s*, until *due_s* at most. The *count*
+    stretches are searched from the last one on, in intervals with enough GPUs.
+    """
+    last, inside, start_s = int(np.searchsorted(begins_s[:count], due_s)), False, np.nan
+    while last > 0:
+        first = max(0, last - WINDOW)
+        enough = _enough(free, least, first, last)
+        for place in range(last - 1, first - 1, -1):
+            if not enough[place - first]:
+                inside = False
+                continue
+            if not inside:
+                until_s = begins_s[place + 1] if place + 1 < count else np.inf
+                start_s = min(due_s, until_s) - needs_s
+                inside = True
+                if not start_s >= since_s - 1e-6:
+                    return np.nan
+            if start_s >= max(begins_s[place], since_s) - 1e-6:
+                return start_s
+        last = first
+    return np.nan
+
+
+@compiled
+def earliest_start(
+    begins_s: FloatArray, free: IntArray, count: int, least: IntArray, needs_s: float, since_s: float
+) -> float:
+    """Return the earliest start from *since_s* on with *least* GPUs *free* in each row for *needs_s*; NaN for none."""
+    first, inside, start_s = max(0, int(np.searchsorted(begins_s[:count], since_s, side="right")) - 1), False, np.nan
+    while first < count:
+        last = min(count, first + WINDOW)
+        enough = _enough(free, least, first, last)
+        for place in range(first, last):
+            if not enough[place - first]:
+                inside = False
+                continue
+            if not inside:
+                start_s, inside = max(begins_s[place], since_s), True
+            if start_s + needs_s <= (begins_s[place + 1] if place + 1 < count else np.inf):
+                return start_s
+        first = last
+    return np.nan
+
+
+@inner
+def _enough(free: IntArray, least: IntArray, first: int, last: int) -> BoolArray:
+    """Select the stretches from *first* to before *last* with at least *least* GPUs *free* in each row."""
+    enough: BoolArray = free[0, first:last] >= least[0]
+    for row in range(1, len(least)):
+        enough &= free[row, first:last] >= least[row]
+    return enough
+
+
+@compiled
+def lacking(
+    begins_s: FloatArray, free: IntArray, count: int, gpus: IntArray, from_s: float, until_s: float
+) -> BoolArray:
+    """Select the rows with fewer *free* GPUs than they need at some moment in the interval."""
+    first = max(0, int(np.searchsorted(begins_s[:count], from_s, side="right")) - 1)
+    last = int(np.searchsorted(begins_s[:count], until_s))
+    short = np.zeros(len(gpus), np.bool_)
+    for row in range(len(gpus)):
+        short[row] = gpus[row] > 0 and (free[row, first:last] < gpus[row]).any()
+    return short
+
+
+@compiled
+def subtract(begins_s: FloatArray, free: IntArray, count: int, gpus: IntArray, from_s: float, until_s: float) -> int:
+    """Subtract *gpus* from each row during the interval; return the number of stretches, at most two more."""
+    first, count = _split(begins_s, free, count, from_s)
+    if from_s < until_s:
+        last = count
+        if until_s < np.inf:
+            last, count = _split(begins_s, free, count, until_s)
+        for row in range(len(gpus)):
+            free[row, first:last] -= gpus[row]
+    return count
+
+
+@compiled
+def reserve(
+    begins_s: FloatArray,
+    free: IntArray,
+    count: int,
+    order: IntArray,
+    least: IntArray,
+    taken: IntArray,
+    needs_s: FloatArray,
+    since_s: FloatArray,
+    due_s: FloatArray,
+    starts_s: FloatArray,
+) -> int:
+    """Give each job of *order* its latest start, and subtract what is *taken* by it; return the number of stretches."""
+    for job in order:
+        start_s = latest_start(begins_s, free, count, least[job], needs_s[job], since_s[job], due_s[job])
+        if np.isfinite(start_s):
+            starts_s[job] = start_s
+            count = subtract(begins_s, free, count, taken[job], start_s, start_s + needs_s[job])
+    return count
+
+
+@inner
+def _split(begins_s: FloatArray, free: IntArray, count: int, at_s: float) -> tuple[int, int]:
+    """Let a stretch begin at a moment, the first one for the past; return its place and the number of stretches."""
+    place = int(np.searchsorted(begins_s[:count], at_s))
+    if place == 0 or (place < count and begins_s[place] == at_s):
+        return place, count
+    begins_s[place + 1 : count + 1] = begins_s[place:count].copy()  # the slices overlap
+    begins_s[place] = at_s
+    for row in range(len(free)):
+        free[row, place : count + 1] = free[row, place - 1 : count].copy()
+    return place, count + 1
 
 
 def _least(rows: BoolArray, gpus: int) -> IntArray:
@@ -204,16 +308,5 @@ def latest_plan(room: Room, requests: DeadlineRequests) -> tuple[FloatArray, Roo
 
 
 def _placed(room: Room, requests: DeadlineRequests, order: IntArray) -> tuple[FloatArray, Room]:
-    left = room.copy()
-    starts_s = np.full(len(requests), np.nan)
-    taken = requests.rows * requests.gpus[:, None]
-    least = np.where(requests.rows, taken, NO_MATTER)
-    columns = (requests.needs_s, requests.since_s, requests.due_s, requests.rows.any(axis=1))
-    of_job = list(zip(*(column.tolist() for column in columns), strict=True))
-    for job in order.tolist():
-        needs_s, since_s, due_s, counts = of_job[job]
-        start_s = left.latest_of(least[job], needs_s, since_s, due_s) if counts else math.nan
-        if math.isfinite(start_s):
-            starts_s[job] = start_s
-            left.lose(taken[job], start_s, start_s + needs_s)
-    return starts_s, left
+    left = room.copy(2 * len(order))
+    return left.place(order, requests), left
