@@ -405,14 +405,14 @@ def page_example(tmp_path: Path) -> str:
 PHILLY = str(Path(__file__).parents[1] / "data" / "philly.csv")
 
 
-@pytest.mark.parametrize("trace", [PHILLY, "synthetic:300"])
+@pytest.mark.parametrize("trace", [pytest.param(PHILLY, marks=pytest.mark.soak), "synthetic:100"])
 def test_the_cluster_file_of_the_page_takes_any_trace_with_its_partitions_mapped(tmp_path, trace):
-    words = (trace, "--cluster", page_example(tmp_path), "--policy", "sjf", "--no-baseline", "--jobs", "0:300")
+    words = (trace, "--cluster", page_example(tmp_path), "--policy", "sjf", "--no-baseline", "--jobs", "0:100")
     told_why = simulate(*words, status=1)
     assert "which the cluster does not have; there are: train, debug" in told_why
     assert "--map-partitions" in told_why
     answer = told(*words, "--map-partitions", "all")
-    assert answer["traces"][0]["jobs"] == 300
+    assert answer["traces"][0]["jobs"] == 100
     assert any("may run in train,debug" in note for note in answer["traces"][0]["notes"])
 
 

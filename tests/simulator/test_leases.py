@@ -286,6 +286,7 @@ def saving(trace: Workload) -> Workload:
     return replace(trace, ckpt=np.ones(len(trace), dtype=np.bool_))
 
 
+@pytest.mark.soak
 def test_on_the_first_rows_of_chronus_own_trace_every_promise_is_kept():
     trace = Source.of(str(SAMPLE), 32).load().workload
     fitting = np.flatnonzero((trace.gpus > 0) & (trace.gpus <= 32))

@@ -52,6 +52,7 @@ def test_a_dask_cluster_of_two_processes_gives_the_same_results(here):
     assert results(Workers("dask", 2)) == here
 
 
+@pytest.mark.soak
 def test_a_dask_cluster_that_runs_already_gives_the_same_results(here):
     with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster:
         assert results(Workers("dask", scheduler=cluster.scheduler_address)) == here

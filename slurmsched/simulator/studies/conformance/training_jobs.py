@@ -141,6 +141,7 @@ class FormulaJobs(FixedBatch):
         self._gpus, self.node_type, self.limits = jobs.gpus, node_type, limits_of(count)
         self.epochs, self.most_gpus, self.runtime_s = np.ones(count, np.int64), jobs.gpus, jobs.runtime_s
         self.until = self.left = jobs.runtime_s[:, None]
+        self.measured_gpus = np.full(count, np.iinfo(np.int64).max)  # a formula holds for any number
 
     def rates(self, row: int, has: JobResources) -> FloatArray:
         """Return the seconds of its run on the GPUs asked for that it does in a second."""
