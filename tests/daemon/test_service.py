@@ -261,7 +261,7 @@ def test_it_starts_serves_and_stops_in_order(tmp_path):
         wait_until(lambda: ask(path, {"ask": "status"}).get("cycle"))
         assert ask(path, {"ask": "why", "job_id": 7})["why"]["sentences"] == ["job 7 waits"]
         assert b"200 OK" in http(tmp_path / "m.sock", "/healthz")
-        assert b"slurmsched_pending_jobs 2.0" in http(tmp_path / "m.sock", "/metrics")
+        wait_until(lambda: b"slurmsched_pending_jobs 2.0" in http(tmp_path / "m.sock", "/metrics"))
 
     running.lived(steps)
     assert running.heard[0].startswith("READY=1\nSTATUS=one cycle every 1800 s")
