@@ -179,7 +179,10 @@ class CycleDriver:
                 return
             looks = self._glance()
             unchanged = now_s < self._change_s and (looks == observed or now_s < again_s)
+            forecast = now_s >= self._load_s
             if quiet and unchanged and not self._load_changes(now_s):
+                # Without this a job that can never start would be waited for from forecast to forecast, without end.
+                idle += forecast and looks == observed and self._event_s() == NEVER
                 continue
             report = self.cycle(now_s)
             idle = idle + 1 if looks == observed and self._event_s() == NEVER else 0
