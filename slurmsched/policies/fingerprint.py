@@ -5,14 +5,17 @@ Compiled code contains its callees and global constants, so that it is stale onc
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterator
+import os
+import re
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
 OURS = Path(__file__).resolve().parents[2]
 """The directory that contains the package."""
+
+_IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+(\.*)([\w.]*)[ \t]+import[ \t]+(\([^)]*|[^\n]*)|import[ \t]+([^\n]*))", re.M)
+_NOISE = re.compile(r"[()\\]|#[^\n]*")  #: brackets, continued lines and comments among imported names
 
 
 @cache
@@ -40,41 +43,31 @@ def _digest(file: Path) -> str:
 
 @cache
 def _imported(file: Path) -> frozenset[Path]:
-    try:
-        statements = ast.parse(file.read_bytes()).body
-    except SyntaxError:  # such a file cannot have been imported
-        return frozenset()
-    return frozenset(path for statement in _imports(statements) for path in _files(statement, file))
+    """Return the files that *file* may import: those of import statements, and of text that looks like one.
+
+    A file too many only leads to compiling more often; parsing the sources would take longer than loading the code.
+    """
+    bases = _roots(file.parent)
+    found: set[str] = set()
+    for level, start, names, plain in _IMPORT.findall(file.read_text()):
+        modules = [name.split()[0] for name in _NOISE.sub("", names or plain).split(",") if name.strip()]
+        if names:
+            modules = [start, *(f"{start}.{name}" for name in modules)]
+        for base in [str(file.parents[len(level) - 1])] if level else bases:
+            found.update(path for module in modules for path in _files(base, module))
+    return frozenset(map(Path, found))
 
 
-def _imports(statements: list[ast.stmt]) -> Iterator[ast.Import | ast.ImportFrom]:
-    """Yield imports at module level, including those under ``if``, ``try`` and ``with``."""
-    for statement in statements:
-        if isinstance(statement, (ast.Import, ast.ImportFrom)):
-            yield statement
-        for inside in ("body", "orelse", "handlers", "finalbody") if _has_blocks(statement) else ():
-            yield from _imports(getattr(statement, inside, []))
+def _files(base: str, module: str) -> list[str]:
+    """Return the file of a module or package in the directory *base*; none for a library elsewhere."""
+    path = os.path.join(base, *filter(None, module.split(".")))
+    return [each for each in (f"{path}.py", f"{path}/__init__.py") if os.path.isfile(each)]
 
 
-def _has_blocks(statement: ast.stmt) -> bool:
-    return isinstance(statement, (ast.If, ast.Try, ast.With, ast.ExceptHandler))
-
-
-def _files(statement: ast.Import | ast.ImportFrom, file: Path) -> Iterator[Path]:
-    """Yield the files that an import statement of *file* may refer to; libraries elsewhere are left out."""
-    if isinstance(statement, ast.Import):
-        modules, bases = [name.name for name in statement.names], _roots(file)
-    else:
-        start = statement.module or ""
-        modules = [start, *(f"{start}.{name.name}" for name in statement.names)]
-        bases = [file.parents[statement.level - 1]] if statement.level else _roots(file)
-    for place in (base.joinpath(*filter(None, module.split("."))) for base in bases for module in modules):
-        yield from (path for path in (place.with_suffix(".py"), place / "__init__.py") if path.is_file())
-
-
-def _roots(file: Path) -> list[Path]:
-    """Return the directories for absolute imports of *file*: the parents of its own package and of ours."""
-    own = file.parent
+@cache
+def _roots(directory: Path) -> list[str]:
+    """Return the directories for absolute imports in *directory*: the parents of its own package and of ours."""
+    own = directory
     while (own / "__init__.py").exists():
         own = own.parent
-    return list(dict.fromkeys([own, OURS]))
+    return list(dict.fromkeys([str(own), str(OURS)]))
