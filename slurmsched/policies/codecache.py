@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import cache
+from functools import cache, cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from .fingerprint import fingerprint
+from .fingerprint import fingerprint, unchanged_since
 
 _MARK = "_"
+_STARTED_S = time.time()
 
 SERVICE = "/var/cache/slurmsched"
 """The directory that systemd creates for the daemon's user, below one owned by root."""
@@ -139,18 +141,36 @@ def _fingerprints(file: Path) -> set[str]:
 
 
 class CacheLayers:
-    """The cache of one function: several of Numba's caches, one of which is writable.
+    """The cache of one function: several of Numba's caches, one of which is writable; *caching* is Numba's module.
 
+    They are looked for when the function is first called, since a process calls few of the functions that it imports.
     An unreadable file or a full disk only leads to compiling again.
     """
 
-    def __init__(self, read: list[Any], writable: Any | None) -> None:
-        self._read, self._writable = read, writable
-        self.cache_path = writable.cache_path if writable else None
+    def __init__(self, function: Callable[..., Any], caching: Any) -> None:
+        self._function, self._caching = function, caching
+        self._full = False
+
+    @cached_property
+    def _layers(self) -> dict[Path, Any]:
+        source = Path(self._function.__code__.co_filename)
+        if not unchanged_since(source, _STARTED_S):
+            return {}
+        return {place: _layer(self._function, self._caching, place) for place in directories(source)[0]}
+
+    @property
+    def _writable(self) -> Any | None:
+        place = directories(Path(self._function.__code__.co_filename))[1]
+        return None if place is None or self._full else self._layers.get(place)
+
+    @property
+    def cache_path(self) -> str | None:
+        """The directory that new code goes to; None if there is none."""
+        return None if self._writable is None else self._writable.cache_path
 
     def load_overload(self, signature: Any, context: Any) -> Any:
         """Return the compiled code for a signature; None if there is none yet."""
-        for layer in self._read:
+        for layer in self._layers.values():
             try:
                 found = layer.load_overload(signature, context)
             except Exception:  # unpickling a damaged file may raise anything
@@ -167,7 +187,7 @@ class CacheLayers:
             try:
                 self._writable.save_overload(signature, code)
             except OSError:
-                self._writable = None
+                self._full = True
 
     def enable(self) -> None:
         """Do nothing: the cache is never disabled."""
@@ -180,16 +200,6 @@ class CacheLayers:
         if self._writable is not None:
             with suppress(OSError):
                 self._writable.flush()
-
-
-def layers(function: Callable[..., Any], caching: Any) -> CacheLayers:
-    """Return the cache of *function*; *caching* is ``numba.core.caching``."""
-    source = Path(function.__code__.co_filename)
-    if not source.exists():  # interactive code: a change could not be detected
-        return CacheLayers([], None)
-    read, writable = directories(source)
-    made = {place: _layer(function, caching, place) for place in read}
-    return CacheLayers(list(made.values()), made[writable] if writable is not None else None)
 
 
 def _layer(function: Callable[..., Any], caching: Any, directory: Path) -> Any:

@@ -10,7 +10,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
-from . import codecache
+from .codecache import CacheLayers
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -38,7 +38,7 @@ def _jit(function: F, **flags: bool) -> F:
         return function
     jitted: F = _numba().njit(function, **flags)
     if jitted is not function:  # it is the same if compiling is switched off
-        jitted._cache = codecache.layers(function, import_module("numba.core.caching"))  # type: ignore[attr-defined]
+        jitted._cache = CacheLayers(function, import_module("numba.core.caching"))  # type: ignore[attr-defined]
     return jitted
 
 

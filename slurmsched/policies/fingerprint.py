@@ -36,8 +36,20 @@ def closure(source: Path) -> set[Path]:
 
 
 @cache
+def unchanged_since(source: Path, began_s: float) -> bool:
+    """Return whether *source* and its imports are on disk as a process read them that began at *began_s*.
+
+    They may not be where a new version was installed since. Interactive code has no file at all.
+    """
+    try:
+        return all(file.stat().st_ctime < began_s for file in closure(source))
+    except OSError:
+        return False
+
+
+@cache
 def _digest(file: Path) -> str:
-    """Return the digest of *file* at its first reading: modules that are already imported do not change either."""
+    """Return the digest of *file* at its first reading: that of the imported module, if ``unchanged_since``."""
     return sha256(file.read_bytes()).hexdigest()
 
 

@@ -43,13 +43,12 @@ from ..slurm.write.writer import Writer
 from .engine.calendar import NEVER
 from .gpu_profiles import first_profile_s
 from .ideal_cluster import IdealCluster
+from .setup import EVERY_S
 from .simulated_cluster import SimulatedCluster
 from .slurmctld.slurmctld import ARRIVED, BACKFILL_DUE, CALC_DUE, MAIN_DUE
 from .volatile_store import VolatileStore
 
 logger = logging.getLogger(__name__)
-
-EVERY_S = 30.0
 
 ANSWER_S = 1.0  #: virtual time until an answer of the solver arrives
 

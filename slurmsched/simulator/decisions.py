@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..cluster.actions import Start
 from ..cluster.records.promises import PromiseState, PromiseTable
-from ..cycle import CycleReport
 from ..policies.deadlines.lateness import notice_s
+
+if TYPE_CHECKING:
+    from ..cycle import CycleReport
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 
 from ..cluster.columns import FloatArray, IntArray, Labels
 from ..cluster.forecast import Forecast, no_forecast
-from ..cluster.text.plural import count
 from ..db.store import Store
 from ..decide.rules import SharingRules
 from ..decide.synthesis import AUTO
@@ -18,8 +16,8 @@ from ..models.arrival_counter import ArrivalCounter
 from ..policies.contract import PLACEMENTS, SELECTIONS, SHARINGS
 from ..policies.selection.struct_arrays import writable
 from .cluster_spec import ClusterSpec
-from .cycle_driver import EVERY_S, MEASURING, CycleDriver, IdealDriver, composed, whole_queue
-from .decisions import FAST, DecisionFigures, DecisionWatch
+from .cycle_driver import MEASURING, CycleDriver, IdealDriver, composed, whole_queue
+from .decisions import DecisionWatch
 from .fast.allocations import PoolNodes, Segments, closed, no_segments
 from .fast.context import PoolContext, PoolTrace, stage
 from .fast.context import validate as validate_pool
@@ -28,43 +26,21 @@ from .fast.queue import nobody
 from .fast.queue import validate as validate_queue
 from .fixed_forecast import FixedForecast
 from .ideal_cluster import IdealCluster
-from .machine.controller import UnfitJob, misfits
 from .machine.direct import outages_of, pace_of, rules_of, run_direct, spread_speeds
 from .machine.run_log import RunLog
 from .ordering_keys import key_source, keys_of
 from .pair_rules import curve_of, everywhere, pair_rules, use_of
 from .profiling_nodes import with_profiling
-from .setup import ESTIMATES, FAST_SELECTIONS, LEARNT, RESERVING, Setup
+from .replay import Replay, restart_costs
+from .setup import ESTIMATES, EVERY_S, FAST_SELECTIONS, LEARNT, RESERVING, Setup
 from .simulated_cluster import DEFAULT_CONFIG, SimulatedCluster
 from .slurmctld.slurmconf import SlurmConf
 from .slurmctld.slurmctld import FRAGMENTED, IDLE, Controller, SlurmctldConfig
-from .synthesizer import SynthesisFigures, Synthesizer
-from .task_outcome import TaskOutcome
+from .synthesizer import Synthesizer
+from .unfit_jobs import too_large
 from .workload.workload import EVERY_JOB, NO_EARLIER_JOBS, EarlierJobs, Workload
 
 NO_PREEMPTION = "jobs that share GPUs cannot be preempted yet; accepted on this cluster: other selections"
-
-
-@dataclass(frozen=True)
-class Replay:
-    """The outcome of each job; row *i* belongs to row *i* of the workload."""
-
-    setup: Setup
-    fleet: ClusterSpec
-    workload: Workload
-    start_s: FloatArray  #: first start
-    end_s: FloatArray
-    spread: IntArray  #: most nodes a job was on
-    stops: IntArray  #: preemptions
-    forecast_s: FloatArray  #: the runtime forecast given to the policy; NaN where there was none
-    idle_gpu_s: float = np.nan  #: GPU-seconds free while any job waited
-    fragmented_gpu_s: float = np.nan  #: those of them free while a waiting, admitted job asked for no more than were
-    segments: Segments | None = None  #: every run with its GPUs, if requested
-    decisions: DecisionFigures = FAST
-    synthesis: SynthesisFigures | None = None
-    served_gpu_s: FloatArray | None = None  #: GPU-seconds that each job had; None where it follows from its runtime
-    tasks: TaskOutcome | None = None  #: of the executor tasks
-    measured: slice = field(default_factory=lambda: EVERY_JOB)  #: the jobs that count in figures about jobs
 
 
 def simulate(
@@ -87,7 +63,7 @@ def simulate(
     With *check*, AssertionError names what is broken in the simulator's own state.
     ConfigError names a job that can never run.
     """
-    for misfit in _too_large(jobs, fleet):
+    for misfit in too_large(jobs, fleet):
         raise ConfigError(f"job {jobs.job_id[misfit.row]} {misfit.why}")
     if np.isinf(jobs.runtime_s).any():
         raise ConfigError(
@@ -134,27 +110,9 @@ def simulate(
     )
 
 
-def unfit(jobs: Workload, fleet: ClusterSpec, setups: Sequence[Setup]) -> list[UnfitJob]:
-    """Find jobs that could never run on *fleet* under one of *setups*; ConfigError for partitions it lacks."""
-    if fleet.equal and all(setup.executor in ("direct", "tasks") for setup in setups):
-        return _too_large(jobs, fleet)
-    return misfits(jobs, fleet)
-
-
-def _too_large(jobs: Workload, fleet: ClusterSpec) -> list[UnfitJob]:
-    rows = np.flatnonzero(jobs.gpus > fleet.total).tolist()
-    asks = [f"asks for {count(int(jobs.gpus[row]), 'GPU')} and the cluster has {fleet.total}" for row in rows]
-    return list(map(UnfitJob, rows, asks))
-
-
 def ways(jobs: Workload, fleet: ClusterSpec, setup: Setup) -> IntArray:
     """Return how each job is placed, where that does not depend on what is measured as jobs run."""
     return PLACEMENTS[setup.placement].ways(jobs.sensitive, spread_speeds(jobs, fleet))
-
-
-def restart_costs(jobs: Workload, setup: Setup) -> FloatArray:
-    """Return the cost of resuming each job after a preemption, in seconds."""
-    return setup.restart_s + setup.restart_doubling_s * np.log2(np.maximum(jobs.gpus, 1))
 
 
 def _on_slurm(
@@ -267,7 +225,7 @@ def decided(
     With *check*, AssertionError names what is broken in the state of the cluster. *store* has the profiles of earlier
     runs, by default none.
     """
-    for misfit in _too_large(jobs, fleet):
+    for misfit in too_large(jobs, fleet):
         raise ConfigError(f"job {jobs.job_id[misfit.row]} {misfit.why}")
     if setup.site is not None and setup.site.rules.deadlines is not None:
         raise ConfigError("a site's promises are made beside slurmctld: leave out the executor direct, or [deadline]")

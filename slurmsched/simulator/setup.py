@@ -17,8 +17,8 @@ from ..policies.contract import PLACEMENTS, PREEMPTIONS, SCALINGS, SELECTIONS, S
 from ..policies.preemption import Lease
 from ..policies.presets import PRESETS
 from ..policies.registry import load_plugins
-from .cycle_driver import EVERY_S
 
+EVERY_S = 30.0  #: interval of cycles by default
 RESERVING = ("easy", "conservative")
 FAST_SELECTIONS = ("strict", "backfill", "preemptive", *RESERVING)
 """The selections with compiled event loops; with any other, decide() is called at each event."""

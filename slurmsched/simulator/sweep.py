@@ -11,13 +11,10 @@ from ..cluster.text.plural import count
 from ..errors import ConfigError, SlurmschedError
 from .case import Case
 from .cluster_spec import ClusterSpec
-from .report.feasibility import impossible
+from .replay import Replay
 from .report.metrics import Summary, summary, violations
-from .run import Replay, simulate
 from .setup import LEARNT, Setup
-from .tasks.gangs import play_gangs
 from .training.performance import Performance
-from .training.rounds import train
 from .worker_pool import RunFailed, Workers, crew
 from .workload.workload import EVERY_JOB, Workload, workload
 
@@ -87,38 +84,18 @@ def _run(cell: Cell, fleet: ClusterSpec, check: bool) -> CellResult:
     try:
         jobs, performance = _jobs(cell, fleet)
         if performance is not None:
+            from .training.rounds import train
+
             replay = train(jobs, fleet, cell.setup, performance, check=check)
-            replay = replace(replay, measured=cell.case.measured())
-            return CellResult(cell, summary(replay), replay)
-        if cell.setup.executor == "tasks":
+        elif cell.setup.executor == "tasks":
+            from .tasks.gangs import play_gangs
+
             replay = play_gangs(jobs, fleet, cell.setup, check=check)
-            replay = replace(replay, measured=cell.case.measured())
-            return CellResult(cell, summary(replay), replay)
-        pool = cell.setup.executor == "direct" and fleet.equal
-        if pool and (idle := int((jobs.gpus == 0).sum())):
-            raise ConfigError(
-                f"{count(idle, 'job')} without GPUs, and only GPUs of these nodes are known: "
-                "try --cluster, or executor slurm"
-            )
-        forecast = cell.setup.forecast
-        learnt = cell.case.foresight(forecast) if forecast in LEARNT else None
-        measured = cell.case.measured()
-        awaited = measured if cell.case.until_measured else EVERY_JOB
-        linked = cell.setup.executor == "direct" and bool(fleet.links) and cell.setup.placement != "pool"
-        segments = (check and pool) or linked
-        replay = simulate(
-            jobs,
-            fleet,
-            cell.setup,
-            learnt=learnt,
-            segments=segments,
-            check=check,
-            awaited=awaited,
-            earlier=cell.case.trace().earlier,
-        )
-        replay = replace(replay, measured=measured)
-        if check and (found := violations(replay) + (impossible(replay) if pool else [])):
-            raise RunFailed(f"this cannot have happened: {'; '.join(found)}")
+        else:
+            replay = _scheduled(cell, jobs, fleet, check)
+        replay = replace(replay, measured=cell.case.measured())
+        if check and performance is None and cell.setup.executor != "tasks":
+            _verify(replay, cell.setup.executor == "direct" and fleet.equal)
         return CellResult(cell, summary(replay), replace(replay, segments=None))
     except SlurmschedError as error:
         raise RunFailed(f"{cell}: {error}") from error
@@ -127,3 +104,35 @@ def _run(cell: Cell, fleet: ClusterSpec, check: bool) -> CellResult:
     except Exception as error:
         error.add_note(f"in the run {cell}")
         raise
+
+
+def _scheduled(cell: Cell, jobs: Workload, fleet: ClusterSpec, check: bool) -> Replay:
+    """Replay jobs with a runtime of their own; its module is imported here, since jobs that train do not need it."""
+    from .run import simulate
+
+    case, setup = cell.case, cell.setup
+    pool = setup.executor == "direct" and fleet.equal
+    if pool and (idle := int((jobs.gpus == 0).sum())):
+        raise ConfigError(
+            f"{count(idle, 'job')} without GPUs, and only GPUs of these nodes are known: "
+            "try --cluster, or executor slurm"
+        )
+    linked = setup.executor == "direct" and bool(fleet.links) and setup.placement != "pool"
+    return simulate(
+        jobs,
+        fleet,
+        setup,
+        learnt=case.foresight(setup.forecast) if setup.forecast in LEARNT else None,
+        segments=(check and pool) or linked,
+        check=check,
+        awaited=case.measured() if case.until_measured else EVERY_JOB,
+        earlier=case.trace().earlier,
+    )
+
+
+def _verify(replay: Replay, pool: bool) -> None:
+    """Raise RunFailed if *replay* is not feasible; on a *pool* of equal nodes it has the GPUs of every run."""
+    from .report.feasibility import impossible
+
+    if found := violations(replay) + (impossible(replay) if pool else []):
+        raise RunFailed(f"this cannot have happened: {'; '.join(found)}")

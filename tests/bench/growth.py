@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from slurmsched.simulator.cluster_spec import ClusterSpec
-from slurmsched.simulator.run import Replay, simulate
+from slurmsched.simulator.replay import Replay
+from slurmsched.simulator.run import simulate
 from slurmsched.simulator.workload.synthetic import SyntheticSpec, synthetic
 from slurmsched.simulator.workload.workload import Workload
 

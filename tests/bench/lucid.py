@@ -28,11 +28,11 @@ from slurmsched.policies.contract import Ordering, find_ordering
 from slurmsched.policies.ordering.static import FAR_S
 from slurmsched.policies.sharing_candidates import EAGER
 from slurmsched.simulator.cluster_spec import ClusterSpec, Sharing, nodes_of, partition_of
-from slurmsched.simulator.cycle_driver import EVERY_S
 from slurmsched.simulator.gpu_profiles import T_PROF_S, ended_runs, profiles_of, true_use
 from slurmsched.simulator.pair_rules import GPU_MIB, MEMORY_SHARE
-from slurmsched.simulator.run import Replay, decided, simulate
-from slurmsched.simulator.setup import Setup
+from slurmsched.simulator.replay import Replay
+from slurmsched.simulator.run import decided, simulate
+from slurmsched.simulator.setup import EVERY_S, Setup
 from slurmsched.simulator.traces import read
 from slurmsched.simulator.volatile_store import VolatileStore
 from slurmsched.simulator.workload.workload import Workload, as_submitted

@@ -113,6 +113,22 @@ def test_changed_source_is_compiled_again(install):
     assert [run(install, ALICE), run(install, ALICE)] == ["63 compiled", "63 loaded"]
 
 
+@pytest.mark.parametrize("file", ["inner_code.py", "site_code.py"])
+def test_code_imported_before_an_upgrade_is_not_stored_as_that_of_the_new_sources(install, file):
+    """A daemon goes on while a new version is installed, and calls a function for the first time."""
+    for name, text in {"site_code": CALLER, "inner_code": CALLEE, "constants": "FACTOR = 2\n"}.items():
+        (install / "code" / f"{name}.py").write_text(text)
+    upgraded = (install / "code" / file).read_text().replace("number * factor", "number + factor")
+    upgraded = upgraded.replace("(number, FACTOR)", "(number + 2, FACTOR)")
+    upgrade = (
+        f"import pathlib, site_code\npathlib.Path(site_code.__file__).with_name({file!r}).write_text({upgraded!r})\n"
+    )
+    (install / "code" / "program.py").write_text(upgrade + PROGRAM)
+    assert run(install) == "42 compiled"
+    (install / "code" / "program.py").write_text(PROGRAM)
+    assert run(install) == {"inner_code.py": "23 compiled", "site_code.py": "46 compiled"}[file]
+
+
 CALLER = """\
 from inner_code import FACTOR
 from slurmsched.policies.compiled import compiled

@@ -7,7 +7,7 @@ import pytest
 from bench import composition
 from simulator.worlds import simulate
 
-from slurmsched.simulator.run import Replay
+from slurmsched.simulator.replay import Replay
 from slurmsched.simulator.setup import Setup
 from slurmsched.simulator.traces.source import Source
 

@@ -14,9 +14,10 @@ from simulator.worlds import decided, trace, worlds
 from examples import examples
 from slurmsched.errors import ConfigError
 from slurmsched.simulator.cluster_spec import ClusterSpec
+from slurmsched.simulator.replay import Replay
 from slurmsched.simulator.report.deadlines import Deadlines
 from slurmsched.simulator.report.metrics import summary, violations
-from slurmsched.simulator.run import Replay, simulate
+from slurmsched.simulator.run import simulate
 from slurmsched.simulator.setup import Setup
 from slurmsched.simulator.traces.source import Source
 from slurmsched.simulator.workload.workload import Workload

@@ -25,8 +25,9 @@ from slurmsched.simulator.cycle_driver import IdealDriver, composed
 from slurmsched.simulator.fixed_forecast import FixedForecast
 from slurmsched.simulator.ideal_cluster import IdealCluster
 from slurmsched.simulator.machine.direct import rules_of
+from slurmsched.simulator.replay import Replay
 from slurmsched.simulator.report.metrics import violations
-from slurmsched.simulator.run import Replay, forecast_of
+from slurmsched.simulator.run import forecast_of
 from slurmsched.simulator.setup import FAST_SELECTIONS, Setup
 from slurmsched.simulator.slurmctld.slurmconf import SlurmConf
 

@@ -14,8 +14,8 @@ from examples import examples
 from slurmsched.policies.contract import PLACEMENTS
 from slurmsched.policies.presets import PRESETS
 from slurmsched.simulator.cluster_spec import ClusterSpec
+from slurmsched.simulator.replay import Replay
 from slurmsched.simulator.report.feasibility import impossible
-from slurmsched.simulator.run import Replay
 from slurmsched.simulator.setup import STOCK, Setup
 
 

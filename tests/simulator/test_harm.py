@@ -11,8 +11,8 @@ from simulator.worlds import simulate
 from examples import examples
 from slurmsched.errors import ConfigError
 from slurmsched.simulator.cluster_spec import ClusterSpec
+from slurmsched.simulator.replay import Replay
 from slurmsched.simulator.report.harm import SHOWN, WORSE, Harm, baseline_of, harm
-from slurmsched.simulator.run import Replay
 from slurmsched.simulator.setup import Setup
 from slurmsched.simulator.workload.workload import Workload, workload
 

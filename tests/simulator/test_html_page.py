@@ -17,10 +17,10 @@ from simulator.worlds import simulate
 
 from slurmsched.errors import ConfigError
 from slurmsched.simulator.cluster_spec import ClusterSpec
+from slurmsched.simulator.replay import Replay
 from slurmsched.simulator.report.charts import POINTS, change_bars, charts
 from slurmsched.simulator.report.harm import GroupChange, GroupChanges
 from slurmsched.simulator.report.page import labels_of, page
-from slurmsched.simulator.run import Replay
 from slurmsched.simulator.setup import Setup
 from slurmsched.simulator.workload.synthetic import SyntheticSpec, synthetic
 from slurmsched.simulator.workload.workload import Workload, workload

@@ -9,8 +9,8 @@ import pytest
 
 from slurmsched.errors import ConfigError
 from slurmsched.policies.admission import load_of
-from slurmsched.simulator.cycle_driver import EVERY_S
 from slurmsched.simulator.policy_file import read_policy
+from slurmsched.simulator.setup import EVERY_S
 
 
 @pytest.fixture

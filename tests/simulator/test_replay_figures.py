@@ -14,10 +14,10 @@ from slurmsched.cli.output import emit
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.forecast import Forecast
 from slurmsched.simulator.cluster_spec import ClusterSpec
+from slurmsched.simulator.replay import Replay
 from slurmsched.simulator.report.fairness import rho
 from slurmsched.simulator.report.metrics import Summary, summary
 from slurmsched.simulator.report.timeline import Timeline
-from slurmsched.simulator.run import Replay
 from slurmsched.simulator.setup import Setup
 from slurmsched.simulator.workload.workload import Workload
 

@@ -17,7 +17,8 @@ from slurmsched.cluster.records.profiles import NodeProfile
 from slurmsched.db.pending_writes import PendingWrites
 from slurmsched.db.store import Store
 from slurmsched.db.tracking.story import Submission, story_of
-from slurmsched.simulator.traces import TraceError, from_outcomes, from_store
+from slurmsched.simulator.traces import TraceError
+from slurmsched.simulator.traces.database import from_outcomes, from_store
 
 
 def runs(*rows: dict[str, object]) -> OutcomeTable:

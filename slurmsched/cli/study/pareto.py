@@ -105,7 +105,7 @@ def _applications(app: App, trace: str | None, options: dict[str, Any]) -> tuple
 
 def _history(app: App, options: dict[str, Any]) -> tuple[Applications, str]:
     from ...simulator.elastic.applications import applications, read_speedups
-    from ...simulator.traces import from_store
+    from ...simulator.traces.database import from_store
 
     store = app.store()
     clusters, name = store.clusters(), options["cluster_name"]

@@ -184,7 +184,7 @@ def _that_fit(
     cases: Sequence[Case], fleet: ClusterSpec, setups: Sequence[Setup]
 ) -> tuple[list[Case], list[list[dict[str, Any]]]]:
     """Return *cases* without the jobs that could never run under one of *setups*, and those jobs."""
-    from ...simulator.run import unfit
+    from ...simulator.unfit_jobs import unfit
 
     fitting, left_out = [], []
     for case in cases:

@@ -351,7 +351,7 @@ class SimulateOptions:
 
     def _history(self, app: App, span_s: float) -> Source:
         """Return the site's own database, copied to a file for worker processes until the command ends."""
-        from ...simulator.traces import from_store
+        from ...simulator.traces.database import from_store
         from ...simulator.traces.source import Source
 
         name = self._replayed_cluster(app)

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...cluster.columns import FloatArray, IntArray
 from ...cluster.text.plural import count
-from ..run import Replay, restart_costs
+from ..replay import Replay, restart_costs
 from .fairness import rho
 from .harm import GroupChange, GroupChanges
 from .time_labels import span

@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 
 from ...cluster.columns import FloatArray, IntArray
-from ..run import Replay
+from ..replay import Replay
 from ..workload.rewards import steps_of
 
 _NOISE_S = 1e-6  #: sums of times that mean the same moment differ in the last bits

@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 
 from ...cluster.columns import FloatArray
-from ..run import Replay
+from ..replay import Replay
 from .timeline import Timeline
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from ...cluster.columns import IntArray
 from ...cluster.text.plural import count
 from ..fast.allocations import Segments
-from ..run import Replay, restart_costs
+from ..replay import Replay, restart_costs
 
 CLOSE = 1e-6
 """Accepted difference of work done and work requested, relative to it: times are rounded."""

@@ -7,7 +7,7 @@ from typing import Self
 
 import numpy as np
 
-from ..run import Replay
+from ..replay import Replay
 
 
 @dataclass(frozen=True)

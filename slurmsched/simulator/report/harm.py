@@ -10,7 +10,7 @@ import numpy as np
 
 from ...cluster.columns import FloatArray, Labels
 from ...errors import ConfigError
-from ..run import Replay
+from ..replay import Replay
 from ..setup import STOCK, Setup
 
 WORSE = 1.1  #: the ratio of mean JCTs above which a user counts as worse off

@@ -12,7 +12,7 @@ from ...policies.links import GpuLinks
 from ..cluster_spec import ClusterSpec
 from ..fast.allocations import Segments
 from ..gpu_numbers import choice_of, gpu_numbers
-from ..run import Replay
+from ..replay import Replay
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 from ...cluster.columns import FloatArray
 from ...cluster.text.plural import count
 from ..machine.direct import pace_of
-from ..run import Replay, restart_costs
+from ..replay import Replay, restart_costs
 from .deadlines import Deadlines
 from .fairness import Fairness
 from .forecast_accuracy import ForecastAccuracy

@@ -15,7 +15,7 @@ from importlib.resources import files
 
 from ...cluster.text.plural import count
 from ...errors import ConfigError, MissingExtra
-from ..run import Replay
+from ..replay import Replay
 from ..setup import Setup
 from .charts import Chart, change_bars, charts, smoothed
 from .harm import Harm, baseline_of, harm

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ..run import Replay
+from ..replay import Replay
 from ..tasks.learning import accuracy_at
 
 URGENT = 8.0

@@ -19,7 +19,8 @@ from ...errors import ConfigError
 from ...policies.compiled import compiled
 from ..cluster_spec import PLENTY, ClusterSpec
 from ..ordering_keys import all_pending
-from ..run import Replay, forecast_of
+from ..replay import Replay
+from ..run import forecast_of
 from ..setup import TASK_PLACEMENTS, Setup
 from ..task_outcome import TaskOutcome
 from ..workload.workload import Workload

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from .database import from_outcomes, from_store
 from .native import write
 from .registry import FORMATS, read
 from .trace import Note, Trace, TraceError
 
-__all__ = ["FORMATS", "Note", "Trace", "TraceError", "from_outcomes", "from_store", "read", "write"]
+__all__ = ["FORMATS", "Note", "Trace", "TraceError", "read", "write"]

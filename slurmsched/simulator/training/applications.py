@@ -209,17 +209,12 @@ def _by_placement(steps: list[dict[str, str]]) -> dict[Placement, tuple[FloatArr
 
 def _points(steps: list[dict[str, str]]) -> FloatArray:
     """Return nodes, GPUs, micro-batch, step and communication seconds: means of placements, then averaged runs."""
-    means: dict[tuple[float, ...], list[tuple[float, ...]]] = defaultdict(list)
-    averaged = []
-    for row in steps:
-        at = tuple(float(row[name]) for name in ("num_nodes", "num_gpus", "local_bsz"))
-        seconds = float(row["step_s"]), float(row["sync_s"])
-        if row["kind"] == "placement":
-            means[at].append(seconds)
-        else:
-            averaged.append((*at, *seconds))
-    rows = [(*at, *np.mean(rows, axis=0)) for at, rows in sorted(means.items())] + averaged
-    return np.array(rows, dtype=np.float64).reshape(-1, 5)
+    columns = "num_nodes", "num_gpus", "local_bsz", "step_s", "sync_s"
+    rows = np.array([[float(row[name]) for name in columns] for row in steps]).reshape(-1, 5)
+    placed = np.array([row["kind"] == "placement" for row in steps], dtype=np.bool_)
+    at, group, size = np.unique(rows[placed, :3], axis=0, return_inverse=True, return_counts=True)
+    means = [np.bincount(group.ravel(), seconds) / size for seconds in rows[placed, 3:].T]
+    return np.concatenate([np.column_stack([at, *means]), rows[~placed]])
 
 
 @cache
@@ -264,7 +259,10 @@ def _by_application(path: Path) -> dict[str, list[dict[str, str]]]:
     packed = path.with_name(f"{path.name}.gz")
     rows: dict[str, list[dict[str, str]]] = defaultdict(list)
     with TraceFile(packed if packed.exists() else path).text() as text:
-        for row in csv.DictReader(text):
+        lines = csv.reader(text)
+        names = next(lines, [])
+        for line in lines:  # DictReader takes twice as long
+            row = dict(zip(names, line, strict=False))
             rows[row.get("application", "")].append(row)
     return rows
 

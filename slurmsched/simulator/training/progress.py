@@ -1,16 +1,17 @@
-"""The progress of training jobs over a span of time, epoch by epoch. Loops that compile."""
+"""The progress of training jobs over a span of time, epoch by epoch.
+
+Plain Python: most replays take less time than it takes to load compiled code.
+"""
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray
-from ...policies.compiled import compiled
 from .performance import EndRule
-
-_ROUND, _SECOND = int(EndRule.ROUND), int(EndRule.SECOND)
 
 
 class JobProgress(NamedTuple):
@@ -53,33 +54,32 @@ def no_progress(until: FloatArray, epochs: IntArray) -> JobProgress:
     )
 
 
-@compiled
-def advance(state: JobProgress, rows: IntArray, span_s: FloatArray, end_s: float, rule: int) -> None:
+def advance(state: JobProgress, rows: IntArray, span_s: FloatArray, end_s: float, rule: EndRule) -> None:
     """Let *rows* train for the rest of their *span_s*, up to the moment *end_s*; what they do not use stays there.
 
     That is 0 but for jobs that pause at the end of an epoch. A job that ends has its GPUs for the whole round.
     """
-    for row in rows:
+    for row in rows.tolist():
         left_s, gpus = span_s[row], state.gpus[row]
         waits = min(state.restart_s[row], left_s)
         state.restart_s[row] -= waits
         state.served_gpu_s[row] += waits * gpus
         left_s -= waits
-        while left_s > 0 and np.isnan(state.end_s[row]):
+        while left_s > 0 and math.isnan(state.end_s[row]):
             epoch = state.epoch[row]
             rate = state.rate[row, epoch] * state.slowed[row]
             state.worked[row] = True
             goal = state.until[row, epoch]
-            possible = np.floor(rate * left_s) if rule == _ROUND else rate * left_s
+            possible = math.floor(rate * left_s) if rule is EndRule.ROUND else rate * left_s
             if state.done[row] + possible < goal:
                 state.done[row] += possible
                 state.rounding[row] += rate * left_s - possible
                 spent_s = left_s
             else:
                 spent_s = (goal - state.done[row]) / rate
-                if rule == _SECOND:
-                    spent_s = min(np.round(spent_s), left_s)
-                elif rule == _ROUND:
+                if rule is EndRule.SECOND:
+                    spent_s = min(round(spent_s), left_s)
+                elif rule is EndRule.ROUND:
                     spent_s = left_s
                 state.rounding[row] += abs(state.done[row] + rate * spent_s - goal)
                 state.done[row] = goal
@@ -91,4 +91,4 @@ def advance(state: JobProgress, rows: IntArray, span_s: FloatArray, end_s: float
             left_s -= spent_s
             if state.pauses[row] and state.epoch[row] != epoch:
                 break
-        span_s[row] = left_s if np.isnan(state.end_s[row]) else 0.0
+        span_s[row] = left_s if math.isnan(state.end_s[row]) else 0.0

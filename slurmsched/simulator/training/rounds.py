@@ -15,7 +15,7 @@ from ...cluster.training import Allocations, StepTimes, TrainingJobs, TrainingVi
 from ...errors import ConfigError
 from ...policies.contract import SCALINGS, Scaling
 from ..cluster_spec import ClusterSpec
-from ..run import Replay
+from ..replay import Replay
 from ..setup import Setup
 from ..workload.workload import Workload
 from .performance import Batch, JobResources, Performance
@@ -89,7 +89,7 @@ class _Rounds:
 
     def _train(self, until_s: float, rows: IntArray) -> None:
         """Let *rows* train for a round that ends at *until_s*."""
-        progress, round_s, rule = self._progress, self._setup.beat_s, int(self._performance.end_rule)
+        progress, round_s, rule = self._progress, self._setup.beat_s, self._performance.end_rule
         span_s = np.full(len(self._jobs), round_s)
         self._ran_s[rows] += round_s
         if self._setup.interference:
