@@ -145,3 +145,16 @@ def test_nobody_needs_anything_where_no_type_can_run_the_job():
     program = ShareProgram(alone(np.zeros((2, 1)), np.array([1, 1])), 2, np.array([4]))
     assert program.level(np.ones(2)) == np.inf
     assert program.finish_time_ratio(np.ones(2), np.zeros(2), np.ones(2)) == 0.0
+
+
+@pytest.mark.parametrize("number", [number for number in EVERY if "las_packed_objective" in STATES[number]])
+def test_no_jobs_share_gpus_where_each_could_have_its_own(number):
+    """A makespan binds the last job alone, and has optima in which the others share GPUs for no gain."""
+    state = GavelState(number)
+    state.of_type = 100 * state.of_type
+    program = program_of(state, state.packed)
+    level, pair = program.level(state.left), state.packed.other >= 0
+    assert program.shares[pair].sum() > 0.1
+    program.with_fewest_pairs()
+    assert (program.throughput >= level * state.left * (1 - CLOSE)).all()
+    assert program.shares[pair].sum() < CLOSE

@@ -100,6 +100,8 @@ class Gavel:
         else:
             total_s = isolated_s + jobs.left / np.maximum(rate, 1e-300)
             program.finish_time_ratio(jobs.left, view.now_s - jobs.submit_s, total_s)
+        if self.objective != "las":
+            program.with_fewest_pairs()
         shares = program.shares
         return SharesInUse(
             view.now_s, jobs.job_id, combinations, shares, np.zeros_like(shares), jobs.done, rate, isolated_s

@@ -193,6 +193,21 @@ class ShareProgram:
                 return min(lower, ratio)
             ratio = lower
 
+    def with_fewest_pairs(self) -> None:
+        """Replace the last solution, of a level that may bind one job alone, by one with the least time in pairs.
+
+        Else the others would share GPUs, and be slower, for no gain. The program must not be solved again.
+        """
+        second = self._combinations.other[self._row] >= 0
+        if not self._shares[second].any():
+            return
+        level = float(self._solver.getObjectiveValue())
+        self._solver.changeColBounds(self._level, level * (1 - _FEASIBLE), np.inf)
+        self._solver.changeColCost(self._level, 0.0)
+        for column in np.flatnonzero(second).tolist():
+            self._solver.changeColCost(column, -float(self._combinations.gpus[self._row[column]]))
+        self._solve()
+
     def _ratio(self, some: BoolArray, left: FloatArray, since_s: FloatArray, isolated_s: FloatArray) -> float:
         throughput = np.maximum(self.throughput[some], 1e-300)
         return float(((since_s[some] + left[some] / throughput) / isolated_s[some]).max())
@@ -210,11 +225,16 @@ class ShareProgram:
         for job in np.flatnonzero(least != self._least).tolist():
             self._solver.changeRowBounds(first + job, least[job], np.inf)
         self._need, self._least = need / unit, least
+        solution = self._solve()
+        duals = np.array(solution.row_dual)[first:]
+        self._binding = np.abs(duals) * self._need > _LEAST_DUAL
+        return float(self._solver.getObjectiveValue()) / float(unit)
+
+    def _solve(self) -> Any:
+        """Return the optimum of the program as it is, and hold its shares."""
         self._solver.run()
         status = self._solver.getModelStatus()
         assert status == self._optimal, f"a program of Gavel that always has an optimum ends with {status}"
         solution = self._solver.getSolution()
         self._shares = np.maximum(np.array(solution.col_value)[: self._level], 0.0)
-        duals = np.array(solution.row_dual)[first:]
-        self._binding = np.abs(duals) * self._need > _LEAST_DUAL
-        return float(self._solver.getObjectiveValue()) / float(unit)
+        return solution
