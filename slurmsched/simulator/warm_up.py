@@ -1,4 +1,4 @@
-"""Compilation ahead of time for predictions, ``what-if`` and ``simulate``, by small runs of all of them."""
+"""Compilation ahead of time for promises, predictions, ``what-if`` and ``simulate``, by small runs of all of them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..cluster.columns import Labels
 from ..cluster.forecast import Forecast, no_forecast
 from ..cluster.jobs import JobTable
 from ..cluster.state import View
+from ..decide.policy import Policy
+from ..decide.rules import DeadlineRules, Rules
 from ..policies.contract import find_ordering
 from .cluster_spec import ClusterSpec
 from .cycle_driver import whole_queue
@@ -24,6 +27,16 @@ JOBS, NODES, GPUS = 60, 4, 8
 POLICIES = (STOCK, "fifo", "sjf", "qssf", "srtf")
 """The policies that ``simulate`` compares by default."""
 
+PROMISING = Policy(
+    find_ordering("sjf"),
+    Rules(
+        powers=frozenset({"order", "hold", "requeue"}),
+        scope="queue",
+        deadlines=DeadlineRules(yields=True, slack_s=600.0, long_s=600.0, long_share=0.5, asks_a_day=100),
+    ),
+)
+"""A policy with promises to jobs that can be stopped and to others."""
+
 
 def warm_up() -> None:
     """Run each of them once; their functions are compiled for the types that they always get."""
@@ -34,11 +47,19 @@ def warm_up() -> None:
     compare(view, config, [Option("as now", None), Option("sjf", whole_queue(find_ordering("sjf")))], 30.0)
     for name in POLICIES:
         simulate(jobs, fleet, Setup.of(name))
+    simulate(_due(jobs), fleet, Setup.of_site(PROMISING, 60.0, ""))
 
 
 def _jobs() -> Workload:
     jobs = synthetic(SyntheticSpec(jobs=JOBS, cluster_gpus=NODES * GPUS, load=2.0, median_s=600.0, spread=1.0))
     return replace(jobs, time_limit_s=2 * jobs.runtime_s)
+
+
+def _due(jobs: Workload) -> Workload:
+    """Return *jobs*, most of which have a deadline, and every other one of which may be stopped."""
+    number, anywhere = np.arange(len(jobs)), Labels.of([""] * len(jobs))
+    deadline_s = np.where(number % 3, jobs.submit_s + 3 * jobs.runtime_s + 3600.0 * (number % 2), np.inf)
+    return replace(jobs, deadline_s=deadline_s, partition=anywhere, best_effort=number % 3 == 0, ckpt=number % 4 == 1)
 
 
 def _busy(jobs: Workload, fleet: ClusterSpec) -> tuple[View, dict[str, str]]:

@@ -19,9 +19,11 @@ ALICE = 60_001
 TESTS = Path(__file__).parents[1]
 PROGRAM = """\
 import pickle
+from math import inf
 
 from numba.core import event
 
+from decide.test_promises import HOUR_S, NOW_S, jobs, later, planned, seen, states
 from simulator.test_composition_outlooks import FIFO, SJF, outlooks
 from simulator.test_predict_completion import told, view
 from simulator.worlds import trace
@@ -43,6 +45,13 @@ with event.install_recorder("numba:compile") as recorder:
     assert len(told(sent, rank=[3, 2, 1, 0])) == 6
     outlooks(sent, FIFO, SJF)
     compare(some, {}, [Option("as now", None)], 30.0)
+    hours, gpus, ckpt = [10, 10, 10, 1, inf, inf], [8, 8, 4, 8, 8, 8], [False, True] * 3
+    due_s, limit_s = [NOW_S + HOUR_S * hour for hour in hours], [HOUR_S * hour for hour in (2, 2, 2, 2, 2, 20)]
+    due = seen(jobs(6, deadline_s=due_s, time_limit_s=limit_s, ckpt=ckpt, gpus=gpus))
+    for rules in ({"yields": False}, {"yields": True, "slack_s": 600.0}):
+        plan = planned(due, margin=0.5, **rules)
+        assert states(plan) == ["OPEN"] * 3 + ["REFUSED"]
+        planned(pickle.loads(pickle.dumps(later(due, plan, now_s=NOW_S + 60.0))), margin=0.5, **rules)
     for name in ("fifo", "srtf"):
         simulate(trace((0.0, 10.0, 4), (1.0, 9.0, 2), (2.0, 5.0, 4)), ClusterSpec.of(2, 4), Setup.of(name))
     compiled_here(1)
