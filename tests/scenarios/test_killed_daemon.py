@@ -147,7 +147,7 @@ def survive(site: Site, count: int, seed: int = 7) -> None:
 
 
 def test_a_daemon_killed_in_every_phase_leaves_slurm_and_the_database_whole(site):
-    survive(site, 20)
+    survive(site, 10)
 
 
 @pytest.mark.soak
