@@ -10,9 +10,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from alembic.autogenerate import compare_metadata
-from alembic.runtime.migration import MigrationContext
-
 from ..errors import MemoryUnavailable, SchemaMismatch
 from . import schema
 from .database import Database, is_damage
@@ -39,6 +36,9 @@ def find_damage(database: Database, *, thorough: bool, limit_s: float = LIMIT_S)
 
 
 def _damage_of_tables(database: Database) -> str:
+    from alembic.autogenerate import compare_metadata  # slow to import, and few commands look for damage
+    from alembic.runtime.migration import MigrationContext
+
     try:
         with database.inspection() as connection:
             context = MigrationContext.configure(connection, opts={"compare_type": True})

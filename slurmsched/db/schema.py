@@ -7,12 +7,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from alembic.util import CommandError
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, inspect, text
 
 from ..errors import ConfigError, MemoryUnavailable, SchemaMismatch
 from .database import Database, create_private
@@ -36,13 +31,12 @@ def check(database: Database, scripts: Path = UPGRADES) -> None:
 
 def check_version(connection: Connection, place: str, scripts: Path = UPGRADES) -> None:
     """Raise ``SchemaMismatch`` unless the tables of *place* are of this program's version."""
-    current, ours = _current(connection), _config(scripts)
-    wanted = _newest(ours)
-    if current == wanted:
+    current, versions = _current(connection), _versions(scripts)
+    if current == versions[-1]:
         return
-    _refuse_unknown(ours, current, wanted, place)
+    _refuse_unknown(current, versions, place)
     raise SchemaMismatch(
-        f"the tables in {place} have version {current or 'none'}, this slurmsched needs {wanted}: "
+        f"the tables in {place} have version {current or 'none'}, this slurmsched needs {versions[-1]}: "
         "run 'slurmsched db upgrade'"
     )
 
@@ -53,14 +47,14 @@ def upgrade(database: Database, scripts: Path = UPGRADES) -> str:
     An SQLite file with older tables is first copied to ``NAME.before-VERSION`` in its directory.
     """
     database.create_file()
-    config = _config(scripts)
-    wanted = _newest(config)
+    versions = _versions(scripts)
+    wanted = versions[-1]
     with database.transaction("reading the version of the tables") as connection:
         current = _current(connection)
         _demand_utf8(connection)
     if current == wanted:
         return wanted
-    _refuse_unknown(config, current, wanted, database.place)
+    _refuse_unknown(current, versions, database.place)
     if database.path is not None:
         _use_wal(database.path, database.timeout_s)
         if current is not None:
@@ -69,8 +63,7 @@ def upgrade(database: Database, scripts: Path = UPGRADES) -> str:
     with database.transaction(doing, write=True) as connection, database.unhurried(connection):
         if database.postgresql:
             connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _UPGRADE_LOCK})
-        config.attributes["connection"] = connection
-        command.upgrade(config, "head")
+        _upgrade(connection, scripts)
     return wanted
 
 
@@ -80,32 +73,35 @@ def version(database: Database) -> str | None:
         return _current(connection)
 
 
-def _config(scripts: Path) -> Config:
-    config = Config()
-    config.set_main_option("script_location", str(scripts).replace("%", "%%"))
-    config.set_main_option("path_separator", "os")
-    return config
-
-
-def _newest(config: Config) -> str:
-    head = ScriptDirectory.from_config(config).get_current_head()
-    assert head is not None, "the package lost its upgrades"
-    return head
+def _versions(scripts: Path) -> list[str]:
+    """Return the versions that this program knows, by the names of the upgrades; the newest one is last."""
+    return sorted(file.name[1:5] for file in (scripts / "versions").glob("v*.py"))
 
 
 def _current(connection: Connection) -> str | None:
-    return MigrationContext.configure(connection).get_current_revision()
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    found: str | None = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+    return found
 
 
-def _refuse_unknown(config: Config, current: str | None, wanted: str, place: str) -> None:
-    try:
-        if current is not None:
-            ScriptDirectory.from_config(config).get_revision(current)
-    except CommandError as error:
+def _refuse_unknown(current: str | None, versions: list[str], place: str) -> None:
+    if current is not None and current not in versions:
         raise SchemaMismatch(
-            f"the tables in {place} have version {current}, this slurmsched knows up to {wanted}: "
+            f"the tables in {place} have version {current}, this slurmsched knows up to {versions[-1]}: "
             "install the newer slurmsched that wrote them, or restore the copy made before its upgrade"
-        ) from error
+        )
+
+
+def _upgrade(connection: Connection, scripts: Path) -> None:
+    from alembic import command  # rarely needed, and slow to import
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(scripts).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
 
 
 def _demand_utf8(connection: Connection) -> None:

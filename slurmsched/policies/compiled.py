@@ -1,11 +1,14 @@
-"""Compilation of inner loops with Numba if it is installed; otherwise the plain Python functions run."""
+"""Compilation of inner loops with Numba if it is installed; otherwise the plain Python functions run.
+
+Numba is imported at the first call: a command that decides nothing starts without it.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
 from contextlib import chdir, nullcontext
-from functools import cache
+from functools import cache, cached_property, update_wrapper
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, TypeVar
@@ -22,7 +25,7 @@ _SETTINGS = ".numba_config.yaml"  # Numba reads it from the working directory, w
 
 def compiled(function: F) -> F:
     """Compile *function* on its first call if Numba is installed; the result is cached on disk."""
-    return _jit(function)
+    return _compiled(function)
 
 
 def inner(function: F) -> F:
@@ -30,16 +33,31 @@ def inner(function: F) -> F:
 
     For many array arguments such an entry would double the compile time.
     """
-    return _jit(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    return _compiled(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
-def _jit(function: F, **flags: bool) -> F:
-    if not HAVE_NUMBA:
-        return function
-    jitted: F = _numba().njit(function, **flags)
-    if jitted is not function:  # it is the same if compiling is switched off
-        jitted._cache = CacheLayers(function, import_module("numba.core.caching"))  # type: ignore[attr-defined]
-    return jitted
+def _compiled(function: F, **flags: bool) -> F:
+    return Compiled(function, flags) if HAVE_NUMBA else function  # type: ignore[return-value]
+
+
+class Compiled:
+    """A function that Numba compiles; *flags* are those of ``numba.njit``."""
+
+    def __init__(self, function: Callable[..., Any], flags: dict[str, bool]) -> None:
+        update_wrapper(self, function)
+        self._function, self._flags = function, flags
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Return the result of the compiled function."""
+        return self.dispatcher(*arguments)
+
+    @cached_property
+    def dispatcher(self) -> Any:
+        """Numba's object for the function; the plain function if compiling is switched off."""
+        jitted = _numba().njit(self._function, **self._flags)
+        if jitted is not self._function:
+            jitted._cache = CacheLayers(self._function, import_module("numba.core.caching"))
+        return jitted
 
 
 @cache
@@ -49,4 +67,6 @@ def _numba() -> Any:
         numba = import_module("numba")
     config: Any = import_module("numba.core.config")
     config._config_fname = ""  # it rereads the file at each compilation
+    typeof: Any = import_module("numba.core.typing.typeof")
+    typeof.typeof_impl.register(Compiled)(lambda value, _context: typeof.typeof(value.dispatcher))
     return numba

@@ -24,7 +24,7 @@ pytestmark = [
 ALICE, SERVICE, EVE = 60_001, 60_002, 60_003
 PROGRAM = """\
 import site_code
-print(site_code.twice(21), *["loaded" if site_code.twice.stats.cache_hits else "compiled"])
+print(site_code.twice(21), *["loaded" if site_code.twice.dispatcher.stats.cache_hits else "compiled"])
 """
 MODULE = """\
 from slurmsched.policies.compiled import compiled
@@ -212,7 +212,7 @@ def test_settings_of_numba_in_the_working_directory_change_nothing(install):
     hostile = install / "hostile"
     hostile.mkdir()
     (hostile / ".numba_config.yaml").write_text(f"cache_dir: {hostile}/cache\ndisable_jit: 1\nopt: 0\n")
-    code = "import site_code, numba; site_code.twice(1); print(numba.config.DISABLE_JIT, numba.config.OPT == 3)"
+    code = "import site_code; site_code.twice(1); import numba; print(numba.config.DISABLE_JIT, numba.config.OPT == 3)"
     path = os.pathsep.join([str(install / "code"), str(Path(slurmsched.__file__).parents[1]), *filter(None, sys.path)])
     done = subprocess.run(
         [sys.executable, "-P", "-c", code],
