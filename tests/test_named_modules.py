@@ -20,7 +20,7 @@ ROOT = PACKAGE.parent
 IMPORTED_BY_NAME = {
     "cli/lazy.py": {"place.module"},
     "job.py": {"'pytorch_lightning' if older else 'lightning.pytorch'", "'transformers'"},
-    "policies/compiled.py": {"'numba'", "'numba.core.caching'", "'numba.core.config'"},
+    "policies/compiled.py": {"'numba'", "'numba.core.caching'", "'numba.core.config'", "'numba.core.typing.typeof'"},
     "prolog/mps.py": {"'sampler'"},
     "prolog/probe.py": {"'pynvml'", "'sampler'"},
     "prolog/sampler.py": {"'pynvml'"},
