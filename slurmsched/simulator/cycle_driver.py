@@ -113,6 +113,8 @@ class CycleDriver:
     policy: Policy
     model: Model
     every_s: float = EVERY_S
+    writes_per_s: float = 20.0  #: updates to slurmctld, sustained
+    writes_burst: int = 100  #: updates in one go
     store: Store | None = None  #: with tables; None discards the records of decisions
     learns: bool = False
     spacing_s: float = 0.0  #: least time to the next cycle after one that had nothing to write
@@ -158,7 +160,7 @@ class CycleDriver:
 
     def budget(self) -> Budget:
         """Return the write budget of a daemon."""
-        return Budget(20.0, 100)
+        return Budget(self.writes_per_s, self.writes_burst)
 
     def run(self) -> None:
         """Run to the end of all jobs, or until nothing more can happen.

@@ -149,6 +149,8 @@ def _on_slurm(
         policy,
         FixedForecast(jobs.job_id, forecast),
         every_s=setup.beat_s or EVERY_S,
+        writes_per_s=setup.writes_per_s,
+        writes_burst=setup.writes_burst,
         arrivals=arrivals,
         watch=decisions.watch,
         entering=decisions.entering,

@@ -63,6 +63,8 @@ class Setup:
     profile_s: float = 100.0  #: time after which a job that saves its work makes room there for the next one
     preemption: str = "least-loss"  #: who yields beside slurmctld; only leases do without promises
     site: Policy | None = None  #: the whole policy of a site's settings
+    writes_per_s: float = 20.0  #: updates to the modelled slurmctld, sustained
+    writes_burst: int = 100  #: updates in one cycle at most
     throughput: ThroughputModel | None = None  #: the site's forecast of submissions; None for the rolling median
     slurm_config: Mapping[str, str] = field(default_factory=dict)  #: of the site's Slurm: ``scontrol show config``
     scaling: str = ""  #: the line of the scaling of jobs that train; other parts of the policy are unused then

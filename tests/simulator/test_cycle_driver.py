@@ -179,6 +179,17 @@ def test_a_replay_of_a_site_has_its_schedulers_parameters():
     assert starts_s[30] < 40 < 190 < starts_s[200] < 240
 
 
+def test_a_replay_of_a_site_writes_no_more_in_a_cycle_than_its_settings_allow():
+    """Four jobs wait behind another one; one write in all brings the shortest to the front, and no other."""
+    rows = [(0.0, 12.0, 4, "blocker"), *[(1.0, runtime_s, 4, "job") for runtime_s in (400.0, 300.0, 200.0, 100.0)]]
+    setup = Setup.of_site(Policy(find_ordering("sjf"), Rules(powers=frozenset({"order"}), scope="queue")), 5.0, "site")
+    orders = []
+    for writes in ({}, {"writes_per_s": 1e-6, "writes_burst": 1}):
+        replay = simulate(jobs_of(*rows), fleet_of("other"), replace(setup, **writes))
+        orders.append(np.argsort(replay.start_s).tolist())
+    assert orders == [[0, 4, 3, 2, 1], [0, 4, 1, 2, 3]]
+
+
 def test_a_job_in_the_profiling_partition_is_measured_requeued_and_goes_on_in_its_own_partition():
     rows = [(0.0, 500.0, 4, "blocker"), (1.0, 300.0, 4, "light"), (2.0, 300.0, 4, "light2")]
     jobs = jobs_of(*rows, partition=["gpu", "profile,gpu", "profile,gpu"])

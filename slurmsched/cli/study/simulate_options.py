@@ -306,6 +306,7 @@ class SimulateOptions:
         if unfit := set(parts) & {"selection", "placement", "sharing", "admission", "depth"}:
             raise click.UsageError(f"--{min(unfit)} does not go with --config: on Slurm the jobs are started by Slurm.")
         settings = load(path, {}).settings
+        parts |= {"writes_per_s": settings.slurm.writes_per_s, "writes_burst": settings.slurm.writes_burst}
         setup = Setup.of_site(policy_of(settings), settings.daemon.every_s, Path(path).stem, **parts)
         return replace(setup, throughput=active_throughput(artifacts_of(settings)))
 

@@ -81,7 +81,8 @@ def completion_s(site: TuningSite, knobs: Knobs) -> FloatArray:
     """
     settings = knobs.applied(site.settings)
     jobs, fleet = _with_pairs(site, *_partitioned(site, knobs))
-    setup = Setup.of_site(site.policy_of(settings), settings.daemon.every_s, "trial", forecast="history")
+    writes = {"writes_per_s": settings.slurm.writes_per_s, "writes_burst": settings.slurm.writes_burst}
+    setup = Setup.of_site(site.policy_of(settings), settings.daemon.every_s, "trial", forecast="history", **writes)
     jct_s = simulate(jobs, fleet, setup, learnt=site.forecast).end_s - jobs.submit_s
     if waiting := int(np.isnan(jct_s).sum()):
         raise ConfigError(f"{count(waiting, 'job')} never ran under {knobs.by_setting}")
