@@ -302,6 +302,7 @@ class ProfileSettings:
     """``[profile]``: measurements of jobs by compute nodes."""
 
     listen: str = setting("", "IP address and port where nodes deliver profiles, as 10.0.0.1:9818; empty for none")
+    token_user: str = setting("", "user whose tokens nodes deliver with, through remote.listen; empty: root alone")
     report_s: float = setting(20.0, "minimum seconds between two reports of a job on its progress", least=1, most=3600)
     partition: str = setting("profile", "the partition where new jobs are measured first, with power.profile")
     n_max: int = setting(8, "maximum GPUs of a job that is measured there first", least=1, most=100000)

@@ -1,13 +1,14 @@
-"""Sends the records in the spool to the daemon, each as one munge credential; undeliverable records stay.
+"""Sends the records in the spool to the daemon, each as one munge credential or with a token; undeliverable ones stay.
 
-A program of its own, started as root by the Slurm epilog or a sampler: Python 3.6 or newer, the standard library and
-munge. Its arguments, if the job had a sampler, are that one's pid and start time in clock ticks: delivery waits for its
-record.
+A program of its own, started as root by the Slurm epilog or a sampler: Python 3.6 or newer, the standard library, and
+munge, unless SLURMSCHED_COLLECTOR_CA names the authority of a daemon that takes tokens of Slurm through TLS. Its
+arguments, if the job had a sampler, are that one's pid and start time in clock ticks: delivery waits for its record.
 The settings of node.conf come in the environment as SLURMSCHED_NAME.
 """
 
 import contextlib
 import fcntl
+import json
 import os
 import re
 import signal
@@ -26,6 +27,7 @@ SAMPLER_S = 10.0
 SENDING_S = 30.0
 ANSWER_S = 20.0
 ANSWER_B = 1000
+GREETING_B = 4096
 RECORD_B = 64 * 1024  #: no sampler writes more
 RECORD = re.compile(r"[0-9]+\.[^/]+\.(json|fault|unstable)")
 
@@ -104,13 +106,45 @@ def send(address: str, line: bytes) -> str:
     return answer.decode("utf-8", "replace").strip()
 
 
+def send_with_token(address: str, record: bytes, authority: str) -> str:
+    """Send *record* through TLS with the token of this node, and return the receiver's answer as ``send`` does.
+
+    The token is sent only to a receiver with a certificate of *authority* for the address.
+    """
+    import ssl  # few sites need it
+
+    with open(os.environ["SLURMSCHED_TOKEN_FILE"]) as file:
+        about = os.fstat(file.fileno())
+        if about.st_uid != os.geteuid() or stat.S_IMODE(about.st_mode) & 0o077:
+            raise PermissionError(f"{file.name} is open to others; it must be mode 0600 and ours")
+        token = file.read().strip().rpartition("=")[2]  # scontrol token prints SLURM_JWT=TOKEN
+    try:
+        content = json.loads(record.decode())
+    except ValueError as error:
+        return f"refused: no JSON: {error}"
+    envelope = {"token": token, "request": {"ask": "deliver", "record": content}}
+    host, _, port = address.rpartition(":")
+    host = host.strip("[]")
+    context = ssl.create_default_context(cafile=authority)
+    with contextlib.ExitStack() as stack:
+        plain = stack.enter_context(socket.create_connection((host, int(port)), timeout=ANSWER_S))
+        stream = stack.enter_context(context.wrap_socket(plain, server_hostname=host))
+        lines = stack.enter_context(stream.makefile("rb"))
+        lines.readline(GREETING_B)
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            stream.sendall(json.dumps(envelope).encode() + b"\n")
+        answer = json.loads(lines.readline(ANSWER_B).decode("utf-8", "replace"))
+    return str(answer["answer"]) if "answer" in answer else f"later: {answer.get('error')}"
+
+
 def deliver(address: str, spool: int) -> None:
     """Send the records in the spool; remove each that the receiver has accepted or will never accept."""
+    authority = os.environ.get("SLURMSCHED_COLLECTOR_CA", "")
     # Another delivery may have listed the spool before our record was written.
     fcntl.flock(spool, fcntl.LOCK_EX)
     until_s = time.monotonic() + SENDING_S
     for name, record in records(spool):
-        answer = send(address, credential(record))
+        answer = send_with_token(address, record, authority) if authority else send(address, credential(record))
         if answer == "ok" or answer.startswith("refused: "):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(name, dir_fd=spool)

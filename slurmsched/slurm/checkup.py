@@ -193,6 +193,8 @@ def _submit_plugin(facts: ClusterInfo, settings: Settings) -> Finding:
 
 def _profiles(facts: ClusterInfo, settings: Settings) -> Finding:
     name, listen = "profiles", settings.profile.listen
+    if not listen and settings.profile.token_user and settings.remote.listen:
+        listen = f"{settings.remote.listen} with tokens of {settings.profile.token_user}"
     if not listen:
         text = "profile.listen is empty: nodes deliver no profiles"
         if not (settings.power.share or settings.power.profile):

@@ -20,6 +20,7 @@ from slurmsched.daemon.api.query_server import QueryWorkers
 from slurmsched.daemon.api.remote_access import remote_access
 from slurmsched.daemon.api.remote_client import RemoteDaemon
 from slurmsched.daemon.api.remote_server import RemoteServer
+from slurmsched.daemon.profiles.profile_receiver import RecordIntake
 from slurmsched.decide.explain import explain
 
 JOBS = {7: "nobody", 8: "daemon", 9: "root"}
@@ -48,6 +49,7 @@ class Door:
     unmunge: list[str] = field(default_factory=lambda: ["unmunge"])
     patience_s: float = 60.0
     results: Counter[str] = field(default_factory=Counter)
+    intake: RecordIntake | None = None
 
     def open(self) -> Door:
         self.workers = QueryWorkers(self.handlers, turn_s=60.0)
@@ -55,6 +57,7 @@ class Door:
             self.server = RemoteServer(
                 lambda: remote_access(self.settings, self.unmunge),
                 self.workers,
+                take=self.intake.take if self.intake else None,
                 counted=lambda result: self.results.update([result]),
                 patience_s=self.patience_s,
             )

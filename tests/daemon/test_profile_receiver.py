@@ -419,7 +419,7 @@ def test_a_user_delivers_no_record_of_a_node_in_the_clothes_of_a_report(munge, d
     large = json.dumps(PROGRESS | {"more": "x" * 2000}).encode()
     for payload in (told(), large):
         answer = deliver(collector, munge.credential(payload, user="nobody"))
-        assert answer.startswith("refused: user 65534 made the credential")
+        assert answer.startswith("refused: user 65534 sent the record")
     assert desk.reports == desk.kept == []
 
 

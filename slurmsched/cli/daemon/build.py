@@ -30,7 +30,7 @@ from ...daemon.policy_settings import policy_of
 from ...daemon.predictions.play_forward import Forward, PredictionStore, prediction_service
 from ...daemon.predictions.prediction_process import PredictionWorker
 from ...daemon.predictions.prediction_service import PredictionService
-from ...daemon.profiles.profile_receiver import ProfileReceiver, Receiver, parse_listen
+from ...daemon.profiles.profile_receiver import ProfileReceiver, Receiver, RecordIntake, parse_listen
 from ...daemon.profiling_controller import ProfilingController
 from ...daemon.progress_book import ProgressBook
 from ...daemon.service import Service, ServiceParts
@@ -190,6 +190,7 @@ def _service(
         app.time_left.bound(budget_s)
         controller.give_back(budget_s)
 
+    receiver = _receiver(app, parts, metrics)
     return Service(
         ServiceParts(
             cycle=controller.cycle,
@@ -204,8 +205,8 @@ def _service(
             reload=controller.reload,
             release_all=give_back,
             restraint=controller.restraint,
-            collector=_collector(app, settings, parts, metrics),
-            remote=_remote(app, facts, metrics),
+            collector=_collector(app, settings, facts, receiver),
+            remote=_remote(app, facts, receiver, metrics),
             predictions=predictions,
             solver=solver,
             synthesis=synthesis,
@@ -223,24 +224,16 @@ def _predictions(
     return prediction_service(predict, forward, PredictionStore(store, facts.latest.cluster), app.clock, metrics)
 
 
-def _collector(
-    app: App,
-    settings: Settings,
-    parts: Components,
-    metrics: Metrics,
-) -> Callable[[], ProfileReceiver] | None:
-    """Return the constructor of the profile receiver; ConfigError where ``profile.listen`` is not an address."""
-    address = parse_listen(settings.profile.listen)
-    facts, world, store, job_placements = parts.facts, parts.world, parts.store, parts.whereabouts
-    if address is None:
-        return None
-    name = facts.latest.cluster
+def _receiver(app: App, parts: Components, metrics: Metrics) -> Receiver:
+    """Return what becomes of the records of nodes and the reports of jobs."""
+    world, store, job_placements = parts.world, parts.store, parts.whereabouts
+    name = parts.facts.latest.cluster
 
     def keep_unstable(instability: Instability) -> None:
         store.add_instabilities(name, [instability])
         world.memory.expect_mismatches()
 
-    receiver = Receiver(
+    return Receiver(
         addresses=NodeAddresses(app.console().query, app.clock.monotonic),
         ran=job_placements.ran,
         gone=job_placements.gone,
@@ -251,10 +244,21 @@ def _collector(
         report=parts.progress.take,
         counted_report=metrics.progress_report,
     )
+
+
+def _collector(
+    app: App, settings: Settings, facts: ClusterFacts, receiver: Receiver
+) -> Callable[[], ProfileReceiver] | None:
+    """Return the constructor of the profile receiver; ConfigError where ``profile.listen`` is not an address."""
+    address = parse_listen(settings.profile.listen)
+    if address is None:
+        return None
     return lambda: ProfileReceiver(address, receiver, app.clock, unmunge=_unmunge(facts))
 
 
-def _remote(app: App, facts: ClusterFacts, metrics: Metrics) -> Callable[[QueryWorkers], RemoteServer] | None:
+def _remote(
+    app: App, facts: ClusterFacts, receiver: Receiver, metrics: Metrics
+) -> Callable[[QueryWorkers], RemoteServer] | None:
     """Return the constructor of the door for other hosts; None where it is off."""
 
     def access() -> RemoteAccess | None:
@@ -262,7 +266,8 @@ def _remote(app: App, facts: ClusterFacts, metrics: Metrics) -> Callable[[QueryW
 
     if not app.settings().remote.listen:
         return None
-    return lambda workers: RemoteServer(access, workers, counted=metrics.remote_request)
+    intake = RecordIntake(receiver, app.clock, lambda: app.settings().profile.token_user)
+    return lambda workers: RemoteServer(access, workers, take=intake.take, counted=metrics.remote_request)
 
 
 def _unmunge(facts: ClusterFacts) -> list[str]:

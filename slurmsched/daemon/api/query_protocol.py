@@ -17,6 +17,8 @@ from .query_arguments import AnswerRefused
 SCHEMA = "slurmsched/1"
 SOCKET = "slurmsched.sock"
 REQUEST_B = 4096
+DELIVER = "deliver"
+DELIVERY_B = 96 * 1024  #: of a request that holds a record of a node
 ANSWER_B = 8 * 2**20
 PURPOSE = "slurmsched-query/1"
 """The text inside a munge credential that no credential for anything else has."""

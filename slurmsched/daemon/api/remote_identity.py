@@ -16,7 +16,7 @@ from .listener import Peer
 from .munge_credential import CredentialRefused, MungeUnavailable, open_credential
 from .query_arguments import AnswerRefused
 from .query_handlers import user_name
-from .query_protocol import PURPOSE, REQUEST_B, parsed
+from .query_protocol import DELIVER, DELIVERY_B, PURPOSE, REQUEST_B, parsed
 
 _CREDENTIAL = re.compile(r"MUNGE:[A-Za-z0-9+/=]+:")
 
@@ -143,8 +143,10 @@ def request_of(envelope: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the request in *envelope*; IdentityRefused where it is none, or too long."""
     request = envelope.get("request")
     with suppress(RecursionError):
-        if isinstance(request, dict) and len(json.dumps(request)) <= REQUEST_B:
-            return request
+        if isinstance(request, dict):
+            most = DELIVERY_B if request.get("ask") == DELIVER else REQUEST_B
+            if len(json.dumps(request)) <= most:
+                return request
     raise IdentityRefused("line", f"a request is one JSON object of at most {REQUEST_B} bytes")
 
 

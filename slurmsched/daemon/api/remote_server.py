@@ -14,7 +14,7 @@ from collections.abc import Callable
 from ...errors import ConfigError
 from .listener import Listener, Peer, Turns, tcp_server
 from .query_arguments import AnswerRefused
-from .query_protocol import SCHEMA, line_of, parsed, refusal
+from .query_protocol import DELIVER, DELIVERY_B, SCHEMA, line_of, parsed, refusal
 from .query_server import MOST, QueryWorkers
 from .remote_access import RemoteAccess
 from .remote_identity import IdentityRefused, Proven
@@ -34,12 +34,17 @@ PATIENCE_S = 10.0
 PROOF_S = 5.0
 PROVERS = 4
 LANES = 2  #: proofs of one address at a time
+DELIVERERS = 4
+
+Take = Callable[[object, int, str], str]
+"""Takes a record that a user delivers from an address, and returns the answer to it."""
 
 
 class RemoteServer:
     """Answers the users of other hosts as *access* says, by *workers*; ConfigError if the address is in use.
 
-    A client gets a line with a nonce first. *access* is called again after a reload.
+    A client gets a line with a nonce first. *access* is called again after a reload. *take* gets what nodes and jobs
+    deliver; None refuses it.
     """
 
     def __init__(
@@ -47,6 +52,7 @@ class RemoteServer:
         access: Callable[[], RemoteAccess | None],
         workers: QueryWorkers,
         *,
+        take: Take | None = None,
         counted: Callable[[str], None] = lambda result: None,
         patience_s: float = PATIENCE_S,
     ) -> None:
@@ -54,12 +60,13 @@ class RemoteServer:
         if first is None:
             raise ConfigError("remote.listen: no address")
         self._read, self._access, self._workers, self._counted = access, first, workers, counted
-        self._earlier_door = first.door
+        self._take, self._earlier_door = take, first.door
         server = tcp_server("remote.listen", first.address)
         #: the actual address: a free port in place of port 0
         self.address: tuple[str, int] = server.getsockname()[:2]
         self._visit = itertools.count()
         self._provers = Turns(PROVERS, "remote-identity")
+        self._deliverers = Turns(DELIVERERS, "remote-delivery")
         #: visits with a proven user, by uid, until their answers are delivered
         self.visits: Counter[int] = Counter()
         self._listener = Listener(
@@ -68,7 +75,7 @@ class RemoteServer:
             name="remote",
             busy=refusal("too many are asking at once; ask again in a moment"),
             too_long=self._overlong,
-            request_b=LINE_B,
+            request_b=DELIVERY_B + LINE_B if take else LINE_B,
             most=2 * PER_HOST,
             most_per_peer=PER_HOST,
             patience_s=patience_s,
@@ -85,6 +92,7 @@ class RemoteServer:
         """Stop."""
         self._listener.close()
         self._provers.close()
+        self._deliverers.close()
 
     def renew(self) -> None:
         """Use the certificates, keys and services that the settings name now; the address stays."""
@@ -109,6 +117,8 @@ class RemoteServer:
             return self._refuse("busy", "too many are asking from your host; ask again in a moment")
         except IdentityRefused as refused:
             return self._refuse(refused.result, str(refused))
+        if proven.request.get("ask") == DELIVER and self._take:
+            return await self._deliver(proven, peer, self._take)
         if proven.request.get("ask") not in REMOTE_ASKS:
             return self._refuse("request", f'from another host "ask" is one of {", ".join(REMOTE_ASKS)}')
         if not self._admit(proven.uid):
@@ -116,6 +126,18 @@ class RemoteServer:
         answer = await self._workers.respond(proven.request, proven.uid, local=False)
         self._counted("answered")
         return answer
+
+    async def _deliver(self, proven: Proven, peer: Peer, take: Take) -> bytes:
+        # Nodes share a user, so that their limit is that of an address.
+        if peer.services is not None:
+            return self._refuse("certificate", "a service delivers nothing: only nodes and jobs do")
+        lane, record = Peer(address=peer.address), proven.request.get("record")
+        try:
+            answer = await self._deliverers.run(lane, lambda: take(record, proven.uid, peer.address), PATIENCE_S)
+        except TimeoutError:
+            return self._refuse("busy", "too many are delivering at once")
+        self._counted("delivered")
+        return line_of({"schema": SCHEMA, "ask": DELIVER, "answer": answer})
 
     def _admit(self, uid: int) -> bool:
         """Count the visit under way for the user *uid* until its answer is delivered; False where there are many."""
@@ -147,7 +169,9 @@ class RemoteServer:
             raise IdentityRefused("bug", "a bug in the daemon; its log has details") from error
 
     def _overlong(self) -> bytes:
-        return self._refuse("line", f"a request with its proof has at most {LINE_B} bytes")
+        return self._refuse(
+            "line", f"a request with its proof has at most {DELIVERY_B + LINE_B if self._take else LINE_B} bytes"
+        )
 
     def _refuse(self, result: str, text: str) -> bytes:
         logger.debug("a client on another host was refused: %s", text)

@@ -1,9 +1,11 @@
-"""The receiver of nodes' measurements: one munge credential in, one line out."""
+"""The receiver of nodes' measurements and of jobs' reports: a record and its proven maker in, one line out."""
 
 from __future__ import annotations
 
+import json
 import logging
 import math
+import pwd
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -64,37 +66,19 @@ def parse_listen(text: str) -> tuple[str, int] | None:
     return host_and_port("profile.listen", text, ACCEPTED) if text else None
 
 
-class ProfileReceiver:
-    """Receives records on TCP at *address*, checks them and hands them on; ConfigError if the address is in use.
+class RecordIntake:
+    """Checks delivered records and hands them on, whatever proved their makers.
 
     A record counts only if root of a node of the cluster sent it, about a job that ran on that very node. Answers are
     ``ok``, ``refused: WHY`` (never again) and ``later: WHY``. A report of progress counts if the job's owner made it on
     a node where the job runs; its answers are ``ok``, ``stop: WHY``, ``refused: WHY`` and ``later: SECONDS``.
-    *unmunge* is the command that opens credentials.
+    The user that *node_user* names counts as root of a node.
     """
 
-    def __init__(
-        self, address: tuple[str, int], receiver: Receiver, clock: Clock, *, unmunge: Sequence[str] = ("unmunge",)
-    ) -> None:
-        self._receiver, self._clock = receiver, clock
-        self._unmunge = tuple(unmunge)
-        server = tcp_server("profile.listen", address)
-        #: the actual address: a free port in place of port 0
-        self.address: tuple[str, int] = server.getsockname()[:2]
+    def __init__(self, receiver: Receiver, clock: Clock, node_user: Callable[[], str] = lambda: "") -> None:
+        self._receiver, self._clock, self._node_user = receiver, clock, node_user
         self._results: Counter[str] = Counter()
         self._counting = threading.Lock()
-        self._workers = Turns(WORKERS, "collector")
-        self._listener = Listener(
-            server,
-            self._receive,
-            name="collector",
-            busy=b"later: too many are delivering at once\n",
-            too_long=self._overlong,
-            request_b=CREDENTIAL_B,
-            most=CONVERSATIONS,
-            most_per_peer=PER_ADDRESS,
-            patience_s=PATIENCE_S,
-        )
 
     @property
     def results(self) -> dict[str, int]:
@@ -102,28 +86,19 @@ class ProfileReceiver:
         with self._counting:
             return dict(self._results)
 
-    def start(self) -> None:
-        """Start to receive records."""
-        self._listener.start()
+    def take(self, record: object, uid: int, host: str) -> str:
+        """Take a *record* that the user *uid* sent through the door for other hosts, and return the answer."""
+        address = ip_address(host)
+        return self.answer(lambda: (_compact(record), uid, address), address)
 
-    def close(self) -> None:
-        """Stop; deliveries under way are lost and sent again."""
-        self._listener.close()
-        self._workers.close()
-
-    async def _receive(self, line: bytes, peer: Peer) -> bytes:
-        return await self._workers.run(peer, lambda: self._answer(line, ip_address(peer.address)), PATIENCE_S)
-
-    def _overlong(self) -> bytes:
-        self._count("size")
-        return f"refused: a credential has at most {CREDENTIAL_B} bytes\n".encode()
-
-    def _answer(self, line: bytes, peer: IpAddress) -> bytes:
+    def answer(self, read: Callable[[], tuple[bytes, int, IpAddress]], peer: IpAddress) -> str:
+        """Return the answer to the record that *read* gives with its maker and the maker's host."""
         try:
-            record, uid, host = self._read(line, peer)
+            payload, uid, host = read()
+            record = self._checked(payload, uid)
             if "progress" in record:
-                return _line(self._report(record, uid, host))
-            self._take(record, uid, host)
+                return _one_line(self._report(record, uid, host))
+            self._take(record, host)
             result, answer = "ok", "ok"
         except Refused as refusal:
             result, answer = refusal.result, f"{'refused' if refusal.final else 'later'}: {refusal}"
@@ -132,27 +107,32 @@ class ProfileReceiver:
         except Exception:  # one delivery must never end the thread that takes the others
             logger.exception("a bug in taking a record from %s", peer)
             result, answer = "bug", "later: a bug in the daemon; its log has details"
-        self._count(result)
+        self.count(result)
         if result != "ok":
             logger.warning("a record from %s was not accepted: %s", peer, answer)
-        return _line(answer)
+        return _one_line(answer)
 
-    def _read(self, line: bytes, peer: IpAddress) -> tuple[Record, int, IpAddress]:
-        """Return the record, its maker and the maker's host."""
-        try:
-            payload, uid, origin = open_credential(self._unmunge, line)
-        except MungeUnavailable as error:
-            raise Refused("munge", str(error)) from error
-        except CredentialRefused as error:
-            raise Refused("credential", str(error)) from error
+    def count(self, result: str) -> None:
+        """Count one delivery."""
+        with self._counting:
+            self._results[result] += 1
+        self._receiver.counted(result)
+
+    def _checked(self, payload: bytes, uid: int) -> Record:
         try:
             record = opened(payload)
         except BadRecord as error:
             raise Refused("record", str(error), final=True) from error
-        if uid != 0 and ("progress" not in record or len(payload) > REPORT_B):
-            raise Refused("user", f"user {uid} made the credential; only root of a node may", final=True)
-        # On a node whose name resolves to 127.0.1.1 on itself, munged reports only that address.
-        return record, uid, peer if origin.is_loopback or origin.is_unspecified else origin
+        report = "progress" in record and len(payload) <= REPORT_B
+        if not report and not self._is_node(uid):
+            raise Refused("user", f"user {uid} sent the record; only root of a node may", final=True)
+        return record
+
+    def _is_node(self, uid: int) -> bool:
+        try:
+            return uid == 0 or uid == pwd.getpwnam(self._node_user()).pw_uid
+        except KeyError:
+            return False
 
     def _report(self, record: Record, uid: int, host: IpAddress) -> str:
         """Take a job's report and return the answer to it."""
@@ -178,7 +158,7 @@ class ProfileReceiver:
         if host not in {ip_address(text) for text in self._receiver.addresses(node)}:
             raise Refused("host", f"{host} is not known as an address of node {node}")
 
-    def _take(self, found: Record, uid: int, host: IpAddress) -> None:
+    def _take(self, found: Record, host: IpAddress) -> None:
         try:
             record = delivery_of(found, self._clock.now())
         except BadRecord as error:
@@ -195,11 +175,74 @@ class ProfileReceiver:
         else:
             self._receiver.save(record)
 
-    def _count(self, result: str) -> None:
-        with self._counting:
-            self._results[result] += 1
-        self._receiver.counted(result)
+
+class ProfileReceiver:
+    """Receives munge credentials with records on TCP at *address*; ConfigError if the address is in use.
+
+    What *receiver* and *clock* make of them is that of RecordIntake. *unmunge* is the command that opens credentials.
+    """
+
+    def __init__(
+        self, address: tuple[str, int], receiver: Receiver, clock: Clock, *, unmunge: Sequence[str] = ("unmunge",)
+    ) -> None:
+        self._intake = RecordIntake(receiver, clock)
+        self._unmunge = tuple(unmunge)
+        server = tcp_server("profile.listen", address)
+        #: the actual address: a free port in place of port 0
+        self.address: tuple[str, int] = server.getsockname()[:2]
+        self._workers = Turns(WORKERS, "collector")
+        self._listener = Listener(
+            server,
+            self._receive,
+            name="collector",
+            busy=b"later: too many are delivering at once\n",
+            too_long=self._overlong,
+            request_b=CREDENTIAL_B,
+            most=CONVERSATIONS,
+            most_per_peer=PER_ADDRESS,
+            patience_s=PATIENCE_S,
+        )
+
+    @property
+    def results(self) -> dict[str, int]:
+        """Return the number of deliveries per result: ``ok``, or the reason for refusal."""
+        return self._intake.results
+
+    def start(self) -> None:
+        """Start to receive records."""
+        self._listener.start()
+
+    def close(self) -> None:
+        """Stop; deliveries under way are lost and sent again."""
+        self._listener.close()
+        self._workers.close()
+
+    async def _receive(self, line: bytes, peer: Peer) -> bytes:
+        host = ip_address(peer.address)
+        answer = await self._workers.run(
+            peer, lambda: self._intake.answer(lambda: self._opened(line, host), host), PATIENCE_S
+        )
+        return answer.encode("ascii") + b"\n"
+
+    def _overlong(self) -> bytes:
+        self._intake.count("size")
+        return f"refused: a credential has at most {CREDENTIAL_B} bytes\n".encode()
+
+    def _opened(self, line: bytes, peer: IpAddress) -> tuple[bytes, int, IpAddress]:
+        """Return what the credential *line* holds, its maker and the maker's host."""
+        try:
+            payload, uid, origin = open_credential(self._unmunge, line)
+        except MungeUnavailable as error:
+            raise Refused("munge", str(error)) from error
+        except CredentialRefused as error:
+            raise Refused("credential", str(error)) from error
+        # On a node whose name resolves to 127.0.1.1 on itself, munged reports only that address.
+        return payload, uid, peer if origin.is_loopback or origin.is_unspecified else origin
 
 
-def _line(answer: str) -> bytes:
-    return " ".join(answer.split()).encode("ascii", "backslashreplace") + b"\n"
+def _compact(record: object) -> bytes:
+    return json.dumps(record, separators=(",", ":")).encode("ascii")
+
+
+def _one_line(answer: str) -> str:
+    return " ".join(answer.split()).encode("ascii", "backslashreplace").decode("ascii")
