@@ -71,7 +71,7 @@ def ordering_of(settings: Settings, line: str | None = None) -> Ordering:
             )
     line = _composed(settings, ordering_line(settings, line or ""))[1]
     across = settings.mlfs.across
-    if line.split()[0] == "mlfs-h" and across != MlfsSettings.across and "across=" not in line:
+    if line.split()[0] in ("mlfs-h", "mlfs-rl") and across != MlfsSettings.across and "across=" not in line:
         line = f"{line} across={across}"
     return find_ordering(line)
 

@@ -2,7 +2,17 @@
 
 from . import admission, placement, preemption, sharing, stopping
 from .division import built_in as division
-from .ordering import attained_service, baselines, deadline, fair_queueing, hope, mlfs, static, training_baselines
+from .ordering import (
+    attained_service,
+    baselines,
+    deadline,
+    fair_queueing,
+    hope,
+    mlfs,
+    mlfs_rl,
+    static,
+    training_baselines,
+)
 from .scaling import fixed_size, gavel, optimus, ordered, pollux, sia, themis
 from .selection import built_in, capacity, leases, three_sigma
 
@@ -18,6 +28,7 @@ __all__ = [
     "hope",
     "leases",
     "mlfs",
+    "mlfs_rl",
     "placement",
     "pollux",
     "preemption",

@@ -19,7 +19,10 @@ class Preset(NamedTuple):
 
 PRESETS = {
     "fifo": Preset("fifo", "strict"),
-    **{name: Preset(name, "backfill") for name in ("sjf", "qssf", "edf", "wfq", "graphene", "gandiva", "fair")},
+    **{
+        name: Preset(name, "backfill")
+        for name in ("sjf", "qssf", "edf", "wfq", "graphene", "gandiva", "fair", "mlfs-rl")
+    },
     **{
         name: Preset(name, "preemptive")
         for name in (

@@ -120,15 +120,17 @@ class MlfsPriority:
     late: float = 1.5  #: of a deadline that has passed; this and what follows in the form ``log``
     urgency: float = 1.0
     gain: float = 0.05  #: of the loss still to lose
-    gpus: float = 1.0
+    gpus: float = 1.0  #: of the logarithm of the GPUs; the only weight that may be negative
 
     def __post_init__(self) -> None:
         for name, accepted in (("form", FORMS), ("unit", tuple(UNITS_S)), ("dag", DAGS), ("across", SCOPES)):
             if getattr(self, name) not in accepted:
                 raise ConfigError(f"mlfs-h: {name}={getattr(self, name)}: accepted are {', '.join(accepted)}")
-        weights = [getattr(self, f.name) for f in fields(self) if f.name not in _WORDS]
+        weights = [abs(self.gpus), *(getattr(self, f.name) for f in fields(self) if f.name not in (*_WORDS, "gpus"))]
         if not all(0 <= weight < np.inf for weight in weights) or self.alpha > 1 or self.gamma >= 1:
-            raise ConfigError("mlfs-h: accepted are weights from 0 on, alpha up to 1 and gamma below 1")
+            raise ConfigError(
+                "mlfs-h: accepted are weights from 0 on (gpus from below 0 too), alpha up to 1 and gamma below 1"
+            )
 
     @property
     def selection(self) -> str:
