@@ -13,6 +13,7 @@ from ..errors import ConfigError
 from .artifact import Artifact
 
 RUNTIME, THROUGHPUT, SHARING = KINDS = ("runtime", "throughput", "sharing")
+ACTOR = "actor"  #: the network behind the ordering mlfs-rl
 LOCK = "train.lock"
 Stamp = tuple[int, int, int]  #: differs between any two versions of a file
 

@@ -235,3 +235,18 @@ def test_a_damaged_model_is_warned_of_once_and_the_cycles_go_on(site: Site, capl
     assert caplog.text.count("the baseline forecasts:") == 1
     assert "is not a model that slurmsched wrote" in asked(daemon, ask="status")["model"]
     daemon.close()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--model", "actor"), "needs --trace TRACE"),
+        (("--model", "actor", "--model", "runtime", "--trace", "synthetic:50"), "by itself"),
+        (("--model", "runtime", "--seed", "1"), "--seed goes with --model actor"),
+        (("--model", "actor", "--trace", "synthetic:50"), "at least 8 are needed"),
+    ],
+)
+def test_an_actor_is_trained_by_itself_on_a_trace_of_eight_weeks(site: Site, words: tuple[str, ...], message: str):
+    found = run(site, "train", *words)
+    assert found.exit_code != 0
+    assert message in found.output

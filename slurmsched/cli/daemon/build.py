@@ -13,6 +13,7 @@ from ...cluster.records.faults import Instability
 from ...cluster.spread_speeds import SpreadSpeeds
 from ...config import Settings
 from ...cycle import CycleContext, CycleReport
+from ...daemon.active_actor import ActiveActor
 from ...daemon.active_policy import ActivePolicy
 from ...daemon.api.live_answers import LiveAnswers
 from ...daemon.api.query_server import QueryWorkers
@@ -26,7 +27,6 @@ from ...daemon.job_placements import JobPlacements
 from ...daemon.metrics import Metrics
 from ...daemon.notify import Notifier
 from ...daemon.plugin_decider import PluginDecider
-from ...daemon.policy_settings import policy_of
 from ...daemon.predictions.play_forward import Forward, PredictionStore, prediction_service
 from ...daemon.predictions.prediction_process import PredictionWorker
 from ...daemon.predictions.prediction_service import PredictionService
@@ -96,7 +96,7 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
     settings, artifacts, monotonic = app.settings(), app.artifacts(), app.clock.monotonic
     demand_valid(settings)
     chosen, serving, job_placements = (
-        ActivePolicy(policy_of, settings),
+        ActivePolicy(ActiveActor(artifacts).policy_of, settings),
         ActiveModel(artifacts, settings.models.serve),
         JobPlacements(),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ import click
 from ...cluster.text.plural import count
 from ...errors import ModelUnusable, TooLittleHistory
 from ..app import App
-from ..failure import NotFound
+from ..failure import Failed, NotFound
 from ..output import Cell, TextTable, emit, table_options
 from ..study.simulate_options import SpanType
 from ..time_format import moment
@@ -37,7 +37,7 @@ DAY_S = 86400.0
 @click.option(
     "--model",
     "kinds",
-    type=click.Choice(["runtime", "throughput", "sharing"]),
+    type=click.Choice(["runtime", "throughput", "sharing", "actor"]),
     multiple=True,
     help="The kind of model; repeatable.  [default: runtime throughput]",
 )
@@ -46,6 +46,7 @@ DAY_S = 86400.0
 @click.option("--trace", metavar="TRACE", help="A file of jobs, or synthetic:JOBS[:LOAD], not the database.")
 @click.option("--configs", type=FILE, help="CSV of configurations run alone, for the sharing model.")
 @click.option("--pairs", type=FILE, help="CSV of pairs of configurations and their speeds.")
+@click.option("--seed", type=click.IntRange(min=0), help="Of the training of the actor.  [default: 0]")
 @click.option("--dry-run", is_flag=True, help="Train and test, but activate nothing.")
 @table_options
 @click.pass_obj
@@ -56,6 +57,7 @@ def train(
     from_db_s: float | None,
     cluster_name: str | None,
     trace: str | None,
+    seed: int | None,
     dry_run: bool,
     as_json: bool,
     **files: Path | None,
@@ -65,6 +67,9 @@ def train(
     Each is tested on the last part of the history, which it is not trained on, against simple rules and against the
     active model. Exit status 1 where a training failed. It is no failure if another model is better, or if the history
     is still too short.
+
+    The actor is the network behind the ordering mlfs-rl. It is trained on the weeks of --trace, judged on the last
+    four, and stays inactive unless it beats every static order there. That takes some 20 minutes.
     """
     if trace and from_db_s is not None:
         raise click.UsageError("--trace and --from-db exclude each other: history comes from one of them.")
@@ -73,6 +78,13 @@ def train(
         raise click.UsageError("the sharing model needs --configs FILE and --pairs FILE.")
     if "sharing" not in wanted and any(files.values()):
         raise click.UsageError("--configs and --pairs go with --model sharing.")
+    if "actor" in wanted:
+        if len(wanted) > 1 or not trace:
+            raise click.UsageError("--model actor is trained by itself, and needs --trace TRACE.")
+        _train_actor(app, trace, seed or 0, dry_run=dry_run, as_json=as_json)
+        return
+    if seed is not None:
+        raise click.UsageError("--seed goes with --model actor.")
     from ...models.runtime.gpu_use_history import UseHistory
 
     artifacts = app.artifacts()
@@ -89,6 +101,30 @@ def train(
     _print_results(history, results, dry_run=dry_run, as_json=as_json)
     if any(result.failed for result in results):
         raise SystemExit(1)
+
+
+def _train_actor(app: App, trace: str, seed: int, *, dry_run: bool, as_json: bool) -> None:
+    """Train and judge the actor; write it unless it was not promoted and the active one was."""
+    from ...models.registry import ACTOR
+    from ...simulator.studies.actor.judgement import train_actor
+    from ...simulator.traces.source import Source
+
+    artifacts, jobs = app.artifacts(), Source.of(trace, 8).load().workload
+    with artifacts.training():
+        with _showing("training the actor") as report:
+            try:
+                found = train_actor(jobs, seed, report=report)
+            except TooLittleHistory as error:
+                raise Failed(f"{error}; what serves stays") from error
+        before = _serving(artifacts, ACTOR)
+        if not dry_run and (found.promoted or before is None or not before.scores.get("promoted")):
+            artifacts.put(found.artifact(jobs))
+    figures: list[list[Cell]] = [
+        [name, *(float(f"{value:.4g}") for value in asdict(one).values())] for name, one in found.against.items()
+    ]
+    table = TextTable(("AGAINST", "JCT RATIO", "LOW", "HIGH", "DEADLINES MET MORE"), figures)
+    verdict = f"{'promoted' if found.promoted else 'not promoted'}: {found.why}"
+    emit({"dry_run": dry_run, **found.to_dict()}, verdict, table, as_json=as_json)
 
 
 @dataclass(frozen=True)

@@ -299,7 +299,7 @@ class SimulateOptions:
     def _site(self, path: str, parts: dict[str, Any]) -> Setup:
         """Return the set-up of a daemon with the settings in *path*, acting."""
         from ...config import load
-        from ...daemon.policy_settings import policy_of
+        from ...daemon.active_actor import ActiveActor
         from ...models.throughput import active_throughput
         from ...simulator.setup import Setup
 
@@ -307,7 +307,8 @@ class SimulateOptions:
             raise click.UsageError(f"--{min(unfit)} does not go with --config: on Slurm the jobs are started by Slurm.")
         settings = load(path, {}).settings
         parts |= {"writes_per_s": settings.slurm.writes_per_s, "writes_burst": settings.slurm.writes_burst}
-        setup = Setup.of_site(policy_of(settings), settings.daemon.every_s, Path(path).stem, **parts)
+        policy = ActiveActor(artifacts_of(settings)).policy_of(settings)
+        setup = Setup.of_site(policy, settings.daemon.every_s, Path(path).stem, **parts)
         return replace(setup, throughput=active_throughput(artifacts_of(settings)))
 
     def _training(self, speeds: SpeedFiles) -> list[Setup]:
