@@ -24,7 +24,7 @@ from ...models.registry import SHARING, ArtifactRegistry, shipped
 
 DAY_S = 86400.0
 BEFORE_S = 30 * DAY_S  #: a recently ended job may have been predicted so long before
-KINDS = ("runtime", "throughput", "sharing")
+KINDS = ("runtime", "throughput", "sharing", "actor")
 FRESH_S = 60.0  #: how long an answer is reused for the same query
 KEPT = 16  #: answers
 

@@ -90,13 +90,13 @@ class Actor:
 
         Each row is summed in one order, so that its score depends neither on the other rows nor on a library.
         """
-        inside = np.clip(rows, self.low, self.high)
-        score, hidden = np.zeros(len(rows)), np.tile(self.offset, (len(rows), 1))
-        for feature, weight in enumerate(self.linear):
-            score += weight * inside[:, feature]
-            hidden += inside[:, feature, None] * self.into[feature]
-        for unit, weight in enumerate(self.out):
-            score += weight * np.tanh(hidden[:, unit])
+        inside = np.ascontiguousarray(np.clip(rows, self.low, self.high).T)
+        score, hidden = np.zeros(len(rows)), np.repeat(self.offset[:, None], len(rows), axis=1)
+        for column, weight, into in zip(inside, self.linear, self.into, strict=True):
+            score += weight * column
+            hidden += into[:, None] * column
+        for unit, weight in zip(np.tanh(hidden), self.out, strict=True):
+            score += weight * unit
         return score
 
     def unfamiliar(self, rows: FloatArray) -> BoolArray:
