@@ -35,7 +35,7 @@ RATE, RATE_OF_IMITATION = 0.01, 0.03
 class Effort:
     """How much is tried."""
 
-    updates: int = 64
+    updates: int = 48
     draws: int = 2  #: of each week on which weights are chosen, and of each unseen one
 
 
