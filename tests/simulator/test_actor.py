@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import numpy as np
 import pytest
 
-from slurmsched.errors import TooLittleHistory
+from slurmsched.errors import MissingExtra, TooLittleHistory
 from slurmsched.policies.ordering.mlfs_rl import FEATURES, Actor
 from slurmsched.simulator.run import simulate
 from slurmsched.simulator.setup import Setup
@@ -80,6 +82,12 @@ def test_the_same_seed_gives_the_same_weights_and_the_judgement_names_every_orde
     assert (facts["unseen"]["weeks"], artifact.scores["promoted"]) == (4, float(first.promoted))
     for one in first.against.values():
         assert one.low <= one.jct_ratio <= one.high
+
+
+@pytest.mark.skipif(find_spec("torch") is not None, reason="the extra rl is installed")
+def test_without_pytorch_the_training_names_the_extra_before_any_replay():
+    with pytest.raises(MissingExtra, match="rl"):
+        train_actor(trace(), 5)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from ...run import simulate
 from ...setup import Setup
 from ...workload.workload import Workload
 from .drawn_weeks import FLEET, Weeks, drawn_week, split_weeks
-from .learning import Costs, Effort, costs_of, learn, static_score
+from .learning import Costs, Effort, costs_of, demand_torch, learn, static_score
 from .rollout import SELECTION, rollout
 
 GPUS_WEIGHTS = (-0.25, 0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
@@ -98,6 +98,7 @@ def train_actor(
     """
     effort, begun_s = effort or Effort(), time.process_time()
     weeks = split_weeks(jobs)
+    demand_torch()
     report("tuning the static order")
     gpus = tuned_static(jobs, weeks, effort)
     actor, updates = learn(jobs, weeks, gpus, seed, effort, report)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -51,6 +52,12 @@ class Costs(NamedTuple):
         return self.jct_h + LATE_H * self.late
 
 
+def demand_torch() -> None:
+    """Raise MissingExtra where PyTorch is not installed."""
+    if find_spec("torch") is None:
+        raise MissingExtra("training an actor needs PyTorch", "rl")
+
+
 def costs_of(jobs: Workload, end_s: FloatArray) -> Costs:
     """Return the costs of a replay."""
     return Costs(float((end_s - jobs.submit_s).mean() / 3600), float((end_s > jobs.deadline_s).mean()))
@@ -66,12 +73,9 @@ def learn(
 ) -> tuple[Actor, int]:
     """Train an actor from the static order of weight *gpus*; return it and the updates after which it was best.
 
-    The same seed gives the same weights. MissingExtra where PyTorch is not installed.
+    The same seed gives the same weights.
     """
-    try:
-        import torch
-    except ImportError as error:
-        raise MissingExtra("training an actor needs PyTorch", "rl") from error
+    import torch
 
     torch.set_num_threads(1)
     torch.manual_seed(seed)
