@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib.util import find_spec
 
 import numpy as np
@@ -82,6 +83,13 @@ def test_the_same_seed_gives_the_same_weights_and_the_judgement_names_every_orde
     assert (facts["unseen"]["weeks"], artifact.scores["promoted"]) == (4, float(first.promoted))
     for one in first.against.values():
         assert one.low <= one.jct_ratio <= one.high
+
+
+def test_a_trace_without_a_queue_is_too_little_to_learn_from():
+    pytest.importorskip("torch", reason="the extra rl is not installed")
+    jobs = trace()
+    with pytest.raises(TooLittleHistory, match="no two jobs ever wait"):
+        train_actor(replace(jobs, runtime_s=np.ones(len(jobs))), 5, effort=Effort(updates=1, draws=1))
 
 
 @pytest.mark.skipif(find_spec("torch") is not None, reason="the extra rl is installed")

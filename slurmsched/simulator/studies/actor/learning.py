@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ....cluster.columns import FloatArray
-from ....errors import MissingExtra
+from ....errors import MissingExtra, TooLittleHistory
 from ....policies.ordering.mlfs_rl import FEATURES, Actor
 from ...workload.workload import Workload
 from .drawn_weeks import Weeks, drawn_week
@@ -73,7 +73,7 @@ def learn(
 ) -> tuple[Actor, int]:
     """Train an actor from the static order of weight *gpus*; return it and the updates after which it was best.
 
-    The same seed gives the same weights.
+    The same seed gives the same weights. TooLittleHistory where no jobs queue.
     """
     import torch
 
@@ -82,6 +82,8 @@ def learn(
     random, imitated = np.random.default_rng(seed), static_score(gpus)
     starts = [rollout(drawn_week(jobs, rows, seed), imitated, random) for rows in weeks.train[-3:]]
     decisions = [one for start in starts for one in start.decisions]
+    if not decisions:
+        raise TooLittleHistory("no two jobs ever wait at the same time: there is nothing to learn an order from")
     network = _Network.initial(decisions)
     _imitate(network, decisions, imitated, random)
 
@@ -97,6 +99,8 @@ def learn(
         week = drawn_week(jobs, weeks.train[int(random.integers(len(weeks.train)))], int(random.integers(2**31)))
         actor = network.actor()
         replays = [rollout(week, actor.scores, random) for _ in range(REPLAYS)]
+        if not any(one.decisions for one in replays):  # a week without a queue teaches nothing
+            continue
         batch, advantage = _sampled(week, replays, random)
         loss = -(network.choices(batch) * torch.as_tensor(advantage, dtype=torch.float32)).mean()
         optimizer.zero_grad()
