@@ -22,7 +22,7 @@ DAYS, DAY_S = 12, 86400.0
 
 @pytest.fixture
 def app(tmp_path: Path) -> App:
-    return FakeSite(tmp_path, "[policy]\nordering = 'sjf'\n")
+    return FakeSite(tmp_path, "every_s = 120\n[policy]\nordering = 'sjf'\n")
 
 
 def history() -> OutcomeTable:

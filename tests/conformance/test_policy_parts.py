@@ -57,7 +57,13 @@ def test_a_built_in_part_meets_the_demands_on_every_part(hook, line):
 
 @pytest.mark.parametrize(
     ("hook", "line"),
-    [("ordering", "las"), ("selection", "easy"), ("admission", "load 1.2"), ("placement", "pool"), ("scaling", "sia")],
+    [
+        ("ordering", "las"),
+        ("selection", "easy"),
+        ("admission", "load 1.2"),
+        ("placement", "pool"),
+        pytest.param("scaling", "sia", marks=pytest.mark.soak),
+    ],
 )
 def test_a_simulated_day_under_a_part_breaks_no_rule(hook, line):
     assert "150 jobs ended" in run_day(hook, part_of(hook, line))

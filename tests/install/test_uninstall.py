@@ -79,6 +79,7 @@ def test_the_pages_of_a_first_day_can_be_followed_and_uninstall_leaves_nothing(h
     assert again[-1].startswith("done;")
 
 
+@pytest.mark.soak
 def test_uninstall_stops_where_jobs_cannot_be_given_back(here):
     here.install_program()
     before = here.host.sh("cat /etc/slurm/slurm.conf")
@@ -94,6 +95,7 @@ def test_uninstall_stops_where_jobs_cannot_be_given_back(here):
     assert here.host.sh("cat /etc/slurm/slurm.conf") == before
 
 
+@pytest.mark.soak
 def test_a_site_keeps_its_own_files_and_its_history_if_it_says_so(here):
     here.install_program()
     files, before = here.host.sh(FILES_OF_SLURM), here.host.sh("cat /etc/slurm/slurm.conf")

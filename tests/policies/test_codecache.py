@@ -75,6 +75,7 @@ def test_what_root_compiled_is_there_for_everybody(install):
     assert [run(install, user) for user in (0, SERVICE, ALICE)] == ["42 loaded"] * 3
 
 
+@pytest.mark.soak
 def test_a_narrow_umask_keeps_nobody_from_reading(install):
     (install / "code" / "__pycache__").mkdir(mode=0o755)
     (install / "code" / "program.py").write_text("import os\nos.umask(0o077)\n" + PROGRAM)
@@ -97,11 +98,13 @@ def test_a_user_compiles_once_for_themselves_alone(install):
     assert [run(install, ALICE), run(install, SERVICE), run(install)] == ["42 loaded", "42 compiled", "42 compiled"]
 
 
+@pytest.mark.soak
 def test_a_user_compiles_once_where_no_daemon_was_ever_started(install):
     nowhere = {"CACHE_DIRECTORY": str(install / "nowhere")}
     assert [run(install, ALICE, **nowhere), run(install, ALICE, **nowhere)] == ["42 compiled", "42 loaded"]
 
 
+@pytest.mark.soak
 def test_without_any_place_of_their_own_a_user_compiles_each_time(install):
     nowhere = {"CACHE_DIRECTORY": str(install / "nowhere")}
     assert [run(install, EVE, **nowhere), run(install, EVE, **nowhere)] == ["42 compiled"] * 2
@@ -201,6 +204,7 @@ def test_a_chosen_cache_of_ones_own_serves_also_through_a_link(install):
     assert [run(install, ALICE, **chosen) for _ in range(2)] == ["42 compiled", "42 loaded"]
 
 
+@pytest.mark.soak
 def test_damaged_code_is_compiled_again(install):
     run(install)
     for file in (install / "code" / "__pycache__").glob("*.nb?"):

@@ -11,7 +11,7 @@ from simulator.worlds import simulate, trace
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.gpu_usage import Use
 from slurmsched.config import Settings
-from slurmsched.config.settings import PolicySettings, PowerSettings, ShareSettings
+from slurmsched.config.settings import DaemonSettings, PolicySettings, PowerSettings, ShareSettings
 from slurmsched.daemon.policy_settings import policy_of
 from slurmsched.errors import ConfigError
 from slurmsched.simulator.cluster_spec import ClusterSpec
@@ -25,7 +25,11 @@ from slurmsched.simulator.workload.workload import Workload, workload
 NOW = Knobs(200.0, 8, 0, 0, "fifo")
 
 
-ACTING = Settings(power=PowerSettings(order=True, requeue=True), share=ShareSettings(memory_mib=20_000.0))
+ACTING = Settings(
+    daemon=DaemonSettings(every_s=120.0),
+    power=PowerSettings(order=True, requeue=True),
+    share=ShareSettings(memory_mib=20_000.0),
+)
 
 
 def month(days: int = 15, seed: int = 0) -> Workload:
@@ -57,7 +61,7 @@ def test_a_trial_is_the_replay_of_the_sites_settings_by_the_daemons_cycles():
     jobs = month(2)
     site = site_of(jobs, 2, 2)
     policy = policy_of(replace(ACTING, policy=PolicySettings(ordering="sjf")))
-    replay = simulate(jobs, site.fleet, Setup.of_site(policy, 30.0, "", forecast="history"), learnt=site.forecast)
+    replay = simulate(jobs, site.fleet, Setup.of_site(policy, 120.0, "", forecast="history"), learnt=site.forecast)
     assert replay.decisions.decided_by == "decide"
     assert np.array_equal(completion_s(site, replace(NOW, ordering="sjf")), replay.end_s - jobs.submit_s)
 
