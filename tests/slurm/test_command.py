@@ -371,6 +371,18 @@ def test_all_jobs_get_their_signal_by_one_command_and_a_refused_one_gets_no_seco
     assert sent == ["--state=RUNNING --signal=URG 7 8 9", "--state=RUNNING --signal=URG --full 7 9"]
 
 
+def test_a_complaint_about_a_task_concerns_that_task_alone(commands):
+    """Tasks 12_3 and 12_4 are the jobs 13 and 12, for the last task of an array has the array's own number."""
+    commands.says("squeue", SHOWN + "show 13 12 3\nshow 12 12 4\nshow 7 7 N/A")
+    complaint = "scancel: error: Kill job error on job id 12_3: Job is busy"
+    commands.says("scancel", f'case "$*" in *--full*) exit 0;; esac; echo "{complaint}" >&2; exit 1')
+    answers = commands.cluster().act([AskToStop(job, "URG") for job in (7, 12, 13)])
+    assert ["Job is busy" in (answer.refused or "") for answer in answers] == [False, False, True]
+    commands.says("squeue", SHOWN + "show 7 7 N/A")
+    answers = commands.cluster().act([AskToStop(job, "URG") for job in (7, 12, 13)])
+    assert all("Job is busy" in (answer.refused or "") for answer in answers), "nobody knows whose it is"
+
+
 def test_a_refused_signal_is_told_and_one_without_an_answer_is_not_taken_for_a_refusal(commands):
     commands.says("scancel", "echo 'scancel: error: Kill job error on job id 7: Invalid job id specified' >&2; exit 1")
     answers = commands.cluster().act([AskToStop(7, "URG"), Rank(8, 5)])

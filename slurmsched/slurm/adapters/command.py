@@ -44,7 +44,7 @@ A = TypeVar("A", bound=Action)
 
 _ABOUT_TASKS = re.compile(r"(?P<array>\d+)_[^:]+: (?P<words>.*)")
 _ABOUT_JOB = re.compile(r"\bfor job (\d+)")
-_ABOUT_SIGNAL = re.compile(r"\bjob(?: id)? (\d+)")
+_ABOUT_SIGNAL = re.compile(r"\bjob(?: id)? (\d+(?:_\d+)?)")
 
 
 @dataclass
@@ -138,8 +138,20 @@ class SlurmCommand:
         if not printed.code:
             return {}
         complaints = _complaints(printed.err, _ABOUT_SIGNAL)
+        names = self._names_of_tasks(jobs) if any("_" in name for name in complaints) else {}
         everybody = dict.fromkeys(jobs, printed.err.strip()[:300] or f"exit status {printed.code}")
-        return {job: complaints[job] for job in jobs if job in complaints} or everybody
+        refused = {job: complaints[name] for job in jobs if (name := names.get(job, str(job))) in complaints}
+        return refused if len(refused) == len(complaints) and refused else everybody
+
+    def _names_of_tasks(self, jobs: Sequence[int]) -> dict[int, str]:
+        """Map each of *jobs* that is a task of an array to its name in complaints about signals, as ``12_3``."""
+        try:
+            options = ["-a", "-t", "all", "-j", ",".join(map(str, jobs))]
+            shown = self.long("squeue", options, ("JobID", "ArrayJobID", "ArrayTaskID"))
+        except SlurmRefused:  # with a single job id: Slurm no longer has the job
+            return {}
+        rows = zip(*shown.by_name.values(), strict=True)
+        return {int(job): f"{array}_{task}" for job, array, task in rows if task.isdecimal()}
 
     def _move_nodes(self, action: MoveNodes) -> ActionResult:
         """Run one scontrol per step up to a refusal, since its complaints do not name the partition."""
@@ -220,7 +232,7 @@ class SlurmCommand:
     def _comments(self, script: Sequence[str], jobs: Set[int]) -> dict[int, str]:
         """Send *script* and return Slurm's complaints by job; raise where a failure concerns none of *jobs*."""
         printed = self._send(script)
-        complaints = _complaints(printed.err)
+        complaints = {int(job): words for job, words in _complaints(printed.err).items()}
         answers = _answers_of_tasks(printed.err)
         if printed.code and not jobs & (complaints.keys() | answers.keys()):
             kind = SlurmUnavailable if unreachable(printed.err) else SlurmError
@@ -398,11 +410,11 @@ def _answers_of_tasks(text: str) -> dict[int, str]:
     return answers
 
 
-def _complaints(text: str, about_job: re.Pattern[str] = _ABOUT_JOB) -> dict[int, str]:
-    """Return the first of Slurm's complaints about each job, by job id."""
-    found: dict[int, str] = {}
+def _complaints(text: str, about_job: re.Pattern[str] = _ABOUT_JOB) -> dict[str, str]:
+    """Return the first of Slurm's complaints about each job, by the name that it has there."""
+    found: dict[str, str] = {}
     for line in text.splitlines():
         about = about_job.search(line)
         if about:
-            found.setdefault(int(about.group(1)), line.strip()[:300])
+            found.setdefault(about.group(1), line.strip()[:300])
     return found
