@@ -33,7 +33,7 @@ lint: setup
 
 # The first run of these compiles the simulator for all workers of all tests, which would each do so for themselves.
 compile-machine compile-pool: setup
-	$(BIN)/pytest -q $(if $(findstring machine,$@),$(MACHINE),$(POOL))
+	$(BIN)/pytest -q -m 'not soak' $(if $(findstring machine,$@),$(MACHINE),$(POOL))
 
 # Tests on a lab mostly wait for Slurm and mind the time, so their files run three at once, each worker with labs of its
 # own; the others compute, two files at once, and give way. Both together, each with its own summary of passes and skips.
