@@ -20,11 +20,11 @@ from ...errors import ModelUnusable
 from ...models.artifact import Artifact
 from ...models.completion.prediction_accuracy import accuracy
 from ...models.model_card import span
-from ...models.registry import SHARING, ArtifactRegistry, shipped
+from ...models.registry import ACTOR, RUNTIME, SHARING, THROUGHPUT, ArtifactRegistry, shipped
 
 DAY_S = 86400.0
 BEFORE_S = 30 * DAY_S  #: a recently ended job may have been predicted so long before
-KINDS = ("runtime", "throughput", "sharing", "actor")
+KINDS = (RUNTIME, THROUGHPUT, SHARING, ACTOR)
 FRESH_S = 60.0  #: how long an answer is reused for the same query
 KEPT = 16  #: answers
 

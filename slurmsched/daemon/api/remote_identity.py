@@ -142,12 +142,11 @@ class Identities:
 def request_of(envelope: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the request in *envelope*; IdentityRefused where it is none, or too long."""
     request = envelope.get("request")
+    most = DELIVERY_B if isinstance(request, dict) and request.get("ask") == DELIVER else REQUEST_B
     with suppress(RecursionError):
-        if isinstance(request, dict):
-            most = DELIVERY_B if request.get("ask") == DELIVER else REQUEST_B
-            if len(json.dumps(request)) <= most:
-                return request
-    raise IdentityRefused("line", f"a request is one JSON object of at most {REQUEST_B} bytes")
+        if isinstance(request, dict) and len(json.dumps(request)) <= most:
+            return request
+    raise IdentityRefused("line", f"a request is one JSON object of at most {most} bytes")
 
 
 def uid_of(name: object) -> int:

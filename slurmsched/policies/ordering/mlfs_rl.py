@@ -180,10 +180,10 @@ class LearnedPriority:
 
     def remarks(self, view: View, row: int) -> tuple[str, ...]:
         """Return sentences about pending job *row*: the values of its features, and its place under ``mlfs-h``."""
-        place = 1 + int((np.argsort(MlfsPriority(across=self.across)(view), kind="stable") == row).argmax())
-        other = f"mlfs-h would have it in place {place} of {len(view.pending)}."
         if self.actor is None:
             return ("No weights were given, so the order is that of mlfs-h.",)
+        place = 1 + int((np.argsort(MlfsPriority(across=self.across)(view), kind="stable") == row).argmax())
+        other = f"mlfs-h would have it in place {place} of {len(view.pending)}."
         rows = self._features(view)
         values = ", ".join(f"{name} {value:.3g}" for name, value in zip(FEATURES, rows[row], strict=True))
         outside = " A value lies outside the range of the training." if self.actor.unfamiliar(rows)[row] else ""

@@ -52,7 +52,7 @@ def rollout(
     The order is that of scores over TEMPERATURE plus Gumbel noise, so that each next job is a draw from a softmax.
     """
     count, total = len(jobs), float(FLEET.total)
-    asked: list[tuple[float, IntArray, FloatArray, IntArray]] = []
+    recorded: list[tuple[float, IntArray, FloatArray, IntArray]] = []
     ones = np.ones(count)
     unknown = Terms(
         np.clip(jobs.estimate_s, 1.0, MOST_S),
@@ -67,6 +67,7 @@ def rollout(
     )
 
     def keys(now_s: float, rows: IntArray, beside: IntArray, ran_s: RanS) -> FloatArray:
+        """Return the key of each waiting job of *rows*, and record the decision that it is drawn for."""
         ran = ran_s(rows)
         left_s = np.maximum(jobs.estimate_s[rows] - ran, LEAST_LEFT * jobs.estimate_s[rows])
         terms = replace(
@@ -83,7 +84,7 @@ def rollout(
         key = -score(found)
         if random is not None:
             key = key / TEMPERATURE - random.gumbel(size=len(rows))
-            asked.append((now_s, rows, found, np.argsort(key, kind="stable")[:CHOICES]))
+            recorded.append((now_s, rows, found, np.argsort(key, kind="stable")[:CHOICES]))
         return key
 
     setup = Setup(find_ordering("mlfs-rl"), SELECTION, forecast="told")
@@ -98,7 +99,7 @@ def rollout(
         pace=pace_of(jobs, FLEET),
     )
     start_s, end_s = model.stage.life.first_s.copy(), model.stage.life.ended_s.copy()
-    return Rollout(start_s, end_s, [_decision(start_s, *one) for one in asked if len(one[1]) > 1])
+    return Rollout(start_s, end_s, [_decision(start_s, *one) for one in recorded if len(one[1]) > 1])
 
 
 def _decision(start_s: FloatArray, at_s: float, rows: IntArray, found: FloatArray, first: IntArray) -> Decision:
