@@ -156,7 +156,9 @@ def _ranked(
         classes = tier if rules.scope == "queue" else tier * (int(qos.max(initial=0)) + 1) + qos
     if promised is not None and due.any():
         place = np.unique(np.where(np.isnan(key), np.inf, key), return_inverse=True)[1].astype(np.float64)
-        laxity = np.unique(promised.laxity_s[due], return_inverse=True)[1].astype(np.float64)
+        # A promise that no plan keeps comes last, lest its job take the GPUs of others that can be kept.
+        urgency = np.where(promised.late, np.inf, promised.laxity_s)
+        laxity = np.unique(urgency[due], return_inverse=True)[1].astype(np.float64)
         place[due] = laxity - len(laxity)
         key = place
     ranked = rows[order(key[rows], starving[rows], waited[rows], classes[rows], base[rows], jobs.job_id[rows])]

@@ -411,6 +411,24 @@ def test_a_job_is_delayed_for_promises_no_longer_than_hold_most_s_in_all():
         assert (words in why(what, plan, 1).sentences) == bool(holds)
 
 
+def test_a_promise_that_no_plan_keeps_breaks_none_that_can_be_kept():
+    """Both jobs want all GPUs for two hours, and the first can no longer end in time."""
+    what = seen(wanted(2, gpus=[8, 8], nodes=[2, 2], deadline_s=NOW_S + np.array([4.0, 10.0]) * HOUR_S))
+    promised = planned(what)
+    assert states(promised) == ["OPEN", "OPEN"]
+    much_later = later(replace(what, now_s=NOW_S + 3.5 * HOUR_S), promised)
+    plan = planned(much_later)
+    assert np.isfinite(plan.promises.announced_s).tolist() == [True, False]
+    assert plan.jobs.rank.tolist() == [0, 1], "there is time for both"
+    assert not [action for action in plan.actions if isinstance(action, Hold)]
+    tight = replace(much_later.promises, promised_s=NOW_S + np.array([4.0, 6.0]) * HOUR_S)
+    plan = planned(replace(much_later, promises=tight))
+    assert plan.jobs.rank.tolist() == [1, 0]
+    assert [action.job_id for action in plan.actions if isinstance(action, Hold)] == [1]
+    sentences = why(much_later, plan, 1).sentences
+    assert any("We delay its start for promised jobs" in sentence for sentence in sentences)
+
+
 def test_long_jobs_without_a_promise_hold_a_share_of_the_gpus_while_a_promised_one_waits():
     hours = np.array([9.0, 9.0, 2.0, 9.0, 2.0])
     due_s = NOW_S + np.array([np.inf, np.inf, np.inf, np.inf, 30 * HOUR_S])

@@ -20,6 +20,8 @@ MOST = 256
 def blocking_jobs(view: View, promised: Promised, order: IntArray, rules: DeadlineRules) -> tuple[IntArray, BoolArray]:
     """Select pending rows in *order* that would block a promised job from its GPUs, and the jobs they endanger.
 
+    A job whose promise no plan keeps is judged as one without a promise: it breaks no other promise.
+
     Long jobs without a promise block those that will be promised, once they hold their share of the GPUs: deadlines
     that are close can be promised only where GPUs become free in time, and such jobs keep theirs from all of them.
 
@@ -27,11 +29,12 @@ def blocking_jobs(view: View, promised: Promised, order: IntArray, rules: Deadli
     future, since running jobs may end sooner than planned.
     """
     endangered = np.zeros(len(view.pending), dtype=np.bool_)
-    waiting = np.flatnonzero(np.isfinite(promised.laxity_s))
+    has_promise = np.isfinite(promised.laxity_s)
+    waiting = np.flatnonzero(has_promise & ~promised.late)
     availability = promised.availability
     if availability is None or promised.room is None or promised.left is None or not len(waiting):
         return order[:0], endangered
-    rows = order[np.isinf(promised.laxity_s[order]) & ~availability.stoppable[order]][:MOST]
+    rows = order[(promised.late | ~has_promise)[order] & ~availability.stoppable[order]][:MOST]
     footprints = availability.footprints(rows)
     blocks, theirs = _blocking(
         promised.room.copy(2 * len(rows)).stretches,
@@ -42,7 +45,7 @@ def blocking_jobs(view: View, promised: Promised, order: IntArray, rules: Deadli
         availability.requests(waiting, promised.laxity_s[waiting], view.now_s).rows,
         view.now_s + promised.laxity_s[waiting],
         (view.now_s, availability.soonest_s),
-        (rules.long_s, _long_jobs_left(view, promised.table, availability, rules)),
+        (np.where(has_promise[rows], np.inf, rules.long_s), _long_jobs_left(view, promised.table, availability, rules)),
     )
     endangered[waiting[theirs]] = True
     return rows[blocks], endangered
@@ -72,13 +75,13 @@ def _blocking(
     counts: BoolArray,
     begins_s: FloatArray,
     times_s: tuple[float, float],
-    long_jobs: tuple[float, float],
+    long_jobs: tuple[FloatArray, float],
 ) -> tuple[BoolArray, BoolArray]:
     """Select the blocking ones of some jobs in order, and the promised jobs they endanger.
 
     *room* is left by running jobs and *left* by the plan, as ``Room.stretches``; both change. *gpus* and *needs_s* have
     a place for each job, *counts* (job x row of room) and the planned *begins_s* one for each promised job. *times_s*
-    is now and the soonest start, *long_jobs* the length beyond which a job is long, and the GPUs left to long ones.
+    is now and the soonest start, *long_jobs* the length beyond which each job is long, and the GPUs left to long ones.
     """
     room_s, free, count = room
     left_s, spare, left_count = left
@@ -88,7 +91,7 @@ def _blocking(
     blocks, endangered = np.zeros(len(gpus), np.bool_), np.zeros(len(begins_s), np.bool_)
     bounds_s = np.full(len(gpus), now_s)
     for job in range(len(gpus)):
-        if needs_s[job] > long_s and gpus[job] > long_left:
+        if needs_s[job] > long_s[job] and gpus[job] > long_left:
             blocks[job] = True
             continue
         shape, start_s = of_job[job], np.inf
@@ -118,7 +121,7 @@ def _blocking(
                     endangered[other] = blocks[job] = True
             if blocks[job]:
                 continue
-        if start_s <= soonest_s and needs_s[job] > long_s:
+        if start_s <= soonest_s and needs_s[job] > long_s[job]:
             long_left -= gpus[job]
         left_count = subtract(left_s, spare, left_count, taken, start_s, until_s)
         count = subtract(room_s, free, count, taken, start_s, until_s)

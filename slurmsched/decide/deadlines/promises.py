@@ -46,6 +46,7 @@ class Promised:
     table: PromiseTable
     due: BoolArray  #: pending jobs that must start now
     laxity_s: FloatArray  #: time until a promised pending job must start, infinite for others
+    late: BoolArray  #: pending jobs with a promise that no plan keeps
     rows: IntArray  #: pending jobs with a promise
     due_s: FloatArray  #: the promised end of each of *rows*
     needed: BoolArray  #: running jobs with a promise that the plan has running now
@@ -138,7 +139,8 @@ def _planned(
     near = latest_s + rules.lead_s + rules.hold_s - now_s <= rules.stop_s
     starts_s[late & (near | ~held.stoppable)] = np.nan
     rows, needed = placed[waits], _needed(leases, held, plan, rules)
-    laxity_s, due = np.full(count, np.inf), np.zeros(count, dtype=np.bool_)
+    laxity_s, (due, unplanned) = np.full(count, np.inf), np.zeros((2, count), dtype=np.bool_)
+    unplanned[rows] = (late & ~held.stoppable)[waits]
     laxity_s[rows] = np.where(np.isnan(starts_s), latest_s, starts_s)[waits] - now_s
     due |= laxity_s <= rules.lead_s + rules.hold_s + (0.0 if stopping is None else rules.stop_s)
     due[rows] |= (needed & (held.stoppable | late | (rules.slack_s > 0)))[waits]
@@ -150,7 +152,7 @@ def _planned(
     table = _started_by(view, table, laxity_s)
     room, due_s = leases.room, held.due_s[waits]
     more = (availability, room, left, schedule, plan.solved)
-    return Promised(table, due, laxity_s, rows, due_s, needs_gpus, spare, *more)
+    return Promised(table, due, laxity_s, unplanned, rows, due_s, needs_gpus, spare, *more)
 
 
 def _needed(leases: LeaseSchedule, held: DeadlineRequests, plan: SchedulePlan, rules: DeadlineRules) -> BoolArray:
@@ -182,7 +184,8 @@ def _of(table: PromiseTable, view: View) -> Promised:
     """Return promises that ask nothing of the jobs of *view* now."""
     no_rows, nobody = np.zeros(0, dtype=np.int64), np.zeros(len(view.running), np.bool_)
     count, no_times = len(view.pending), np.zeros(0, dtype=np.float64)
-    return Promised(table, np.zeros(count, np.bool_), np.full(count, np.inf), no_rows, no_times, nobody, nobody)
+    no_jobs = np.zeros(count, np.bool_)
+    return Promised(table, no_jobs, np.full(count, np.inf), no_jobs, no_rows, no_times, nobody, nobody)
 
 
 def _in_leases(
