@@ -22,7 +22,7 @@ from slurmsched.cluster.forecast import Forecast
 from slurmsched.db.pending_writes import PendingWrites
 from slurmsched.db.records.gpu_usage import MOST
 from slurmsched.decide.policy import Policy
-from slurmsched.decide.rules import Rules, SharingRules
+from slurmsched.decide.rules import AdmissionRules, DeadlineRules, LeaseRules, ProfilingRules, Rules, SharingRules
 from slurmsched.models.runtime.estimator import Estimator
 from slurmsched.policies.contract import Ordering, find_ordering
 from slurmsched.policies.ordering.static import FAR_S
@@ -49,7 +49,7 @@ THRESHOLDS = (  # GPU-seconds of attained service between Tiresias' queues
     (36000.0, 360000.0),
     (1200.0, 29000.0, 750000.0),
 )
-PARTS = ("main", "ablation", "levels", "weeks", "slurm")
+PARTS = ("main", "ablation", "levels", "weeks", "slurm", "hooks")
 SHIFT = 0.5  # share of the jobs whose configuration is exchanged for a lighter or heavier one
 DEBUG_S = 60.0
 NEAREST = 5  # measured pairs that stand for one that was not
@@ -72,7 +72,7 @@ def main() -> None:
     asked = sys.argv[1:] or ["main", "ablation"]
     if unknown := set(asked) - set(PARTS) - set(ROWS):
         raise SystemExit(f"{', '.join(sorted(unknown))} is not known; there are: {', '.join((*PARTS, *ROWS))}")
-    for part, run in zip(PARTS, (against, ablation, levels, weeks, on_slurm), strict=True):
+    for part, run in zip(PARTS, (against, ablation, levels, weeks, on_slurm, hooks), strict=True):
         if part in asked:
             run()
 
@@ -303,6 +303,44 @@ def on_slots(of: Week, rules: SharingRules, shared: int = SHARED) -> Replay:
     jobs = replace(of.jobs, partition=Labels.of(["gpu"] * len(of.jobs)))
     policy = Policy(find_ordering("lucid"), Rules(powers=frozenset({"order", "share"}), scope="queue", sharing=rules))
     return simulate(jobs, site, Setup.of("lucid", executor="slurm", forecast="history", site=policy), learnt=of.told)
+
+
+def hooks() -> None:
+    """Week 1 beside a modelled slurmctld with every hook on: what the decisions cost."""
+    head("week 1, a modelled slurmctld, all hooks")
+    row("all hooks", partial(with_all_hooks, week(1)))
+
+
+def with_all_hooks(of: Week) -> Replay:
+    """Promises, admission, leases, pairs, and measuring: a third of the jobs has deadlines, half of them ``ckpt``."""
+    where = {"gpu": (1, 34), "shared": (35, 46), "profile": (47, 48)}
+    tables = [partition_of(name, f"n[{first}-{last}]") for name, (first, last) in where.items()]
+    names = [name for name, (first, last) in where.items() for _ in range(first, last + 1)]
+    nodes = nodes_of(NODES, GPUS, partitions=names)
+    site = replace(fleet(), nodes=nodes, partitions=tables[0].joined(tables[1]).joined(tables[2]), shared="shared")
+    draw, count = np.random.default_rng(17), len(of.jobs)
+    wanted = draw.random(count) < 1 / 3
+    due_s = of.jobs.submit_s + of.jobs.runtime_s * draw.uniform(1.5, 6.0, count) + draw.uniform(600.0, 43_200.0, count)
+    jobs = replace(
+        of.jobs,
+        partition=Labels.of(["profile,gpu"] * count),
+        deadline_s=np.where(wanted, due_s, np.inf),
+        ckpt=draw.random(count) < 0.5,
+    )
+    rules = Rules(
+        powers=frozenset({"order", "hold", "requeue", "comment", "share", "partition", "profile", "nodes", "stop"}),
+        scope="queue",
+        deadlines=DeadlineRules(yields=True, user_share=1.0, slack_s=3_600.0),
+        sharing=SharingRules(wide=True, other_users=True, **LIMITS),
+        profiling=ProfilingRules("profile", home="gpu"),
+        admission=AdmissionRules("load:1.2"),
+        lease=LeaseRules("lease 20m", 1_200.0),
+        stopping="opt",
+    )
+    policy = Policy(find_ordering("lucid"), rules)
+    replay = simulate(jobs, site, Setup.of("lucid", executor="slurm", forecast="history", site=policy), learnt=of.told)
+    print(replay.decisions)
+    return replay
 
 
 def profiles_before(of: Week) -> VolatileStore:
