@@ -294,7 +294,13 @@ class DatabaseSettings:
 class MetricsSettings:
     """``[metrics]``: the endpoint for /metrics and /healthz."""
 
-    listen: str = setting("127.0.0.1:9817", "loopback address and port, unix:PATH, or empty for none")
+    listen: str = setting(
+        "127.0.0.1:9817", "loopback address and port, unix:PATH, or empty for none; any IP address with certificate"
+    )
+    certificate: str = setting("", "file with the server's certificate and its chain, PEM; it switches TLS on")
+    key: str = setting("", "file with its private key, PEM; empty means in certificate")
+    client_ca: str = setting("", "file with the authority of the certificates of scrapers, PEM")
+    scrapers: tuple[str, ...] = setting((), "DNS names in certificates of clients that may read metrics through TLS")
 
 
 @dataclass(frozen=True)

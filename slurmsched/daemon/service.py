@@ -17,7 +17,7 @@ from ..config import DaemonSettings
 from ..cycle import CycleReport
 from ..errors import SlurmError, SlurmschedError
 from . import signals
-from .api.http_metrics import MetricsServer, parse_listen
+from .api.http_metrics import MetricsAccess, MetricsServer
 from .api.query_handlers import QueryHandlers, Sources
 from .api.query_server import QueryServer, QueryWorkers
 from .api.remote_server import RemoteServer
@@ -121,7 +121,7 @@ class ServiceParts:
     leadership: LeaderElection
     metrics: Metrics
     sources: Callable[[Callable[[], dict[str, Any]]], Sources]  #: builds the sources of answers, given status
-    listen: str = ""  #: metrics.listen
+    metrics_access: Callable[[], MetricsAccess | None] = lambda: None  #: reads [metrics]; None for no endpoint
     notifier: Notifier = field(default_factory=Notifier)
     flags: signals.Flags = field(default_factory=signals.Flags)
     reload: Callable[[], DaemonSettings] | None = None  #: raises SlurmschedError and changes nothing, or changes all
@@ -145,7 +145,7 @@ class Service:
         self._allowed_mode = AllowedMode("observe", "not started")
         self._turn: BeatResult | None = None
         self._report: CycleReport | None = None
-        self._remote: RemoteServer | None = None
+        self._renewed: list[RemoteServer | MetricsServer] = []
         self._health = Health(parts.clock)
         self.questions = QueryHandlers(parts.sources(self.status), trusted=(0, os.geteuid()))
         watchdog_s = parts.notifier.watchdog_s
@@ -255,15 +255,16 @@ class Service:
         return self._health.problem() or (hindered and f"it only observes: {hindered}")
 
     def _listeners(self) -> list[_Listener]:
-        address = parse_listen(self._parts.listen)
         queries = QueryServer(Path(self._settings.run_dir), self.questions)
         listeners: list[_Listener] = [queries]
         try:
             if self._parts.remote:
-                self._remote = self._parts.remote(queries.workers)
-                listeners.append(self._remote)
-            if address:
-                listeners.append(MetricsServer(address, self._parts.metrics.registry, self.problem, self._degraded))
+                self._renewed.append(self._parts.remote(queries.workers))
+                listeners.append(self._renewed[-1])
+            if self._parts.metrics_access():
+                read, registry = self._parts.metrics_access, self._parts.metrics.registry
+                self._renewed.append(MetricsServer(read, registry, self.problem, self._degraded))
+                listeners.append(self._renewed[-1])
             if self._parts.collector:
                 listeners.append(self._parts.collector())
             if self._parts.predictions:
@@ -321,8 +322,8 @@ class Service:
         self._parts.notifier.reloading(time.clock_gettime(time.CLOCK_MONOTONIC))
         try:
             self._settings = self._parts.reload()
-            if self._remote:
-                self._remote.renew()
+            for server in self._renewed:
+                server.renew()
             return self._settings.every_s
         finally:
             self._parts.notifier.ready(f"settings read; one cycle every {self._settings.every_s:g} s")

@@ -65,7 +65,7 @@ def _tests(settings: Settings) -> tuple[Callable[[], object], ...]:
         lambda: ordering_of(settings),
         lambda: admission_rules(settings),
         lambda: lease_rules(settings),
-        lambda: http_metrics.parse_listen(settings.metrics.listen),
+        lambda: http_metrics.metrics_access(settings.metrics),
         lambda: profile_receiver.parse_listen(settings.profile.listen),
         lambda: remote_access(settings.remote),
         lambda: read_steps(settings.deadline.soft_steps),

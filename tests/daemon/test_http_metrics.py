@@ -1,17 +1,22 @@
 from __future__ import annotations
 
 import http.client
+import shutil
 import socket
+import ssl
 import threading
 import urllib.error
 import urllib.request
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
+from certificates import Authority
 from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from slurmsched.daemon.api.http_metrics import Address, MetricsServer, parse_listen
+from slurmsched.config import MetricsSettings
+from slurmsched.daemon.api.http_metrics import Address, MetricsServer, metrics_access, parse_listen
 from slurmsched.errors import ConfigError
 
 
@@ -33,8 +38,11 @@ def serve(patient):
     Gauge("slurmsched_pending_jobs", "Pending jobs.", registry=registry).set(3)
     with ExitStack() as stack:
 
-        def opened(listen="127.0.0.1:0"):
-            endpoint = MetricsServer(parse_listen(listen), registry, lambda: patient.problem, lambda: patient.degraded)
+        def opened(listen="127.0.0.1:0", **tls):
+            def read():
+                return metrics_access(MetricsSettings(listen, **tls))
+
+            endpoint = MetricsServer(read, registry, lambda: patient.problem, lambda: patient.degraded)
             stack.callback(endpoint.close)
             endpoint.start()
             return endpoint
@@ -166,3 +174,91 @@ def test_addresses_of_this_machine_are_accepted(text, means):
 def test_every_other_address_is_refused_with_what_is_accepted(text):
     with pytest.raises(ConfigError, match=r"metrics\.listen = .*accepted: 127\.0\.0\.1:PORT"):
         parse_listen(text)
+
+
+@pytest.fixture
+def site(tmp_path):
+    return Authority.of(tmp_path / "site")
+
+
+def tls_of(site, **changed):
+    certificate, key = site.issue("127.0.0.1")
+    tls = {"certificate": certificate, "key": key, "client_ca": site.file, "scrapers": ("prometheus.example.org",)}
+    return tls | changed
+
+
+def scrape(endpoint, site, identity=None, path="/metrics"):
+    """GET from another host's point of view: only the site's authority is trusted."""
+    context = ssl.create_default_context(cafile=site.file)
+    if identity:
+        context.load_cert_chain(*identity)
+    connection = http.client.HTTPSConnection("127.0.0.1", endpoint.address.port, timeout=60.0, context=context)
+    try:
+        connection.request("GET", path)
+        response = connection.getresponse()
+        return response.status, response.read().decode()
+    finally:
+        connection.close()
+
+
+def test_a_prometheus_elsewhere_reads_through_tls_with_a_listed_certificate(serve, site):
+    endpoint = serve(**tls_of(site))
+    status, body = scrape(endpoint, site, site.issue("prometheus.example.org"))
+    assert status == 200
+    assert "slurmsched_pending_jobs 3.0" in body
+    assert scrape(endpoint, site, site.issue("portal.example.org"))[0] == 403
+
+
+def test_nobody_reads_without_a_valid_certificate_of_that_authority(serve, site, tmp_path):
+    endpoint = serve(**tls_of(site))
+    foreign = Authority.of(tmp_path / "foreign")
+    for identity in (
+        None,
+        foreign.issue("prometheus.example.org"),
+        site.issue("prometheus.example.org", expired=True),
+    ):
+        with pytest.raises(OSError):  # noqa: PT011 - an alert of TLS, or a reset, as the kernel likes
+            scrape(endpoint, site, identity)
+    with pytest.raises((OSError, http.client.HTTPException)):
+        get(endpoint, "/metrics")
+    assert scrape(endpoint, site, site.issue("prometheus.example.org"))[0] == 200
+
+
+def test_a_reload_takes_new_certificates(serve, site, tmp_path):
+    later, tls = Authority.of(tmp_path / "later"), tls_of(site)
+    endpoint = serve(**tls)
+    for new, old in zip(
+        (*later.issue("127.0.0.1"), later.file), (tls["certificate"], tls["key"], site.file), strict=True
+    ):
+        shutil.copy(new, old)
+    endpoint.renew()
+    assert scrape(endpoint, later, later.issue("prometheus.example.org"))[0] == 200
+
+
+def test_with_tls_the_endpoint_may_listen_where_others_can_reach_it(site):
+    access = metrics_access(MetricsSettings(**tls_of(site, listen="0.0.0.0:9817")))
+    assert str(access.address) == "0.0.0.0:9817"
+
+
+@pytest.mark.parametrize(
+    ("changed", "problem"),
+    [
+        ({"certificate": ""}, r"metrics\.key: needs TLS"),
+        ({"certificate": "", "key": "", "client_ca": ""}, r"metrics\.scrapers: needs TLS"),
+        ({"scrapers": ()}, r"metrics\.certificate: nobody could read"),
+        ({"client_ca": ""}, r"metrics\.certificate: nobody could read"),
+        ({"client_ca": "/nowhere.pem"}, r"metrics\.client_ca: /nowhere\.pem: No such file"),
+        ({"key": "/nowhere.pem"}, r"metrics\.key: /nowhere\.pem: No such file"),
+        ({"listen": "unix:/run/m.sock"}, r"metrics\.certificate: a unix socket has no TLS"),
+    ],
+)
+def test_tls_that_would_not_be_safe_is_refused(site, changed, problem):
+    with pytest.raises(ConfigError, match=problem):
+        metrics_access(MetricsSettings(**tls_of(site, **changed)))
+
+
+def test_a_key_that_every_user_can_read_is_refused(site):
+    tls = tls_of(site)
+    Path(tls["key"]).chmod(0o644)
+    with pytest.raises(ConfigError, match=r"metrics\.key: .* is open to other users"):
+        metrics_access(MetricsSettings(**tls))

@@ -12,7 +12,8 @@ from daemon_worlds import ask, seen, wait_until
 
 from slurmsched.clock import ManualClock, SystemClock
 from slurmsched.cluster.records.prediction_records import NO_RECORDS
-from slurmsched.config import DaemonSettings
+from slurmsched.config import DaemonSettings, MetricsSettings
+from slurmsched.daemon.api.http_metrics import metrics_access
 from slurmsched.daemon.api.query_handlers import Sources
 from slurmsched.daemon.api.query_protocol import DaemonUnreachable
 from slurmsched.daemon.lock import StateLock
@@ -28,6 +29,11 @@ from slurmsched.errors import ConfigError, MemoryUnavailable, SlurmError, Slurms
 class Control:
     paused: bool = False
     by: str = ""
+
+
+def endpoint(listen):
+    """Read the settings of an endpoint for metrics at *listen*."""
+    return lambda: metrics_access(MetricsSettings(listen))
 
 
 class Memory:
@@ -220,7 +226,13 @@ class Running:
         self.systemd.setblocking(False)
         self.heard: list[str] = []
         notifier = Notifier(str(tmp_path / "notify"), watchdog_s=known.pop("watchdog_s", 60.0))
-        self.world = World(tmp_path, clock=SystemClock(), notifier=notifier, listen=f"unix:{tmp_path}/m.sock", **known)
+        self.world = World(
+            tmp_path,
+            clock=SystemClock(),
+            notifier=notifier,
+            metrics_access=endpoint(f"unix:{tmp_path}/m.sock"),
+            **known,
+        )
         self.failed: list[BaseException] = []
 
     def told(self) -> list[str]:
@@ -440,9 +452,9 @@ def test_a_second_daemon_on_the_same_state_is_refused_and_leaves_the_first_alone
 
 def test_an_address_others_could_reach_stops_the_start_and_leaves_nothing(tmp_path):
     with pytest.raises(ConfigError, match="can be reached from elsewhere"):
-        World(tmp_path, listen="0.0.0.0:9817").service.run()
+        World(tmp_path, metrics_access=endpoint("0.0.0.0:9817")).service.run()
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         with pytest.raises(ConfigError, match="Address already in use"):
-            World(tmp_path, listen=f"127.0.0.1:{taken.getsockname()[1]}").service.run()
+            World(tmp_path, metrics_access=endpoint(f"127.0.0.1:{taken.getsockname()[1]}")).service.run()
     assert [file.name for file in tmp_path.iterdir()] == ["daemon.lock"]

@@ -15,6 +15,7 @@ from ...config import Settings
 from ...cycle import CycleContext, CycleReport
 from ...daemon.active_actor import ActiveActor
 from ...daemon.active_policy import ActivePolicy
+from ...daemon.api.http_metrics import metrics_access
 from ...daemon.api.live_answers import LiveAnswers
 from ...daemon.api.query_server import QueryWorkers
 from ...daemon.api.record_summaries import FigureQueries
@@ -199,7 +200,7 @@ def _service(
             memory=world.memory,
             leadership=parts.leadership,
             sources=answers.sources,
-            listen=settings.metrics.listen,
+            metrics_access=lambda: metrics_access(app.settings().metrics),
             metrics=metrics,
             notifier=Notifier.from_environment(app.environ),
             reload=controller.reload,

@@ -11,9 +11,9 @@ from pathlib import Path
 from ...config import RemoteSettings
 from ...errors import ConfigError
 from .listener import host_and_port
-from .private_file import demand_private
 from .query_protocol import fingerprint
 from .remote_identity import Identities, MungeIdentity, ServiceIdentity, leaf_of
+from .server_tls import server_tls, why_unreadable
 from .slurm_token import token_reader
 
 ACCEPTED = "ADDRESS:PORT of this machine such as 10.0.0.1:9819, [::]:9819, or an empty text for no such door"
@@ -59,29 +59,11 @@ def _demand_nothing_secret(settings: RemoteSettings, host: str) -> None:
 
 
 def _tls(settings: RemoteSettings) -> tuple[ssl.SSLContext, str]:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.num_tickets = 0
-    key = demand_private("remote.key", settings.key or settings.certificate)
-    try:
-        door = fingerprint(leaf_of(Path(settings.certificate)))
-        context.load_cert_chain(settings.certificate, key, password="")  # or openssl asks at the terminal
-    except (OSError, ValueError) as error:  # also ssl.SSLError
-        raise ConfigError(f"remote.certificate, remote.key: {_why(error)}") from error
     if bool(settings.services) != bool(settings.client_ca):
         raise ConfigError("remote.services and remote.client_ca are needed together")
-    if settings.client_ca:
-        try:
-            context.load_verify_locations(cafile=settings.client_ca)
-        except OSError as error:
-            raise ConfigError(f"remote.client_ca: {_why(error)}") from error
-        context.verify_mode = ssl.CERT_OPTIONAL
-    return context, door
-
-
-def _why(error: Exception) -> str:
-    if isinstance(error, ssl.SSLError):
-        return f"not a certificate and its key in PEM ({error.reason or error})"
-    if isinstance(error, OSError):
-        return f"{error.filename or 'a file'}: {error.strerror or error}"
-    return f"not a certificate in PEM ({error})"
+    files = settings.certificate, settings.key, settings.client_ca
+    context = server_tls("remote", *files, clients=ssl.CERT_OPTIONAL)
+    try:
+        return context, fingerprint(leaf_of(Path(settings.certificate)))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"remote.certificate: {why_unreadable(error, settings.certificate)}") from error
