@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 from collections.abc import Mapping
+from datetime import UTC, datetime
 
 from .terminal_text import clean_lines
 
@@ -26,21 +28,40 @@ class LineFormatter(logging.Formatter):
         return clean_lines(text)
 
 
-class JournalFormatter(LineFormatter):
-    """Formats a record with ``<4>`` in front of each line, which gives journald the priority."""
+class JsonFormatter(logging.Formatter):
+    """Formats a record as one line of JSON, whose keys do not depend on the message."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the object; control characters are escaped, as JSON does."""
+        line = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line)
+
+
+class JournalFormatter(logging.Formatter):
+    """Puts ``<4>`` in front of each line of *inner*, which gives journald the priority."""
+
+    def __init__(self, inner: logging.Formatter) -> None:
+        super().__init__()
+        self._inner = inner
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the record with each line marked."""
         mark = f"<{_PRIORITIES.get(record.levelno, 5)}>"
-        return mark + super().format(record).replace("\n", f"\n{mark}")
+        return mark + self._inner.format(record).replace("\n", f"\n{mark}")
 
 
-def log_to_stderr(level: str, environ: Mapping[str, str]) -> None:
-    """Send all log records of at least *level* to standard error."""
-    handler = logging.StreamHandler(sys.stderr)
-    if "JOURNAL_STREAM" in environ:
-        handler.setFormatter(JournalFormatter("%(name)s: %(message)s"))
-    else:
-        handler.setFormatter(LineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+def log_to_stderr(level: str, environ: Mapping[str, str], layout: str = "text") -> None:
+    """Send all log records of at least *level* to standard error; *layout* is text or json."""
+    handler, in_journal = logging.StreamHandler(sys.stderr), "JOURNAL_STREAM" in environ
+    text = "%(name)s: %(message)s" if in_journal else "%(asctime)s %(levelname)s %(name)s: %(message)s"
+    formatter = JsonFormatter() if layout == "json" else LineFormatter(text)
+    handler.setFormatter(JournalFormatter(formatter) if in_journal else formatter)
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.getLogger("alembic").setLevel(logging.WARNING)  # it lists its plug-ins at INFO

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 MODES = ("observe", "advise", "act")
+LOG_FORMATS = ("text", "json")
 AUTOS = ("advise", "act")
 ACROSS = ("account", "all")
 SCOPES = ("points", "qos", "queue")
@@ -31,6 +32,11 @@ class DaemonSettings:
     state_dir: str = setting("/var/lib/slurmsched", "directory for data that must survive a restart")
     run_dir: str = setting("/run/slurmsched", "directory for sockets and locks")
     log_level: str = setting("info", "lowest level of log messages", choices=("debug", "info", "warning", "error"))
+    log_format: str = setting(
+        "text",
+        "text, or json: each message one object with time, level, logger, message and, after a bug, traceback",
+        choices=LOG_FORMATS,
+    )
 
 
 @dataclass(frozen=True)

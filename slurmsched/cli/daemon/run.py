@@ -21,7 +21,8 @@ def run(app: App) -> None:
 
     SIGTERM stops it after the cycle under way and returns every job to Slurm; SIGHUP reloads the settings.
     """
-    log_to_stderr(app.log_level or app.settings().daemon.log_level, app.environ)
+    settings = app.settings().daemon
+    log_to_stderr(app.log_level or settings.log_level, app.environ, settings.log_format)
     if resource.getrlimit(resource.RLIMIT_NOFILE)[0] < OPEN_FILES:
         raise Failed(f"the daemon needs {OPEN_FILES} open files; {open_files_limit()}")
     from .build import PATIENCE_S, build
