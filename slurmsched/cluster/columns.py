@@ -90,14 +90,16 @@ class Table:
         columns = [getattr(self, name) for name in self.__dataclass_fields__]
         return type(self)(*(c.take(rows) if isinstance(c, Labels) else c[rows] for c in columns))
 
-    def changed(self, name: str, column: NDArray[Any]) -> Self:
-        """Return this table with another *column* under *name*; ``dataclasses.replace`` builds all of them anew."""
-        if name not in self.__dict__ or len(column) != len(self):
-            raise ValueError(f"{type(self).__name__} has no column {name} of {len(column)} rows")
-        column.setflags(write=False)
+    def changed(self, **columns: NDArray[Any] | Labels) -> Self:
+        """Return this table with other *columns*; ``dataclasses.replace`` checks all that the table has."""
+        length = len(self)
+        for name, column in columns.items():
+            if name not in self.__dict__ or len(column) != length:
+                raise ValueError(f"{type(self).__name__} has no column {name} of {len(column)} rows")
+            (column.codes if isinstance(column, Labels) else column).setflags(write=False)
         table = object.__new__(type(self))
         table.__dict__.update(self.__dict__)
-        table.__dict__[name] = column
+        table.__dict__.update(columns)
         return table
 
     def joined(self, other: Self) -> Self:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -68,4 +68,4 @@ def with_use(jobs: JobTable, by_job: Mapping[int, Use], by_kind: Mapping[str, Us
         if use.start_s >= jobs.first_submit_s[row] - 1.0:
             for name, column in columns.items():
                 column[row] = getattr(use, name)
-    return replace(jobs, **columns, measured=np.isfinite(columns["gpu_util"]))
+    return jobs.changed(**columns, measured=np.isfinite(columns["gpu_util"]))

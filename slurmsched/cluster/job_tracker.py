@@ -126,10 +126,9 @@ class JobTracker:
     def _dated_jobs(self, table: JobTable, now_s: float) -> JobTable:
         at, found = self._index.find(units_in(table))
         if not len(self._index.unit):
-            return replace(table, first_submit_s=table.submitted_s, deadline_s=deadlines_from(table, table.submitted_s))
+            return table.changed(first_submit_s=table.submitted_s, deadline_s=deadlines_from(table, table.submitted_s))
         first_s = np.where(found, self._index.first_submit_s[at], table.submitted_s)
-        return replace(
-            table,
+        return table.changed(
             first_submit_s=first_s,
             deadline_s=deadlines_from(table, first_s),
             waiting_since_s=np.where(found, self._index.waiting_since_s[at], np.nan),

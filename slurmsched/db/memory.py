@@ -149,8 +149,7 @@ class Memory:
             asked_s, ask_count = self._intents.ask_counts(jobs, now_s)
             comments, (shares, asked_for, given_back) = self._intents.comments(jobs), self._intents.sharing(jobs)
             refusal = self._intents.share_refusals(jobs, now_s)
-            jobs = replace(
-                jobs,
+            jobs = jobs.changed(
                 shares=shares,
                 asked_for=asked_for,
                 given_back=given_back,
@@ -162,7 +161,7 @@ class Memory:
             tables.append(jobs)
         pending, running = tables
         held, points = self._intents.held(pending, now_s), self._intents.points(pending, now_s)
-        pending = replace(pending, held_by_us=held, site_points=points)
+        pending = pending.changed(held_by_us=held, site_points=points)
         return replace(state, pending=pending, running=running)
 
     def loans(self, state: ClusterState, *, acting: bool) -> tuple[LentNodes, ...] | None:

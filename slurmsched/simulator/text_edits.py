@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..cluster.columns import Labels
@@ -46,7 +46,7 @@ class TextEdits:
         """Return *table* with the new texts; nothing is left to apply then."""
         columns: dict[str, Any] = {name: _with(getattr(table, name), texts) for name, texts in self._texts.items()}
         self._texts.clear()
-        return replace(table, **columns)
+        return table.changed(**columns)
 
 
 def _with(column: Labels, texts: Mapping[int, str]) -> Labels:

@@ -115,13 +115,13 @@ def test_labels_hold_each_text_once_in_order_of_appearance(texts):
 
 def test_a_table_with_one_changed_column_shares_the_others_and_leaves_the_first_as_it_was():
     first = job_table(3)
-    second = first.changed("ran_s", np.array([1.0, 2.0, 3.0]))
+    second = first.changed(ran_s=np.array([1.0, 2.0, 3.0]))
     assert second.equals(replace(first, ran_s=np.array([1.0, 2.0, 3.0])))
     assert (first.ran_s.tolist(), second.gpus is first.gpus) == ([0, 0, 0], True)
     assert not second.ran_s.flags.writeable
     for name, count in (("ran_s", 2), ("ran", 3)):
         with pytest.raises(ValueError, match=f"JobTable has no column {name} of {count} rows"):
-            first.changed(name, np.zeros(count))
+            first.changed(**{name: np.zeros(count)})
 
 
 def test_ragged_columns_are_refused():

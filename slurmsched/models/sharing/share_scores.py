@@ -28,4 +28,4 @@ def _scored(jobs: JobTable, model: SharingModel) -> JobTable:
     scores = jobs.share_score.copy()
     measured = np.flatnonzero(jobs.measured)
     scores[measured] = model.score(use_of(jobs.take(measured)))
-    return replace(jobs, share_score=scores)
+    return jobs.changed(share_score=scores)

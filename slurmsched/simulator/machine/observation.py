@@ -27,8 +27,7 @@ def observed_jobs(model: Controller, submitted: JobTable, fleet: ClusterSpec, ro
     started_s = np.where(state == PENDING, np.nan, life.started_s[rows])
     node_list, node_gpus = _allocations(model, fleet, rows)
     priority = np.maximum(1, model.base[rows] + wishes.points[rows] - wishes.nice[rows])
-    return replace(
-        table,
+    return table.changed(
         state=state,
         reason=_reasons(model, table, rows),
         submitted_s=life.submit_s[rows],
@@ -61,8 +60,7 @@ def one_row_per_array(jobs: JobTable) -> JobTable:
     order = np.argsort(first)
     merged = jobs.take(first[order])
     is_array = merged.array_job_id > 0
-    return replace(
-        merged,
+    return merged.changed(
         tasks=tasks[order],
         job_id=np.where(is_array, merged.array_job_id, merged.job_id),
         task_id=np.where(is_array, -1, merged.task_id),

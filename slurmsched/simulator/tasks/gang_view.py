@@ -44,11 +44,11 @@ class GangView:
         if not np.array_equal(waiting, self._waiting):
             changes |= {"pending": self._table.take(waiting), "forecast": self._forecast.take(waiting)}
         elif not np.array_equal(ran_s := self._table.ran_s[waiting], last.pending.ran_s):
-            changes["pending"] = last.pending.changed("ran_s", ran_s)
+            changes["pending"] = last.pending.changed(ran_s=ran_s)
         if not np.array_equal(running, self._running):
             changes |= {"running": self._table.take(running), "forecast_running": self._forecast.take(running)}
         elif len(running):
-            changes["running"] = last.running.changed("ran_s", self._table.ran_s[running])
+            changes["running"] = last.running.changed(ran_s=self._table.ran_s[running])
         self._waiting, self._running = waiting, running
         self._last = replace(last, **changes)
         return self._last
