@@ -103,11 +103,11 @@ def test_a_false_declaration_is_found(reads):
 
 
 SCALINGS_THAT_BREAK_A_RULE = {
-    "gives more GPUs than it has": lambda view: Allocations(view.jobs.held + 5),
+    "gives more GPUs than": lambda view: Allocations(view.jobs.held + 5),
     "has more GPUs than it can use": lambda view: Allocations(
         np.where(view.jobs.job_id[:, None] == 1, view.nodes.gpus, 0)
     ),
-    "no amount per job and node": lambda view: Allocations(view.jobs.held[:, :0]),
+    "GPUs of no amount per job and node": lambda view: Allocations(view.jobs.held[:, :0]),
     "has other GPUs in each of 6 rounds": lambda view: Allocations(
         np.where(
             (view.jobs.job_id[:, None] == 1) & (np.arange(len(view.nodes)) == view.now_s // 60 % len(view.nodes)), 1, 0

@@ -27,7 +27,9 @@ from slurmsched.simulator.setup import Setup
 from slurmsched.simulator.sweep import Cell, sweep
 from slurmsched.simulator.traces.source import Source
 from slurmsched.simulator.training.applications import ApplicationJobs, read_applications
+from slurmsched.simulator.training.feasibility import impossible_progress, wrong_amounts
 from slurmsched.simulator.training.performance import Batch
+from slurmsched.simulator.training.progress import no_progress
 from slurmsched.simulator.training.reports import Reports
 from slurmsched.simulator.training.rounds import train
 from slurmsched.simulator.training.speed_files import SpeedFiles
@@ -172,6 +174,11 @@ def test_no_job_has_more_gpus_than_its_speed_is_known_on():
     assert large < small
 
 
+def test_nodes_of_more_gpus_than_were_measured_are_refused():
+    with pytest.raises(RunFailed, match=r"no step times for [5-8] GPUs on 1 node; measured were up to 4 per node"):
+        replayed("tiresias", fleet=ClusterSpec.of(2, 8))
+
+
 def test_interference_slows_jobs_that_spread_over_shared_nodes():
     alone, beside = (replayed("optimus", interference=part).summary.jct_s.mean for part in (0.0, 0.5))
     assert beside > 1.01 * alone
@@ -186,8 +193,9 @@ def test_a_longer_restart_delays_jobs_whose_gpus_change():
     [
         (lambda held: held * 0, "gives no GPUs to the 1 jobs left"),
         (lambda held: held + 5, "gives more GPUs than n1 has"),
-        (lambda held: held - 1, "no amount per job and node"),
-        (lambda held: held[:, :2], "no amount per job and node"),
+        (lambda held: held - 1, "GPUs of no amount per job and node"),
+        (lambda held: held[:, :2], "GPUs of no amount per job and node"),
+        (lambda held: held + 0.5, "GPUs of type float64, not whole numbers"),
     ],
 )
 def test_a_scaling_that_gives_what_is_not_there_is_refused(gpus, problem):
@@ -203,6 +211,53 @@ def test_a_scaling_that_gives_what_is_not_there_is_refused(gpus, problem):
             train(jobs, FLEET, Setup.training("wrong", **SPEEDS.defaults), performance)
     finally:
         del SCALINGS._parts["wrong"]
+
+
+ONE_GPU = np.array([[1, 0], [1, 0], [0, 1], [0, 0]])
+ON_TWO = np.array([[2, 0], [2, 0], [0, 1], [0, 0]])
+CPUS = np.array([[4.0, 0.0], [5.0, 0.0], [0.0, 8.0], [0.0, 0.0]])
+
+
+@pytest.mark.parametrize(
+    ("new", "problem"),
+    [
+        (Allocations(ON_TWO), "more GPUs than n1 has"),
+        (Allocations(ON_TWO, beside=np.array([1, 0, -1, -1])), ""),
+        (Allocations(ON_TWO, beside=np.array([1, -1, -1, -1])), "pairs that are not two jobs"),
+        (Allocations(ON_TWO, beside=np.array([0, 1, -1, -1])), "pairs that are not two jobs"),
+        (Allocations(ON_TWO, beside=np.array([2, -1, 0, -1])), "pairs that are not two jobs"),
+        (Allocations(np.triu(ON_TWO), beside=np.array([1, 0, -1, -1])), "pairs that are not two jobs"),
+        (Allocations(ON_TWO, beside=np.array([1, 0, 4, -1])), "pairs with rows that are none"),
+        (Allocations(ON_TWO, beside=np.array([1, 0])), "pairs with rows that are none"),
+        (Allocations(ONE_GPU, cpus=CPUS * 0.8), ""),
+        (Allocations(ONE_GPU, cpus=CPUS), "more CPUs than n1 has"),
+        (Allocations(ONE_GPU, cpus=CPUS * np.nan), "CPUs of no amount"),
+        (Allocations(ONE_GPU, memory_mib=CPUS), "more memory than n1 has"),
+        (Allocations(ONE_GPU, memory_mib=-CPUS), "memory of no amount"),
+    ],
+)
+def test_amounts_that_nodes_do_not_have_are_named(new, problem):
+    nodes = ClusterSpec.of(2, 2).nodes
+    found = wrong_amounts(new, 4, replace(nodes, cpus=np.full(2, 8), memory_mib=np.full(2, 8.0)))
+    assert found.startswith(problem) if problem else not found
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "problem"),
+    [
+        ("end_s", np.inf, "a job never ended"),
+        ("end_s", 50.0, "a job began before it came, or ended before it began"),
+        ("done", 99.0, "a job ended before its work"),
+        ("credit", 101.0, "a job did more or less than its rates and its time allow"),
+    ],
+)
+def test_progress_that_cannot_have_been_is_named(column, value, problem):
+    progress = no_progress(np.array([[40.0, 100.0]]), np.array([2]))
+    progress = progress._replace(end_s=np.array([200.0]), done=np.array([100.0]), credit=np.array([100.0]))
+    submit_s, start_s = np.array([0.0]), np.array([60.0])
+    assert not impossible_progress(progress, submit_s, start_s)
+    assert problem in impossible_progress(progress._replace(**{column: np.array([value])}), submit_s, start_s)
+    assert impossible_progress(progress, np.array([61.0]), start_s)
 
 
 def test_a_scaling_under_which_no_job_ever_computes_is_refused():

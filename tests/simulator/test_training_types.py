@@ -13,14 +13,19 @@ from click.testing import CliRunner
 from slurmsched.cli import main
 from slurmsched.cluster.columns import Labels
 from slurmsched.errors import ConfigError
+from slurmsched.simulator.case import Case
 from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.setup import Setup
+from slurmsched.simulator.sweep import Cell, sweep
 from slurmsched.simulator.traces.registry import read
+from slurmsched.simulator.traces.source import Source
 from slurmsched.simulator.traces.trace import TraceError
 from slurmsched.simulator.training.cpu_profiles import ProfiledJobs, read_profiles
 from slurmsched.simulator.training.performance import JobResources
 from slurmsched.simulator.training.rounds import train
+from slurmsched.simulator.training.speed_files import SpeedFiles
 from slurmsched.simulator.training.type_speeds import TypedJobs, read_throughputs
+from slurmsched.simulator.worker_pool import Workers
 
 DATA = Path(__file__).parents[1] / "data"
 THROUGHPUTS = str(DATA / "gavel_throughputs.json")
@@ -169,6 +174,25 @@ def test_jobs_without_work_or_weight_are_refused(steps, weight, tmp_path):
     path.write_text(f"job_id,model,gpus,steps,submit_s,weight\n0,A3C,1,{steps},0,{weight}\n")
     with pytest.raises(TraceError, match=r"jobs.csv:2, column (steps|weight): .* is no number above 0"):
         read(path)
+
+
+def test_jobs_of_all_files_train_equally_in_other_processes():
+    fleet = ClusterSpec.of(4, 4)
+    each = {"cpus": np.full(4, 12), "memory_mib": np.full(4, 250 * 1024.0), "gpu_type": Labels.of(["v100"] * 4)}
+    fleet = replace(fleet, nodes=replace(fleet.nodes, **each))
+    cells = []
+    for trace, speeds, line in (
+        ("pollux/pollux_small.csv", SpeedFiles(applications=str(DATA / "pollux")), "tiresias"),
+        ("gavel_single_100.csv", SpeedFiles(throughputs=THROUGHPUTS), "gavel-las"),
+        ("synergy_dynamic_100.csv", SpeedFiles(profiles=PROFILES), "srtf synergy=tune"),
+    ):
+        setup = Setup.training(line, **speeds.defaults)
+        source = Source.of(str(DATA / trace), 16)
+        cells += [Cell(Case(source, load=load, span="0:8", speeds=speeds), setup) for load in (1.0, 2.0)]
+    here, there = (dict(sweep(cells, fleet, workers, check=True)) for workers in (None, Workers("loky", 2)))
+    ends = [here[place].replay.end_s.tolist() for place in range(len(cells))]
+    assert ends == [there[place].replay.end_s.tolist() for place in range(len(cells))]
+    assert len({tuple(each) for each in ends}) == len(cells)
 
 
 GAVEL = (str(DATA / "gavel_single_100.csv"), "--throughputs", THROUGHPUTS, "--gpus", "v100=2,p100=2,k80=2")

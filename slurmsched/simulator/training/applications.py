@@ -22,6 +22,7 @@ import numpy as np
 
 from ...cluster.columns import FloatArray, IntArray
 from ...cluster.nodes import NodeTable
+from ...cluster.text.plural import count
 from ...cluster.training import LossCurves
 from ...errors import ConfigError, MissingExtra
 from ..traces.file import TraceFile
@@ -82,7 +83,8 @@ class Application:
         self._placements = _by_placement(steps)
         self._points, self._averaged = _points(steps), any(row["kind"] != "placement" for row in steps)
         step_s, sync_s = self._points[:, 3:].T
-        if not (len(step_s) and ((0 < step_s) & (step_s < np.inf) & (sync_s >= 0) & (sync_s <= step_s)).all()):  # noqa: SIM300
+        computes = np.isfinite(step_s) & (step_s > 0) & (sync_s >= 0) & (sync_s <= step_s)
+        if not (len(computes) and computes.all()):
             raise ValueError(f"{STEP_TIMES}: {name} has no steps, or one of no time or less than its communication")
         self.measured_gpus = int(self._points[:, 1].max())  #: the largest size with step times
         self._seconds: dict[tuple[Placement, int], tuple[float, float]] = {}
@@ -185,7 +187,9 @@ class Application:
         return float(nearest[0]), float(nearest[1])
 
     def _not_measured(self, ring: Placement) -> ConfigError:
-        return ConfigError(f"application {self.name}: no step times for {sum(ring)} GPUs on {len(ring)} nodes")
+        most = int((self._points[:, 1] / self._points[:, 0]).max())
+        wanted = f"{sum(ring)} GPUs on {count(len(ring), 'node')}"
+        return ConfigError(f"application {self.name}: no step times for {wanted}; measured were up to {most} per node")
 
     @cached_property
     def _interpolated(self) -> Callable[..., FloatArray]:

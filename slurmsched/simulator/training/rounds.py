@@ -18,11 +18,11 @@ from ..cluster_spec import ClusterSpec
 from ..replay import Replay
 from ..setup import Setup
 from ..workload.workload import Workload
+from .feasibility import impossible_progress, wrong_amounts
 from .performance import Batch, JobResources, Performance
 from .progress import advance, no_progress
 from .reports import Reports
 
-_CLOSE = 1e-9
 _PATIENCE = 100  #: rounds in which no job computes
 
 
@@ -83,8 +83,8 @@ class _Rounds:
             ended = np.isfinite(self._progress.end_s[active])
             self._held[active[ended]] = 0
             active = active[~ended]
-        if check:
-            self._verify()
+        if check and (problems := impossible_progress(self._progress, submit_s, self._start_s)):
+            raise AssertionError("; ".join(problems))
         return self._replay()
 
     def _train(self, until_s: float, rows: IntArray) -> None:
@@ -117,7 +117,8 @@ class _Rounds:
     def _decide(self, now_s: float, rows: IntArray) -> None:
         new = self._scaling(self._view(now_s, rows))
         self._plan = new.plan
-        self._verify_allocations(rows, new)
+        if problem := wrong_amounts(new, len(rows), self._fleet.nodes):
+            raise ConfigError(f"scaling {self._scaling.line!r} gives {problem}")
         if new.memo is not None:
             if not self._memo.size:
                 self._memo = np.full((len(self._jobs), new.memo.shape[1]), np.nan)
@@ -191,22 +192,6 @@ class _Rounds:
             self._step_times[row, : most[row] + 1] = self._performance.step_times(row, int(most[row]))
         return StepTimes(self._step_times[rows])
 
-    def _verify_allocations(self, rows: IntArray, new: Allocations) -> None:
-        nodes = self._fleet.nodes
-        for name, given, there in (
-            ("GPUs", new.gpus, nodes.gpus),
-            ("CPUs", new.cpus, nodes.cpus),
-            ("memory", new.memory_mib, nodes.memory_mib),
-        ):
-            if given is None:
-                continue
-            if name == "GPUs" and new.beside is not None:
-                given = np.where((new.beside > np.arange(len(rows)))[:, None], 0, given)
-            if given.shape != (len(rows), len(nodes)) or (given < 0).any():
-                raise ConfigError(f"scaling {self._scaling.line!r}: {name} are no amount per job and node")
-            if (over := np.flatnonzero(given.sum(axis=0) > there * (1 + _CLOSE))).size:
-                raise ConfigError(f"scaling {self._scaling.line!r} gives more {name} than {nodes.name[over[0]]} has")
-
     def _changed(self, rows: IntArray, new: Allocations) -> BoolArray:
         changed: BoolArray = (new.gpus != self._held[rows]).any(axis=1)
         for given, has in ((new.cpus, self._cpus), (new.memory_mib, self._memory_mib)):
@@ -250,21 +235,6 @@ class _Rounds:
             job = self._jobs.job_id[row]
             raise ConfigError(f"scaling {self._scaling.line!r}: job {job} cannot run on {many} GPUs so placed")
         progress.rate[row, : len(rates)] = rates
-
-    def _verify(self) -> None:
-        """Check that each job began after it came, ended after it began, and did all its work in that time."""
-        progress, submit_s = self._progress, self._jobs.submit_s
-        problems = []
-        if not np.isfinite(progress.end_s).all():
-            problems.append("a job never ended")
-        if not (self._start_s >= submit_s).all() or not (progress.end_s >= self._start_s).all():
-            problems.append("a job began before it came, or ended before it began")
-        last = np.take_along_axis(progress.until, progress.epochs[:, None] - 1, axis=1)[:, 0]
-        if not (progress.done == last).all():
-            problems.append("a job ended before its work")
-        if not (np.abs(progress.credit - last) <= progress.rounding + _CLOSE * last).all():
-            problems.append("a job did more or less than its rates and its time allow")
-        assert not problems, "; ".join(problems)
 
     def _replay(self) -> Replay:
         progress = self._progress

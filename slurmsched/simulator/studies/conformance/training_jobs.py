@@ -19,6 +19,7 @@ from ....cluster.training import (
     TypeSpeeds,
 )
 from ....policies.registry import Part
+from ...training.feasibility import wrong_amounts
 from ...training.performance import Batch, EndRule, FixedBatch, JobResources, Measurement
 from ...workload.workload import Workload
 from .random_views import nodes
@@ -109,20 +110,9 @@ def scale(part: Part[Any], view: TrainingView) -> ScalingRun:
 
 def wrong_allocations(part: Part[Any], view: TrainingView, result: ScalingRun) -> str:
     """Say what is wrong with allocations; empty if nothing is."""
-    first, room = result.first, view.nodes
-    for name, given, there in (
-        ("GPUs", first.gpus, room.gpus),
-        ("CPUs", first.cpus, room.cpus),
-        ("memory", first.memory_mib, room.memory_mib),
-    ):
-        if given is None:
-            continue
-        if not isinstance(given, np.ndarray) or given.shape != view.jobs.held.shape or (given < 0).any():
-            return f"{name} are no amount per job and node"
-        if (given.sum(axis=0) > there * (1 + 1e-9)).any():
-            return f"a node gives more {name} than it has"
-    if first.gpus.dtype.kind != "i":
-        return f"GPUs of type {first.gpus.dtype}, not whole numbers"
+    first = result.first
+    if problem := wrong_amounts(first, len(view.jobs), view.nodes):
+        return f"gives {problem}"
     if (rows := np.flatnonzero(first.gpus.sum(axis=1) > view.jobs.most_gpus)).size:
         return f"job {view.jobs.job_id[rows[0]]} has more GPUs than it can use"
     if len(result.restless) and not getattr(part, "turns", False):
