@@ -6,9 +6,13 @@ import math
 import platform
 from collections.abc import Callable
 
+import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 
 from .. import __version__
+from ..cluster.columns import FloatArray, IntArray
+from ..cluster.jobs import JobTable
+from ..cluster.nodes import NodeTable
 from ..config import MODES
 from ..cycle import CycleReport
 from ..decide.explain.eta import Coverage
@@ -19,6 +23,8 @@ from .loop import BeatResult
 CYCLE_S = (0.05, 0.1, 0.25, 0.5, 1.0, 1.5, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0)
 PHASE_S = (0.001, 0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 CALL_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+WAIT_S = (10.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 43200.0, 86400.0, 259200.0, 604800.0)
+ERROR_S = (60.0, 300.0, 900.0, 1800.0, 3600.0, 7200.0, 14400.0, 28800.0, 86400.0, 259200.0)
 ERROR_RATIO = (0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0, 2.0, 5.0, 10.0, 100.0)
 PARTS_MOST = 32  #: distinct values of the label ``part``; what comes later is counted as "other"
 BUG = "bug"
@@ -44,6 +50,7 @@ class Metrics:
         self._raised = raised
         self._accuracy = ForecastTracker()
         self._parts: set[str] = set()
+        self._run: IntArray | None = None
         self._declare_cycle(self.registry)
         self._declare_cluster(self.registry)
         self._declare_state(self.registry)
@@ -108,6 +115,18 @@ class Metrics:
         self._starving = Gauge(
             "slurmsched_starving_jobs", "Pending jobs that waited longer than policy.starvation_s.", registry=to
         )
+        self._wait_s = Histogram(
+            "slurmsched_wait_seconds",
+            "How long jobs waited between their first submission and their first start.",
+            registry=to,
+            buckets=WAIT_S,
+        )
+        self._gpus = Gauge("slurmsched_gpus", "GPUs of the cluster, by state.", ["state"], registry=to)
+        self._guests = Gauge("slurmsched_guest_jobs", "Jobs that run on the GPUs of another job.", registry=to)
+        self._shared_gpus = Gauge("slurmsched_shared_gpus", "GPUs on which two jobs run.", registry=to)
+        self._shared_faults = Counter(
+            "slurmsched_shared_faults", "Jobs that failed together with a job on the same GPUs.", registry=to
+        )
         self._promises = Gauge(
             "slurmsched_promises",
             "Deadlines requested in the last 32 days, by state.",
@@ -169,6 +188,13 @@ class Metrics:
             ["of"],
             registry=to,
         )
+        self._prediction_error_s = Histogram(
+            "slurmsched_prediction_error_seconds",
+            "Time between the predicted and the real start or finish of a job, early or late.",
+            ["of"],
+            registry=to,
+            buckets=ERROR_S,
+        )
         self._uncovered = Gauge(
             "slurmsched_prediction_coverage_alarm", "1 while the share of finishes is outside its band.", registry=to
         )
@@ -204,6 +230,11 @@ class Metrics:
         self._predictions.labels("start").set(coverage.started_by)
         self._predictions.labels("finish").set(coverage.done_by)
         self._uncovered.set(alarm)
+
+    def prediction_errors(self, of: str, errors_s: FloatArray) -> None:
+        """Count predictions of a start or a finish, early or late by so many seconds; called from another thread."""
+        for error_s in errors_s.tolist():
+            self._prediction_error_s.labels(of).observe(error_s)
 
     def _compared(self) -> None:
         drift = self._drift()
@@ -249,6 +280,10 @@ class Metrics:
         """Count one delivery of a node: ok, or the reason for its refusal."""
         self._profiles.labels(result).inc()
 
+    def shared_fault(self) -> None:
+        """Count a job that failed together with another on its GPUs."""
+        self._shared_faults.inc()
+
     def remote_request(self, result: str) -> None:
         """Count a request of another host: answered, or why it was refused."""
         self._remote.labels(result).inc()
@@ -279,10 +314,30 @@ class Metrics:
         self._running.set(report.running)
         self._ranked.set(report.ranked)
         self._starving.set(report.starving)
+        self._use(report.view.nodes, report.view.running)
+        self._waits(report.view.running)
         for error in self._accuracy.judge(report.ended):
             self._error_ratio.observe(error)
         self._coverage.set(self._accuracy.coverage)
         self._accuracy.observe(report.view)
+
+    def _use(self, nodes: NodeTable, running: JobTable) -> None:
+        free = np.maximum(nodes.gpus - nodes.gpus_used, 0)
+        self._gpus.labels("used").set(nodes.gpus_used.sum())
+        self._gpus.labels("free").set(free[nodes.usable].sum())
+        self._gpus.labels("unusable").set(free[~nodes.usable].sum())
+        self._guests.set(int(np.count_nonzero(running.beside)))
+        self._shared_gpus.set(running.guest_gpus.sum())
+
+    def _waits(self, running: JobTable) -> None:
+        """Observe the waits of jobs that run since the last cycle; those that ran before the first one do not count."""
+        before, self._run = self._run, running.job_id
+        if before is None:
+            return
+        waits_s = running.started_s - running.first_submit_s
+        first = ~np.isin(running.job_id, before) & (running.restarts == 0) & np.isfinite(waits_s)
+        for wait_s in np.maximum(waits_s[first], 0.0).tolist():
+            self._wait_s.observe(wait_s)
 
     def _fallbacks(self, active: tuple[str, ...]) -> None:
         in_use = set()

@@ -5,16 +5,19 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from daemon_worlds import ended, plan, report, view
 from prometheus_client.openmetrics.exposition import generate_latest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from slurmsched import __version__
+from slurmsched.cluster.jobs import job_table
 from slurmsched.cluster.records.promises import PromiseState, promise_table
 from slurmsched.daemon.loop import BeatResult
 from slurmsched.daemon.metrics import PARTS_MOST, Metrics
 from slurmsched.models.runtime.guarded import Drift
+from slurmsched.simulator.cluster_spec import ClusterSpec
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 
@@ -127,6 +130,44 @@ def test_forecasts_are_judged_when_runs_end(metrics):
     metrics.turn(BeatResult(1015.0, 0.3, report(ended=ended(j5=100.0, j6=1000.0))))
     assert value(metrics, "slurmsched_forecast_error_ratio_sum") == pytest.approx(0.9)
     assert value(metrics, "slurmsched_forecast_interval_coverage_ratio") == 0.5
+
+
+def test_gpus_are_counted_by_state_and_jobs_that_share_them(metrics):
+    nodes = ClusterSpec.of(3, 4).nodes
+    nodes = replace(nodes, gpus_used=np.array([2, 4, 1]), usable=np.array([True, True, False]))
+    running = job_table(3, job_id=[1, 2, 3], beside=[0, 1, 0], guest_gpus=[2, 0, 0])
+    metrics.turn(
+        BeatResult(
+            1000.0,
+            0.3,
+            report(view=replace(view(running=dict.fromkeys([1, 2, 3], "carol")), nodes=nodes, running=running)),
+        )
+    )
+    assert [value(metrics, "slurmsched_gpus", state=state) for state in ("used", "free", "unusable")] == [7, 2, 3]
+    assert [value(metrics, f"slurmsched_{name}") for name in ("guest_jobs", "shared_gpus")] == [1, 2]
+
+
+def test_waits_count_once_for_jobs_that_start_while_the_daemon_runs(metrics):
+    before = job_table(1, job_id=[1], started_s=[900.0], first_submit_s=[0.0])
+    columns = {"started_s": [900.0, 1000.0, 1000.0], "first_submit_s": [0.0, 880.0, 0.0], "restarts": [0, 0, 1]}
+    after = job_table(3, job_id=[1, 2, 3], **columns)
+    for running in (before, after, after):
+        metrics.turn(
+            BeatResult(
+                1000.0,
+                0.3,
+                report(view=replace(view(running=dict.fromkeys(running.job_id.tolist(), "carol")), running=running)),
+            )
+        )
+    assert value(metrics, "slurmsched_wait_seconds_count") == 1
+    assert value(metrics, "slurmsched_wait_seconds_sum") == 120.0
+
+
+def test_errors_of_predictions_and_faults_of_pairs_are_counted(metrics):
+    metrics.prediction_errors("finish", np.array([60.0, 600.0]))
+    metrics.shared_fault()
+    assert value(metrics, "slurmsched_prediction_error_seconds_sum", of="finish") == 660.0
+    assert value(metrics, "slurmsched_shared_faults_total") == 1
 
 
 def test_what_runs_is_told(metrics):

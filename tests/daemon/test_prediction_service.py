@@ -73,7 +73,11 @@ def report(now_s: float, *job_ids: int, holds: tuple[int, ...] = (), ended=None)
 
 @pytest.fixture
 def predictions():
-    made = PredictionService(Always(), Book(), ManualClock(), 60.0, (0.85, 0.95))
+    errors = []
+    made = PredictionService(
+        Always(), Book(), ManualClock(), 60.0, (0.85, 0.95), judged=lambda of, errors_s: errors.append((of, *errors_s))
+    )
+    made.errors = errors
     made.predictor, made.book = made._predictor, made._log
     return made
 
@@ -107,8 +111,10 @@ def test_how_far_to_trust_predictions_is_told_of_those_made_in_times_like_these(
     ends = outcomes_of(
         [EndedRun(job, NOW_S + 1100, JobState.COMPLETED), EndedRun(late, NOW_S + 9000, JobState.COMPLETED)]
     )
+    predictions.errors.clear()
     predictions.observe(report(NOW_S + 9060, ended=ends))
     predictions.once()
+    assert predictions.errors == [("start", 0.0, 60.0), ("finish", 100.0, 7740.0)]
     assert predictions.latest().coverage == Coverage(30.0, 1, 1.0, 1, 1.0)
     predictions.observe(report(NOW_S + 9120, 3, holds=(3,)))
     predictions.once()

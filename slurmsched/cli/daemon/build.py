@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ...cluster.job_record import outcomes_of
-from ...cluster.records.faults import Instability
+from ...cluster.records.faults import Fault, Instability
 from ...cluster.spread_speeds import SpreadSpeeds
 from ...config import Settings
 from ...cycle import CycleContext, CycleReport
@@ -234,12 +234,16 @@ def _receiver(app: App, parts: Components, metrics: Metrics) -> Receiver:
         store.add_instabilities(name, [instability])
         world.memory.expect_mismatches()
 
+    def keep_fault(fault: Fault) -> None:
+        store.add_faults(name, [fault])
+        metrics.shared_fault()
+
     return Receiver(
         addresses=NodeAddresses(app.console().query, app.clock.monotonic),
         ran=job_placements.ran,
         gone=job_placements.gone,
         save=lambda profile: store.add_profiles(name, [profile]),
-        keep_fault=lambda fault: store.add_faults(name, [fault]),
+        keep_fault=keep_fault,
         save_unstable=keep_unstable,
         counted=metrics.profile_record,
         report=parts.progress.take,

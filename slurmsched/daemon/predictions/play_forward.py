@@ -77,7 +77,8 @@ def prediction_service(
     if not settings.enabled or find_spec("numba") is None:
         return None
     band = settings.least, settings.most
-    return PredictionService(served, log, clock, settings.every_s, band, metrics.predictions)
+    every_s, errors = settings.every_s, metrics.prediction_errors
+    return PredictionService(served, log, clock, every_s, band, metrics.predictions, errors)
 
 
 def live_predictions(settings: PredictSettings, made: PredictionService | None) -> LivePredictions:

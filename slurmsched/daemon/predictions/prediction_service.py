@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from ...clock import Clock
-from ...cluster.columns import BoolArray
+from ...cluster.columns import BoolArray, FloatArray
 from ...cluster.plan import Plan
 from ...cluster.records.outcomes import OutcomeTable
 from ...cluster.records.prediction_records import NO_RECORDS, PredictionRecords
@@ -58,7 +58,8 @@ class PredictionService(CycleFollower):
     """Predicts for the latest cycle, at most every *every_s* seconds.
 
     *band* is the accepted range for the share of jobs that end by their predicted time; *covered* is called with the
-    coverage, and whether the finishes left the band. Where no prediction is possible the last table stays, with the
+    coverage, and whether the finishes left the band; *judged* with ``start`` or ``finish`` and the absolute errors in
+    seconds of predictions that have met their outcome. Where no prediction is possible the last table stays, with the
     error beside it.
     """
 
@@ -70,10 +71,11 @@ class PredictionService(CycleFollower):
         every_s: float,
         band: tuple[float, float],
         covered: Callable[[Coverage, bool], None] = lambda coverage, alarm: None,
+        judged: Callable[[str, FloatArray], None] = lambda of, errors_s: None,
     ) -> None:
         super().__init__("predictions")
         self._predictor, self._log, self._clock = predictor, keeper, clock
-        self._every_s, self._band, self._covered = every_s, band, covered
+        self._every_s, self._band, self._covered, self._judged = every_s, band, covered, judged
         self._ended: list[OutcomeTable] = []
         self._made_s = -np.inf
         self._records: PredictionRecords | None = None
@@ -119,12 +121,22 @@ class PredictionService(CycleFollower):
             self._dirty = np.zeros(len(self._records), dtype=np.bool_)
         records, view = self._records, report.view
         for table in ended or [report.ended.take(slice(0, 0))]:
+            before = records
             records, changed = met(records, view.running, table)
+            self._judge(before, records)
             self._dirty = self._dirty | changed
         records, lost = without_lost(records, view.pending, view.running)
         self._records, self._dirty = records, self._dirty | lost
         self._calibration = Calibration.of(records, report.now_s)
         self._cover(records, report.now_s, delays)
+
+    def _judge(self, before: PredictionRecords, records: PredictionRecords) -> None:
+        """Publish the errors of predictions whose outcome is known in *records*, and was not in *before*."""
+        for of, new, errors_s in (
+            ("start", records.started & ~before.started, records.started_s - records.start_s),
+            ("finish", records.settled & ~before.settled, records.ended_s - records.finish_s),
+        ):
+            self._judged(of, np.abs(errors_s[new & np.isfinite(errors_s)]))
 
     def _cover(self, records: PredictionRecords, now_s: float, delays: bool) -> None:
         """Publish coverage: to users that of predictions under like conditions, to the metrics that of all."""
