@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import click
 
-from ..config.catalogue import Setting, catalogue
-from ..config.example import example, section_title, toml_value
+from ..config.catalogue import Setting, catalogue, section_title
+from ..config.example import example, toml_value
 from . import main
 
 COMMANDS_HEAD = """\

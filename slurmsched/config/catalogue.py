@@ -113,6 +113,12 @@ def every_setting() -> Iterator[Setting]:
         yield from keys.values()
 
 
+def section_title(section: str) -> str:
+    """Return the subject of a section in one line, from its class's docstring."""
+    about = (get_type_hints(Settings)[section].__doc__ or "").partition(": ")[2].strip()
+    return about[:1].upper() + about[1:]
+
+
 def _keys(section: str, kind: type[Any]) -> Iterator[tuple[str, Setting]]:
     hints = get_type_hints(kind)
     each: Field[Any]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, get_type_hints
+from typing import Any
 
-from .catalogue import Setting, catalogue
-from .settings import Settings
+from .catalogue import Setting, catalogue, section_title
 
 HEAD = """\
 # slurmsched.toml: all settings. Each line shows a default; remove its # to change it.
@@ -20,12 +19,6 @@ def example() -> str:
     secrets = [s for keys in catalogue().values() for s in keys.values() if s.secret]
     places = "; ".join(f"{s.name} in ${s.variable} or the systemd credential {s.credential}" for s in secrets)
     return HEAD.format(secrets=places) + "".join(_section(section) for section in catalogue())
-
-
-def section_title(section: str) -> str:
-    """Return the subject of a section in one line, from its class's docstring."""
-    about = (get_type_hints(Settings)[section].__doc__ or "").partition(": ")[2].strip()
-    return about[:1].upper() + about[1:]
 
 
 def toml_value(value: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import click
@@ -10,6 +11,7 @@ from ...cluster.text.plural import count
 from ...config import load
 from ...config.catalogue import every_setting
 from ...config.files import Problems
+from ...config.json_schema import settings_schema
 from ...daemon.validation import named_partitions, problems_of, unknown_partitions
 from ...errors import SlurmError
 from ..app import App
@@ -18,7 +20,7 @@ from ..output import TextTable, emit, json_option, table_options
 
 @click.group()
 def config() -> None:
-    """Check or show the settings."""
+    """Check, show or describe the settings."""
 
 
 @config.command()
@@ -73,6 +75,12 @@ def show(app: App, origin: bool, as_json: bool) -> None:
     if not origin:
         sheet = TextTable(sheet.columns[:2], [row[:2] for row in sheet.rows])
     emit(facts, sheet, as_json=as_json)
+
+
+@config.command()
+def schema() -> None:
+    """Print a JSON Schema of the settings file, for editors that complete and check TOML."""
+    click.echo(json.dumps(settings_schema(), indent=2))
 
 
 def _text(value: object) -> str:
