@@ -69,8 +69,9 @@ def test_a_preset_is_a_composition_under_its_name_and_options_override_it(trace)
 
 
 def test_a_site_replays_a_trace_under_its_whole_policy(tmp_path):
-    jobs = ["submit_s,runtime_s,gpus,time_limit_s,deadline_s,ckpt", "0,3000,4,3600,,1", "5,600,4,900,1500,0"]
-    jobs += ["6,600,4,900,700,0", "7,60,4,90,,0"]
+    # Their partitions bind nobody: the nodes of --nodes have none.
+    jobs = ["submit_s,runtime_s,gpus,time_limit_s,deadline_s,ckpt,partition"]
+    jobs += ["0,3000,4,3600,,1,a", "5,600,4,900,1500,0,b", "6,600,4,900,700,0,b", "7,60,4,90,,0,a"]
     (tmp_path / "jobs.csv").write_text("\n".join(jobs) + "\n")
     site = tmp_path / "site.toml"
     site.write_text(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...cluster.actions import Action
-from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels
+from ...cluster.columns import BoolArray, FloatArray, IntArray
 from ...cluster.state import View
 from ...policies.contract import Ordering
 from ..node_pools import NodePools
@@ -36,7 +36,7 @@ def lease_wishes(
     terms, stopping = rules.lease, stops_for_order(view, rules)
     if terms is None or stopping is None or ordering.native or not len(ranked):
         return []
-    view = _without_partitions(_with_present_runs(view))
+    view = _with_present_runs(view)
     able = (stopping.awaited | (stopping.may & _worth_stopping(view, terms))) & ~stopping.promised
     able &= ~np.isin(view.running.job_id, list(busy))
     if not able.any():
@@ -104,17 +104,6 @@ def _with_present_runs(view: View) -> View:
     running = view.running
     this_s = np.maximum(view.now_s - np.nan_to_num(running.started_s, nan=view.now_s), 0.0)
     return replace(view, running=replace(running, ran_s=np.maximum(running.ran_s, this_s)))
-
-
-def _without_partitions(view: View) -> View:
-    """Return the view with no partitions of jobs either where nodes have none: simulated jobs may name some."""
-    if any(view.nodes.partitions.names):
-        return view
-    pending, running = (
-        replace(jobs, partition=Labels(np.zeros(len(jobs), dtype=np.int64), ("",)))
-        for jobs in (view.pending, view.running)
-    )
-    return replace(view, pending=pending, running=running)
 
 
 def _worth_stopping(view: View, terms: LeaseRules) -> BoolArray:
