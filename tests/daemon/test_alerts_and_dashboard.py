@@ -14,6 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "contrib" / "prometheus" / "slurmsched.rules.yml"
 BOARD = json.loads((ROOT / "contrib" / "grafana" / "slurmsched.json").read_text())
+COMMANDS = (ROOT / "docs" / "commands.md").read_text()
 PAGE = (ROOT / "docs" / "metrics.md").read_text()
 EXPRESSIONS = [target["expr"] for panel in BOARD["panels"] for target in panel["targets"]]
 PROMTOOL = shutil.which("promtool")
@@ -40,6 +41,12 @@ def test_what_is_watched_exists(text):
 def test_the_page_lists_every_alert():
     alerts = re.findall(r"- alert: (\w+)", RULES.read_text())
     assert alerts == re.findall(r"^\| (Slurmsched\w+) \|", PAGE, re.MULTILINE)
+
+
+def test_the_commands_to_try_exist():
+    tried = re.findall(r"`slurmsched ([a-z -]*[a-z])", RULES.read_text())
+    assert tried
+    assert {f"## slurmsched {words}" for words in tried} <= set(COMMANDS.splitlines())
 
 
 @with_promtool
