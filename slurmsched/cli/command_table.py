@@ -53,7 +53,7 @@ COMMANDS = {
     "policy": CommandEntry(
         "slurmsched.cli.admin.policy", "policy", "Show or set the ordering in force; check or begin parts of policies."
     ),
-    "config": CommandEntry("slurmsched.cli.admin.config", "config", "Check or show the settings."),
+    "config": CommandEntry("slurmsched.cli.admin.config", "config", "Check, show or describe the settings."),
     "history": CommandEntry("slurmsched.cli.admin.history", "history", "Import past jobs, or summarize them."),
     "train": CommandEntry(
         "slurmsched.cli.models.train", "train", "Train models on history, and activate those that are better."
