@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from importlib.metadata import entry_points
 from typing import Any, Generic, Self, TypeVar
 
 from ..child_process import ChildFailed, ChildProcess
@@ -121,6 +120,8 @@ def load_plugins(limit_s: float = IMPORT_S) -> list[str]:
     A plug-in that this process has not imported yet is imported by another one before, so that an import that hangs or
     ends its process does so there.
     """
+    from importlib.metadata import entry_points  # with the standard library's parser of mail, which few commands need
+
     global _loading  # parts register themselves when their module is imported, without a word about whose they are
     broken, entries = [], list(entry_points(group=PLUGINS))
     _try_imports([entry.name for entry in entries if entry.name not in _troubles], limit_s)

@@ -8,7 +8,6 @@ from functools import lru_cache
 import numpy as np
 
 from ..cluster.forecast import Forecast
-from .trace_forecasts import learnt, trained
 from .traces.convergence import stopped_at_convergence
 from .traces.partitions import mapped
 from .traces.source import Source
@@ -78,6 +77,8 @@ def _trace(case: Case) -> Trace:
 
 @lru_cache(maxsize=2)
 def _foresight(case: Case, forecast: str) -> Forecast:
+    from .trace_forecasts import learnt, trained  # models, which few replays need
+
     forecaster = trained if forecast == "model" else learnt
     whole, jobs = _whole(case.source, case.seed, case.partitions), _trace(case).workload
     first = 0 if case.span is None else whole.rows(case.span)[0]

@@ -26,7 +26,8 @@ from .fast.queue import nobody
 from .fast.queue import validate as validate_queue
 from .fixed_forecast import FixedForecast
 from .ideal_cluster import IdealCluster
-from .machine.direct import outages_of, pace_of, rules_of, run_direct, spread_speeds
+from .machine.direct import outages_of, rules_of, run_direct
+from .machine.pace import pace_of, spread_speeds
 from .machine.run_log import RunLog
 from .ordering_keys import key_source, keys_of
 from .pair_rules import curve_of, everywhere, pair_rules, use_of

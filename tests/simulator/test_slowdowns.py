@@ -20,7 +20,7 @@ from slurmsched.cluster.spread_speeds import LEAST
 from slurmsched.policies.contract import PLACEMENTS
 from slurmsched.simulator.cluster_file import read_cluster
 from slurmsched.simulator.cluster_spec import ClusterSpec
-from slurmsched.simulator.machine.direct import spread_speeds
+from slurmsched.simulator.machine.pace import spread_speeds
 from slurmsched.simulator.report.metrics import violations
 from slurmsched.simulator.setup import Setup
 

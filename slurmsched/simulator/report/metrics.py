@@ -9,7 +9,7 @@ import numpy as np
 
 from ...cluster.columns import FloatArray
 from ...cluster.text.plural import count
-from ..machine.direct import pace_of
+from ..machine.pace import pace_of
 from ..replay import Replay, restart_costs
 from .deadlines import Deadlines
 from .fairness import Fairness

@@ -16,7 +16,8 @@ from ....policies.contract import find_ordering
 from ....policies.ordering.mlfs import LEAST_LEFT, MOST_S, Terms
 from ....policies.ordering.mlfs_rl import features
 from ...fast.loops import Keys
-from ...machine.direct import RanS, outages_of, pace_of, rules_of, run_direct
+from ...machine.direct import RanS, outages_of, rules_of, run_direct
+from ...machine.pace import pace_of
 from ...run import ways
 from ...setup import Setup
 from ...workload.workload import Workload
