@@ -21,6 +21,7 @@ setup: .venv/.ready
 	$(or $(PYTHON),python3) -m venv .venv
 	$(BIN)/pip install --quiet --upgrade pip setuptools wheel
 	$(BIN)/pip install --quiet --editable '.[test]'
+	$(BIN)/python -m compileall -q slurmsched
 	touch $@
 
 demo: setup

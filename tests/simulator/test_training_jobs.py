@@ -26,6 +26,7 @@ from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.setup import Setup
 from slurmsched.simulator.sweep import Cell, sweep
 from slurmsched.simulator.traces.source import Source
+from slurmsched.simulator.traces.trace import TraceError
 from slurmsched.simulator.training.applications import ApplicationJobs, read_applications
 from slurmsched.simulator.training.feasibility import impossible_progress, wrong_amounts
 from slurmsched.simulator.training.performance import Batch
@@ -33,6 +34,7 @@ from slurmsched.simulator.training.progress import no_progress
 from slurmsched.simulator.training.reports import Reports
 from slurmsched.simulator.training.rounds import train
 from slurmsched.simulator.training.speed_files import SpeedFiles
+from slurmsched.simulator.training.stored_times import StoredTimes
 from slurmsched.simulator.worker_pool import RunFailed
 
 DATA = Path(__file__).parent.parent / "data" / "pollux"
@@ -135,7 +137,12 @@ def test_parameters_of_scalings_that_make_no_sense_are_refused(line):
     [
         ("pollux_step_times.csv", {"step_s": "-1"}, "pollux_step_times.csv: cifar10 has no steps, or one of no time"),
         ("pollux_step_times.csv", {"sync_s": "nan"}, "pollux_step_times.csv: cifar10 has no steps, or one of no time"),
-        ("pollux_step_times.csv", {"application": "other"}, "pollux_step_times.csv: cifar10 has no steps"),
+        ("pollux_step_times.csv", {"application": "other"}, "pollux_step_times.csv: cifar10 has no rows"),
+        (
+            "pollux_step_times.csv",
+            {"num_gpus": "two"},
+            "pollux_step_times.csv:2, column num_gpus: 'two' is no count",
+        ),
         ("pollux_validation.csv", {"epoch": "1"}, "cifar10 lacks epoch 2 of 100 with a batch of"),
         ("pollux_vectors.json", {"max_epochs": 0}, "are no bounds: all are at least 1"),
         ("pollux_vectors.json", {"min_local_bsz": 2048}, "no least is above its most"),
@@ -151,8 +158,27 @@ def test_files_of_applications_that_make_no_sense_are_refused(name, changed, pro
             writer.writerows(row | changed if file == name else row for row in rows)
     limits = VECTORS["applications"]["cifar10"] | (changed if name.endswith("json") else {})
     (tmp_path / "pollux_vectors.json").write_text(json.dumps({"applications": {"cifar10": limits}}))
-    with pytest.raises(ConfigError, match=re.escape(problem)):
+    with pytest.raises((ConfigError, TraceError), match=re.escape(problem)):
         read_applications(str(tmp_path))
+
+
+def test_interpolated_step_times_are_stored_for_other_processes(tmp_path):
+    first, damaged = StoredTimes(b"measured", tmp_path), "7 28 100 0.25 0."
+    first.add((6, 24, 134), (0.7453321425833334, 1e-17))
+    with next(tmp_path.iterdir()).open("a") as file:
+        file.write(damaged)
+    first.add((8, 32, 100), (0.5, 0.25))
+    first.add((8, 32, 101), (0.5, 0.25))
+    again, of_others = StoredTimes(b"measured", tmp_path), StoredTimes(b"measured elsewhere", tmp_path)
+    assert again.get((6, 24, 134)) == first.get((6, 24, 134)) == (0.7453321425833334, 1e-17)
+    assert again.get((8, 32, 101)) == (0.5, 0.25)
+    assert again.get((7, 28, 100)) is of_others.get((6, 24, 134)) is None
+
+
+def test_a_directory_that_nobody_may_write_stores_no_step_times(tmp_path):
+    times = StoredTimes(b"measured", tmp_path / "not there")
+    times.add((1, 2, 3), (0.5, 0.25))
+    assert (times.get((1, 2, 3)), list(tmp_path.iterdir())) == ((0.5, 0.25), [])
 
 
 @pytest.mark.parametrize("batch", [0, 99_999_999])

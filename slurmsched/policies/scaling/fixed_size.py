@@ -33,6 +33,6 @@ def tiresias(view: TrainingView) -> Allocations:
     jobs = view.jobs
     came_s = jobs.memo[:, 0] if jobs.memo.size else np.full(len(jobs), np.nan)
     came_s = np.where(np.isnan(came_s) & (jobs.ran_s * jobs.gpus >= DEMOTED_GPU_S), view.now_s, came_s)
-    order = np.argsort(np.nan_to_num(came_s, nan=-np.inf), kind="stable")
+    order = np.argsort(np.where(np.isnan(came_s), -np.inf, came_s), kind="stable")
     gpus = fitting(jobs.gpus, order, int(view.nodes.gpus.sum()))
     return Allocations(placed(gpus, jobs.held, view.nodes.gpus, order), memo=came_s[:, None])

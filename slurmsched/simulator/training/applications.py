@@ -6,37 +6,43 @@ Step times between measured ones are linear.
 
 from __future__ import annotations
 
-import csv
 import json
 import math
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
-from importlib.util import find_spec
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ...cluster.columns import FloatArray, IntArray
+from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels
 from ...cluster.nodes import NodeTable
-from ...cluster.text.plural import count
 from ...cluster.training import LossCurves
-from ...errors import ConfigError, MissingExtra
+from ...errors import ConfigError
+from ..traces import cells
+from ..traces.delimited_text import DelimitedRecords
 from ..traces.file import TraceFile
 from ..workload.workload import Workload
 from .performance import Batch, EndRule, JobResources, Measurement
+from .step_times import STEP_COLUMNS, STEP_TIMES, MeasuredSteps, Placement
 
-STEP_TIMES, VALIDATION, LIMITS = "pollux_step_times.csv", "pollux_validation.csv", "pollux_vectors.json"
-GPU_TYPES = "pollux_gpu_types.csv"
-MOST_NODES = 16  #: that step times were measured up to; more count as so many
+VALIDATION, LIMITS, GPU_TYPES = "pollux_validation.csv", "pollux_vectors.json", "pollux_gpu_types.csv"
 RESTART_S = 30.0
 ROUND_S = 60.0
 
-Placement = tuple[int, ...]
-"""The GPUs on each node that a job has, round its ring of nodes."""
+_EPOCH_COLUMNS = ("progress", "iteration", "metric", "grad_sqr", "grad_var")
+_VALIDATION_COLUMNS: dict[str, cells.Cell] = {
+    "application": cells.text,
+    "batch_size": cells.whole,
+    "epoch": cells.whole,
+}
+_VALIDATION_COLUMNS |= dict.fromkeys(_EPOCH_COLUMNS, cells.number)
+_TYPE_COLUMNS: dict[str, cells.Cell] = {"application": cells.text, "gpu_type": cells.text, "speed": cells.positive}
+
+Columns = Mapping[str, Any]
+"""Columns of a file by name."""
 
 
 @dataclass(frozen=True)
@@ -72,36 +78,29 @@ class Application:
     """One measured application."""
 
     def __init__(
-        self,
-        name: str,
-        limits: Limits,
-        steps: list[dict[str, str]],
-        validation: list[dict[str, str]],
-        speeds: Mapping[str, float],
+        self, name: str, limits: Limits, steps: Columns, validation: Columns, speeds: Mapping[str, float]
     ) -> None:
+        """Take its rows of each file; ValueError for what makes no sense."""
         self.name, self.limits, self._speeds = name, limits, speeds
-        self._placements = _by_placement(steps)
-        self._points, self._averaged = _points(steps), any(row["kind"] != "placement" for row in steps)
-        step_s, sync_s = self._points[:, 3:].T
-        computes = np.isfinite(step_s) & (step_s > 0) & (sync_s >= 0) & (sync_s <= step_s)
-        if not (len(computes) and computes.all()):
-            raise ValueError(f"{STEP_TIMES}: {name} has no steps, or one of no time or less than its communication")
-        self.measured_gpus = int(self._points[:, 1].max())  #: the largest size with step times
-        self._seconds: dict[tuple[Placement, int], tuple[float, float]] = {}
+        self._steps = MeasuredSteps(name, steps, limits.most_local)
+        self.measured_gpus = self._steps.most_gpus  #: the largest size with step times
         self._rates: dict[tuple[Placement, Batch, float], FloatArray] = {}
-        self.batches = np.array(sorted({int(row["batch_size"]) for row in validation}))
-        cells = {(int(row["batch_size"]), int(row["epoch"])): row for row in validation}
-        epochs = range(1, limits.epochs + 1)
-        for batch, epoch in product(self.batches.tolist(), epochs):
-            if (batch, epoch) not in cells:
+        self.batches = np.unique(validation["batch_size"])
+        rows = {
+            cell: row
+            for row, cell in enumerate(
+                zip(validation["batch_size"].tolist(), validation["epoch"].tolist(), strict=True)
+            )
+        }
+        grid = list(product(self.batches.tolist(), range(1, limits.epochs + 1)))
+        for batch, epoch in grid:
+            if (batch, epoch) not in rows:
                 raise ValueError(f"{VALIDATION}: {name} lacks epoch {epoch} of {limits.epochs} with a batch of {batch}")
-
-        def column(name: str) -> FloatArray:
-            return np.array([[float(cells[batch, epoch][name]) for epoch in epochs] for batch in self.batches.tolist()])
-
-        self.until = column("progress").min(axis=0)
-        self._iteration, self._sqr, self._var = column("iteration"), column("grad_sqr"), column("grad_var")
-        self._metric = column("metric")
+        order = np.array([rows[cell] for cell in grid], np.int64).reshape(len(self.batches), limits.epochs)
+        progress, self._iteration, self._metric, self._sqr, self._var = (
+            validation[column][order] for column in _EPOCH_COLUMNS
+        )
+        self.until = progress.min(axis=0)
 
     def speed(self, gpu_type: str) -> float:
         """Return the speed of computing on a type of GPUs, over that on the measured ones; ConfigError if unknown."""
@@ -115,12 +114,9 @@ class Application:
     def step_time(self, placement: Placement, micro: int, speed: float = 1.0) -> tuple[float, float]:
         """Return the seconds of a step, and those of them spent on communication, on GPUs of a *speed*.
 
-        A placement that was not measured lies between the means of those that were, by nodes, GPUs and micro-batch.
+        ConfigError where none were measured around *placement*.
         """
-        ring = min(placement[at:] + placement[:at] for at in range(len(placement)))
-        if (ring, micro) not in self._seconds:
-            self._seconds[ring, micro] = self._between_sizes(ring, micro) or self._between_placements(ring, micro)
-        step_s, sync_s = self._seconds[ring, micro]
+        step_s, sync_s = self._steps.at(placement, micro)
         return (step_s, sync_s) if speed == 1 else ((step_s - sync_s) / speed + sync_s, sync_s)
 
     def statistics(self, batch: int) -> tuple[FloatArray, FloatArray]:
@@ -164,68 +160,16 @@ class Application:
         between: FloatArray = (1 - weight) * rows[above - 1] + weight * rows[above]
         return between
 
-    def _between_sizes(self, ring: Placement, micro: int) -> tuple[float, float] | None:
-        if ring not in self._placements:
-            return None
-        sizes, seconds = self._placements[ring]
-        return float(np.interp(micro, sizes, seconds[:, 0])), float(np.interp(micro, sizes, seconds[:, 1]))
-
-    def _between_placements(self, ring: Placement, micro: int) -> tuple[float, float]:
-        nodes, gpus = min(len(ring), MOST_NODES), sum(ring)
-        if not self._averaged:
-            raise self._not_measured(ring)
-        # Measured sizes form a grid, where several simplices hold a point: which is found depends on the one before.
-        step_s, sync_s = map(float, self._interpolated((nodes, gpus, micro)))
-        if not math.isnan(step_s):
-            return step_s, sync_s
-        sizes = np.arange(1, self.limits.most_local + 1)
-        found = self._interpolated(np.stack(np.broadcast_arrays(nodes, gpus, sizes), axis=1))
-        inside = np.isfinite(found[:, 0])
-        if not inside.any():
-            raise self._not_measured(ring)
-        nearest = found[inside][np.argmin(np.abs(sizes[inside] - micro))]
-        return float(nearest[0]), float(nearest[1])
-
-    def _not_measured(self, ring: Placement) -> ConfigError:
-        most = int((self._points[:, 1] / self._points[:, 0]).max())
-        wanted = f"{sum(ring)} GPUs on {count(len(ring), 'node')}"
-        return ConfigError(f"application {self.name}: no step times for {wanted}; measured were up to {most} per node")
-
-    @cached_property
-    def _interpolated(self) -> Callable[..., FloatArray]:
-        if find_spec("scipy") is None:
-            raise MissingExtra("step times of placements that were not measured need scipy", "sim")
-        from scipy.interpolate import LinearNDInterpolator
-
-        made: Callable[..., FloatArray] = LinearNDInterpolator(self._points[:, :3], self._points[:, 3:])
-        return made
-
-
-def _by_placement(steps: list[dict[str, str]]) -> dict[Placement, tuple[FloatArray, FloatArray]]:
-    rows: dict[Placement, list[tuple[float, float, float]]] = defaultdict(list)
-    for row in steps:
-        if row["kind"] == "placement":
-            place = tuple(map(int, row["placement"]))
-            rows[place].append((float(row["local_bsz"]), float(row["step_s"]), float(row["sync_s"])))
-    sheets = {place: np.array(sorted(cells)) for place, cells in rows.items()}
-    return {place: (sheet[:, 0], sheet[:, 1:]) for place, sheet in sheets.items()}
-
-
-def _points(steps: list[dict[str, str]]) -> FloatArray:
-    """Return nodes, GPUs, micro-batch, step and communication seconds: means of placements, then averaged runs."""
-    columns = "num_nodes", "num_gpus", "local_bsz", "step_s", "sync_s"
-    rows = np.array([[float(row[name]) for name in columns] for row in steps]).reshape(-1, 5)
-    placed = np.array([row["kind"] == "placement" for row in steps], dtype=np.bool_)
-    at, group, size = np.unique(rows[placed, :3], axis=0, return_inverse=True, return_counts=True)
-    means = [np.bincount(group.ravel(), seconds) / size for seconds in rows[placed, 3:].T]
-    return np.concatenate([np.column_stack([at, *means]), rows[~placed]])
-
 
 @cache
 def read_applications(directory: str) -> dict[str, Application]:
-    """Read the applications of a directory; ConfigError names the file, and what is wrong with it."""
+    """Read the applications of a directory; ConfigError and TraceError name the file, and what is wrong with it."""
     folder = Path(directory)
-    steps, validation = (_by_application(folder / name) for name in (STEP_TIMES, VALIDATION))
+    steps, validation = (
+        _by_application(folder / STEP_TIMES, STEP_COLUMNS),
+        _by_application(folder / VALIDATION, _VALIDATION_COLUMNS),
+    )
+    types = _by_application(folder / GPU_TYPES, _TYPE_COLUMNS) if (folder / GPU_TYPES).exists() else {}
     path = folder / LIMITS
     try:
         found = json.loads(path.read_text(encoding="utf-8"))["applications"]
@@ -237,17 +181,20 @@ def read_applications(directory: str) -> dict[str, Application]:
             f"reading applications: {path}: accepted are applications, each with init_batch_size, max_batch_size, "
             f"min_local_bsz, max_local_bsz, max_epochs; {type(error).__name__}: {error}"
         ) from error
-    types = _by_application(folder / GPU_TYPES) if (folder / GPU_TYPES).exists() else {}
+    for file, there in ((STEP_TIMES, steps), (VALIDATION, validation)):
+        if missing := [name for name in limits if name not in there]:
+            raise ConfigError(f"reading applications: {folder}: {file}: {missing[0]} has no rows")
     try:
-        speeds = {name: {row["gpu_type"]: float(row["speed"]) for row in rows} for name, rows in types.items()}
-        if any(not 0 < speed < math.inf for row in speeds.values() for speed in row.values()):
-            raise ValueError(f"{GPU_TYPES}: a speed is a number above 0")
         return {
-            name: Application(name, one, steps[name], validation[name], speeds.get(name, {}))
+            name: Application(name, one, steps[name], validation[name], _speeds(types.get(name)))
             for name, one in limits.items()
         }
-    except (KeyError, ValueError, TypeError) as error:
-        raise ConfigError(f"reading applications: {folder}: {type(error).__name__}: {error}") from error
+    except ValueError as error:
+        raise ConfigError(f"reading applications: {folder}: {error}") from error
+
+
+def _speeds(columns: Columns | None) -> dict[str, float]:
+    return {} if columns is None else dict(zip(columns["gpu_type"], columns["speed"].tolist(), strict=True))
 
 
 def _limits(facts: dict[str, Any]) -> Limits:
@@ -258,17 +205,16 @@ def _limits(facts: dict[str, Any]) -> Limits:
     return limits
 
 
-def _by_application(path: Path) -> dict[str, list[dict[str, str]]]:
+def _by_application(path: Path, columns: Mapping[str, cells.Cell]) -> dict[str, Columns]:
     """Read the rows of a file, or of its compressed form, by application."""
     packed = path.with_name(f"{path.name}.gz")
-    rows: dict[str, list[dict[str, str]]] = defaultdict(list)
-    with TraceFile(packed if packed.exists() else path).text() as text:
-        lines = csv.reader(text)
-        names = next(lines, [])
-        for line in lines:  # DictReader takes twice as long
-            row = dict(zip(names, line, strict=False))
-            rows[row.get("application", "")].append(row)
-    return rows
+    found = DelimitedRecords(TraceFile(packed if packed.exists() else path)).read(columns)
+    application = found["application"]
+
+    def of(rows: BoolArray) -> Columns:
+        return {name: cell.take(rows) if isinstance(cell, Labels) else cell[rows] for name, cell in found.items()}
+
+    return {name: of(application.codes == code) for code, name in enumerate(application.names)}
 
 
 class ApplicationJobs:

@@ -60,31 +60,30 @@ def advance(state: JobProgress, rows: IntArray, span_s: FloatArray, end_s: float
     That is 0 but for jobs that pause at the end of an epoch. A job that ends has its GPUs for the whole round.
     """
     for row in rows.tolist():
-        left_s, gpus = span_s[row], state.gpus[row]
-        waits = min(state.restart_s[row], left_s)
+        left_s, gpus = float(span_s[row]), int(state.gpus[row])
+        waits = min(float(state.restart_s[row]), left_s)
         state.restart_s[row] -= waits
         state.served_gpu_s[row] += waits * gpus
         left_s -= waits
         while left_s > 0 and math.isnan(state.end_s[row]):
-            epoch = state.epoch[row]
-            rate = state.rate[row, epoch] * state.slowed[row]
+            epoch, done = int(state.epoch[row]), float(state.done[row])
+            rate, goal = float(state.rate[row, epoch] * state.slowed[row]), float(state.until[row, epoch])
             state.worked[row] = True
-            goal = state.until[row, epoch]
             possible = math.floor(rate * left_s) if rule is EndRule.ROUND else rate * left_s
-            if state.done[row] + possible < goal:
-                state.done[row] += possible
+            if done + possible < goal:
+                state.done[row] = done + possible
                 state.rounding[row] += rate * left_s - possible
                 spent_s = left_s
             else:
-                spent_s = (goal - state.done[row]) / rate
+                spent_s = (goal - done) / rate
                 if rule is EndRule.SECOND:
                     spent_s = min(round(spent_s), left_s)
                 elif rule is EndRule.ROUND:
                     spent_s = left_s
-                state.rounding[row] += abs(state.done[row] + rate * spent_s - goal)
+                state.rounding[row] += abs(done + rate * spent_s - goal)
                 state.done[row] = goal
-                state.epoch[row] += 1
-                if state.epoch[row] == state.epochs[row]:
+                state.epoch[row] = epoch + 1
+                if epoch + 1 == state.epochs[row]:
                     state.end_s[row] = end_s - left_s + spent_s
             state.credit[row] += rate * spent_s
             state.served_gpu_s[row] += spent_s * gpus
