@@ -48,7 +48,7 @@ class LossCurves:
 class TypeSpeeds:
     """The iterations per second of each job, on the GPUs that its owner asks for, by their type."""
 
-    types: tuple[str, ...]
+    types: tuple[str, ...]  #: the fastest first, on average over all kinds of jobs
     node_type: IntArray  #: the number of the type of each node
     alone: FloatArray  #: per job and type; 0 where the job cannot run on it
     kind: IntArray  #: of each job: equal for jobs that are equally fast everywhere

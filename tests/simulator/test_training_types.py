@@ -64,6 +64,23 @@ def test_to_know_the_speeds_of_types_pays(gavel):
     assert gavel["gavel-las"] <= 0.77 * gavel["gavel-las-blind"]
 
 
+def test_it_does_not_matter_in_which_order_types_are_named(gavel):
+    jobs, fleet = (
+        read(DATA / "gavel_single_100.csv").workload,
+        ClusterSpec.of_types({"k80": 12, "p100": 12, "v100": 12}),
+    )
+    performance = TypedJobs(jobs, read_throughputs(THROUGHPUTS), fleet.nodes)
+    assert mean_jct_s(jobs, fleet, "gavel-las", performance, 360.0) == pytest.approx(gavel["gavel-las"], rel=0.01)
+
+
+@pytest.mark.parametrize("objective", ["las", "ftf", "makespan"])
+def test_on_one_type_nothing_is_lost_by_not_knowing_the_speeds_of_types(objective):
+    jobs, fleet = read(DATA / "gavel_single_100.csv").jobs("0:20").workload, ClusterSpec.of_types({"p100": 4})
+    performance = TypedJobs(jobs, read_throughputs(THROUGHPUTS), fleet.nodes)
+    aware, blind = (mean_jct_s(jobs, fleet, f"gavel-{objective}{end}", performance, 360.0) for end in ("", "-blind"))
+    assert aware == blind
+
+
 @pytest.mark.parametrize(
     ("line", "reference_s"),
     [

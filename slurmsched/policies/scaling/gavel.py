@@ -1,9 +1,9 @@
 """Gavel (Narayanan et al., OSDI'20): shares of time on each type of GPU, by linear programs, received in rounds.
 
 A program gives each job, or pair of jobs on the same GPUs, its share of time on each type. In each round the types are
-filled one after the other, with those that are farthest behind their shares first, and with any other job while GPUs
-are left. Shares are computed anew once jobs have come or ended, and the old ones were in use long enough to be
-received; a job that comes in between waits for its share.
+filled one after the other, the fastest first, with those that are farthest behind their shares first, and with any
+other job while GPUs are left. Shares are computed anew once jobs have come or ended, and the old ones were in use long
+enough to be received; a job that comes in between waits for its share.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ...cluster.row_matching import Matching
 from ...cluster.training import Allocations, TrainingView, TypeSpeeds
 from ...errors import ConfigError
 from ..contract import SCALINGS, Scaling
-from .gavel_programs import Combinations, ShareProgram, alone, fairness_need, isolated, useful
+from .gavel_programs import Combinations, ShareProgram, alone, equal_split, fairness_need, isolated, useful
 from .placing import placed
 
 SETTLE_S = 1_920.0
@@ -82,7 +82,9 @@ class Gavel:
     def _shared_out(self, view: TrainingView, speeds: TypeSpeeds, before: SharesInUse | None) -> SharesInUse:
         """Return the shares of the present jobs."""
         jobs, of_type = view.jobs, gpus_by_type(view, speeds)
-        throughput = (speeds.alone > 0).astype(np.float64) if self.blind else speeds.alone
+        throughput = speeds.alone
+        if self.blind:
+            throughput = np.where(throughput > 0, equal_split(throughput, of_type)[:, None], 0.0)
         combinations = alone(throughput, jobs.gpus)
         if self.pack:
             combinations = useful(in_pairs(combinations, speeds.kind, speeds.beside), throughput)

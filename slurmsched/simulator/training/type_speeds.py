@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -62,15 +63,24 @@ def _beside(row: dict[str, Any]) -> dict[Kind | None, tuple[float, float]]:
     return found
 
 
+def _fastest_first(types: Iterable[str], speeds: Speeds) -> tuple[str, ...]:
+    """Return *types* by their speed over that of the fastest one, on average over all kinds."""
+    names = list(types)
+    kinds = dict.fromkeys(kind for name in names for kind in speeds[name])
+    speed = np.array([[speeds[name].get(kind, {}).get(None, (0.0, 0.0))[0] for name in names] for kind in kinds])
+    best = np.maximum(speed.max(axis=1, keepdims=True), 1e-300)
+    return tuple(names[number] for number in np.argsort(-(speed / best).sum(axis=0), kind="stable").tolist())
+
+
 class TypedJobs(FixedBatch):
     """The true speed of jobs by the type of their GPUs (``Performance``). A job runs on GPUs of one type."""
 
     end_rule = EndRule.EXACT
 
     def __init__(self, jobs: Workload, speeds: Speeds, nodes: NodeTable) -> None:
-        self._types = tuple(dict.fromkeys(name for name in nodes.gpu_type if name))
         if missing := [name for name in nodes.gpu_type.names if name not in speeds]:
             raise ConfigError(f"the throughputs have no GPUs of type {missing[0]!r}; there are: {', '.join(speeds)}")
+        self._types = _fastest_first(dict.fromkeys(nodes.gpu_type), speeds)
         self.node_type = nodes.gpu_type.map([self._types.index(name) for name in nodes.gpu_type.names], np.int64)
         kinds = list(zip(jobs.work, jobs.gpus.tolist(), strict=True))
         known = dict.fromkeys(kinds)
