@@ -92,7 +92,7 @@ class TrainingView:
     step_times: StepTimes | None = None
     curves: LossCurves | None = None
     goodputs: Goodputs | None = None
-    type_speeds: TypeSpeeds | None = None
+    type_speeds: TypeSpeeds | None = None  #: always there where jobs cannot run on GPUs of several types at once
     cpu_needs: CpuNeeds | None = None
     plan: object = None  #: that of the last decision of the same scaling; None before the first
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from examples import examples
 from slurmsched.cluster.columns import Labels
-from slurmsched.cluster.training import Goodputs, LossCurves, StepTimes, TrainingJobs, TrainingView
+from slurmsched.cluster.training import Goodputs, LossCurves, StepTimes, TrainingJobs, TrainingView, TypeSpeeds
 from slurmsched.errors import ConfigError
 from slurmsched.policies.contract import SCALINGS
 from slurmsched.policies.scaling.goodput import best_batch
@@ -98,6 +98,37 @@ def test_a_job_of_a_fixed_size_gets_all_its_gpus_or_none(name, view):
     assert np.isin(has, [0]).tolist() == (has != view.jobs.gpus).tolist()
     left = view.nodes.gpus.sum() - has.sum()
     assert name == "fifo" or (view.jobs.gpus[has == 0] > left).all()
+
+
+@st.composite
+def typed_views(draw):
+    """A view of jobs that run on one type of GPUs at a time, and perhaps not on all types."""
+    view = draw(views())
+    count, nodes = view.jobs.held.shape
+    node_type = np.array(draw(st.lists(st.integers(0, 2), min_size=nodes, max_size=nodes)))
+    cells = draw(st.lists(st.sampled_from([0.0, 1.0, 2.0]), min_size=3 * count, max_size=3 * count))
+    alone = np.array(cells).reshape(count, 3)
+    return replace(view, type_speeds=TypeSpeeds(("a", "b", "c"), node_type, alone, np.arange(count), np.zeros((0,))))
+
+
+@pytest.mark.parametrize("name", ["fifo", "tiresias", "srtf", "las"])
+@examples(40)
+@given(view=typed_views())
+def test_a_job_of_a_fixed_size_is_on_one_type_that_can_run_it(name, view):
+    speeds, wanted = view.type_speeds, view.jobs.gpus
+    of_type = np.eye(3, dtype=np.int64)[speeds.node_type]
+    gpus = SCALINGS[name](view).gpus
+    has, free = gpus @ of_type, (view.nodes.gpus - gpus.sum(axis=0)) @ of_type
+    runs = gpus.any(axis=1)
+    assert (gpus.sum(axis=0) <= view.nodes.gpus).all()
+    assert (has == np.where(has > 0, wanted[:, None], 0)).all()
+    assert (np.count_nonzero(has, axis=1) == runs).all()
+    assert (speeds.alone[has > 0] > 0).all()
+    waits = np.flatnonzero(~runs)
+    if name == "fifo":
+        assert not runs[waits[:1].sum() :].any() or runs.all()
+    else:
+        assert not ((speeds.alone[waits] > 0) & (free >= wanted[waits, None])).any()
 
 
 @given(view=views(), shared=st.booleans())

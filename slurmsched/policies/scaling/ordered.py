@@ -16,7 +16,7 @@ from ...cluster.state import View
 from ...cluster.training import Allocations, TrainingView
 from ...errors import ConfigError
 from ..contract import ORDERINGS, SCALINGS, Scaling
-from .placing import fitting, placed
+from .placing import all_or_none
 from .synergy import MODES, divided
 
 ORDERS = {
@@ -50,8 +50,7 @@ class InOrder:
             rows = np.arange(len(jobs))
             useful = np.minimum(jobs.gpus, jobs.most_gpus)
             order = order_of(view, self.ordering, jobs.left * view.step_times.seconds[rows, useful])
-            gpus = fitting(jobs.gpus, order, int(view.nodes.gpus.sum()))
-            return Allocations(placed(gpus, jobs.held, view.nodes.gpus, order))
+            return Allocations(all_or_none(view, order))
         needs = view.cpu_needs
         assert needs is not None
         lowered = jobs.memo[:, 0] == 1 if jobs.memo.size else np.zeros(len(jobs), np.bool_)

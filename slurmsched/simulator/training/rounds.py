@@ -159,7 +159,7 @@ class _Rounds:
             step_times=self._known_step_times(rows) if "step_times" in needs else None,
             curves=self._known("curves", rows, progress.epoch[rows]),
             goodputs=self._reports.of(rows) if self._reports is not None else None,
-            type_speeds=self._known("type_speeds", rows),
+            type_speeds=self._known("type_speeds", rows, always=True),
             cpu_needs=self._known("cpu_needs", rows),
             plan=self._plan,
         )
@@ -175,11 +175,15 @@ class _Rounds:
             most = np.minimum(most, np.maximum(2 * self._reports.most_gpus[rows], 1))
         return np.minimum(most, self._fleet.total)
 
-    def _known(self, name: str, rows: IntArray, *state: IntArray) -> Any:
-        """Return what the files of this run say of *rows* and their state; None if the scaling does not read it."""
-        if name not in self._scaling.needs:
+    def _known(self, name: str, rows: IntArray, *state: IntArray, always: bool = False) -> Any:
+        """Return what the files of this run say of *rows* and their state.
+
+        None if the scaling does not need it, unless it is *always* in the view where the files say it.
+        """
+        said = hasattr(self._performance, name)
+        if name not in self._scaling.needs and not (always and said):
             return None
-        if not hasattr(self._performance, name):
+        if not said:
             raise ConfigError(f"scaling {self._scaling.line!r} needs {name.replace('_', ' ')}, which these jobs lack")
         return getattr(self._performance, name)(rows, *state)
 
