@@ -210,6 +210,14 @@ def test_interference_slows_jobs_that_spread_over_shared_nodes():
     assert beside > 1.01 * alone
 
 
+@pytest.mark.parametrize("line", ["sjf", "srtf", "srsf"])
+def test_equal_jobs_do_not_take_turns_where_a_restart_outlasts_a_round(line, tmp_path):
+    path = tmp_path / "jobs.csv"
+    path.write_text("name,time,application,num_replicas,batch_size\na,0,cifar10,4,512\nb,0,cifar10,4,512\n")
+    case = Case(Source.of(str(path), 4), speeds=SPEEDS)
+    assert not replayed(line, case, ClusterSpec.of(1, 4), restart_s=90.0).replay.stops.any()
+
+
 def test_a_longer_restart_delays_jobs_whose_gpus_change():
     assert replayed("optimus", restart_s=300.0).summary.jct_s.mean > replayed("optimus").summary.jct_s.mean
 

@@ -31,7 +31,8 @@ ORDERS = {
 class InOrder:
     """Jobs by an ordering; *mode* is how Synergy divides CPUs and memory among them, empty if nobody divides these.
 
-    With Synergy the memo is 1 for a job that runs below its best speed.
+    The memo has the runtime of each job that was forecast when it came, and with Synergy a 1 for one that runs below
+    its best speed.
     """
 
     ordering: str
@@ -49,24 +50,39 @@ class InOrder:
             assert view.step_times is not None
             rows = np.arange(len(jobs))
             useful = np.minimum(jobs.gpus, jobs.most_gpus)
-            order = order_of(view, self.ordering, jobs.left * view.step_times.seconds[rows, useful])
-            return Allocations(all_or_none(view, order))
+            left_s = jobs.left * view.step_times.seconds[rows, useful]
+            whole_s = _forecast_first(view, left_s)
+            order = order_of(view, self.ordering, left_s, whole_s)
+            return Allocations(all_or_none(view, order), memo=whole_s[:, None])
         needs = view.cpu_needs
         assert needs is not None
-        lowered = jobs.memo[:, 0] == 1 if jobs.memo.size else np.zeros(len(jobs), np.bool_)
+        lowered = jobs.memo[:, 1] == 1 if jobs.memo.size else np.zeros(len(jobs), np.bool_)
         speed = np.where(lowered | (self.mode == "proportional"), 1.0, needs.speedup)
-        order = order_of(view, self.ordering, jobs.left * needs.iteration_s / speed)
+        left_s = jobs.left * needs.iteration_s / speed
+        whole_s = _forecast_first(view, left_s)
+        order = order_of(view, self.ordering, left_s, whole_s)
         shares = divided(order, jobs.gpus, needs, view.nodes, self.mode)
         below = (shares.gpus.sum(axis=1) > 0) & ~shares.best
-        return Allocations(shares.gpus, shares.cpus, shares.memory_mib, memo=below.astype(np.float64)[:, None])
+        return Allocations(shares.gpus, shares.cpus, shares.memory_mib, memo=np.stack([whole_s, below], axis=1))
 
 
-def order_of(view: TrainingView, ordering: str, left_s: FloatArray) -> IntArray:
-    """Return the rows of the jobs in the order of an ordering, given their remaining times as forecasts."""
+def _forecast_first(view: TrainingView, left_s: FloatArray) -> FloatArray:
+    """Return the remaining time that each job had when it came; what a restart costs is no part of it."""
+    memo = view.jobs.memo
+    return np.where(np.isnan(memo[:, 0]), left_s, memo[:, 0]) if memo.size else left_s
+
+
+def order_of(view: TrainingView, ordering: str, left_s: FloatArray, whole_s: FloatArray) -> IntArray:
+    """Return the rows of the jobs in the order of an ordering, given the forecasts of their remaining and whole times.
+
+    An ordering whose keys never change sees the latter, and one that follows a job what is left of it.
+    """
     jobs = view.jobs
     columns = {"first_submit_s": jobs.submit_s, "submitted_s": jobs.submit_s, "gpus": jobs.gpus, "ran_s": jobs.ran_s}
-    forecast = replace(no_forecast(len(jobs)), runtime_s=jobs.ran_s + left_s)
-    key = ORDERINGS[ordering](
+    found = ORDERINGS[ordering]
+    runtime_s = whole_s if found.changes == "never" else jobs.ran_s + left_s
+    forecast = replace(no_forecast(len(jobs)), runtime_s=runtime_s)
+    key = found(
         View(
             view.now_s,
             job_table(len(jobs), job_id=jobs.job_id, **columns),
