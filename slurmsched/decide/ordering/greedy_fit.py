@@ -27,6 +27,7 @@ def fill(jobs: JobTable, rows: IntArray, nodes: NodeTable) -> BoolArray:
     free = np.bincount(cell_of.reshape(-1), _free(nodes), cells.shape[1]).astype(np.int64).tolist()
     own_first = np.argsort(cells.sum(axis=0), kind="stable").tolist()
     cells_of = [[cell for cell in own_first if mine[cell]] for mine in cells.tolist()]
+    kinds_of = [np.flatnonzero(users).tolist() for users in cells.T]
     room = [sum(free[cell] for cell in mine) for mine in cells_of]
     gpus = (jobs.gpus * jobs.tasks)[rows]
     candidates = np.flatnonzero((gpus > 0) & (gpus <= np.array(room, dtype=np.int64)[kind_of]))
@@ -37,8 +38,11 @@ def fill(jobs: JobTable, rows: IntArray, nodes: NodeTable) -> BoolArray:
         runs[place], left = True, wanted
         for cell in cells_of[kind]:
             taken = min(free[cell], left)
+            if not taken:
+                continue
             free[cell], left = free[cell] - taken, left - taken
-        room = [sum(free[cell] for cell in mine) for mine in cells_of]
+            for other in kinds_of[cell]:
+                room[other] -= taken
     return runs
 
 
