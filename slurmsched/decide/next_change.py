@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from ..cluster.columns import FloatArray
 from ..cluster.plan import Plan, Standing
 from ..cluster.state import View
+from ..policies.contract import Ordering
 from ..policies.deadlines.lateness import notice_s
+from .deadlines.order_leases import next_lease_change_s
 from .profiling import both, limits_s
 from .rules import DeadlineRules, ProfilingRules, Rules
 
 
-def next_change_s(view: View, plan: Plan, rules: Rules) -> float:
+def next_change_s(view: View, plan: Plan, ordering: Ordering, rules: Rules) -> float:
     """Return the time from which the next decision may differ by time alone; now for one that may differ at once.
 
     Simulations leave out the cycles before it. Keys that change with time and starving jobs are not considered: those
@@ -29,8 +32,7 @@ def next_change_s(view: View, plan: Plan, rules: Rules) -> float:
     if rules.admission is not None and rules.composition is None:
         ends_s = view.pending.eligible_s[plan.jobs.standing == Standing.OUTSIDE]
         times.append(float(np.nanmin(ends_s, initial=np.inf)) - rules.admission.hold_s)
-    if rules.lease is not None and len(view.pending) and view.running.ckpt.any():
-        times.append(view.now_s)  # keys of running jobs change while they run
+    times.append(next_lease_change_s(replace(view, promises=plan.promises), ordering, rules))
     if rules.profiling is not None:
         times += _profiling(view, rules.profiling)
     if rules.sharing is not None and view.pending.shares.any():

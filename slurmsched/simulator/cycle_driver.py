@@ -199,7 +199,7 @@ class CycleDriver:
             self._delivered_s = now_s
         self._follow_load(now_s)
         report = run_cycle(self.world, self._cycles, now_s, "act")
-        self._change_s = next_change_s(report.view, report.plan, self.world.policy.rules)
+        self._change_s = next_change_s(report.view, report.plan, self.world.policy.ordering, self.world.policy.rules)
         self._note_load(report)
         if any(isinstance(action, MoveNodes) for action in report.plan.actions):
             self._next_move_s = now_s + STEP_S

@@ -78,7 +78,7 @@ def test_holds_are_renewed_when_they_are_about_to_end_and_last_longer_farther_ba
     held = replace(seen.pending, held_by_us=np.ones(count, dtype=bool), eligible_s=NOW_S + left_s)
     again = decide(replace(seen, pending=held), SJF, rules())
     assert sorted(holds(again)) == list(range(2, 501)), "a hold that lasts costs no write"
-    assert next_change_s(replace(seen, pending=held), again, rules()) == NOW_S
+    assert next_change_s(replace(seen, pending=held), again, SJF, rules()) == NOW_S
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,13 @@ from slurmsched.decide.next_change import next_change_s
 from slurmsched.decide.rules import DeadlineRules, ProfilingRules, Rules, SharingRules
 from slurmsched.policies.contract import find_ordering
 
+SJF = find_ordering("sjf")
+
 
 def change_s(seen, rules: Rules, start_by_s: float = np.nan) -> float:
-    plan = decide(seen, find_ordering("sjf"), rules)
+    plan = decide(seen, SJF, rules)
     promises = promise_table(1, job_id=[1], state=[PromiseState.OPEN], start_by_s=[start_by_s])
-    return next_change_s(seen, replace(plan, promises=promises), rules)
+    return next_change_s(seen, replace(plan, promises=promises), SJF, rules)
 
 
 def test_an_order_alone_changes_only_with_the_jobs():
@@ -37,9 +39,9 @@ def test_a_promise_may_come_into_doubt_once_its_notice_begins():
     open_promise = promise_table(
         1, job_id=[1], state=[PromiseState.OPEN], first_submit_s=[NOW_S - 1000.0], promised_s=[NOW_S + 9000.0]
     )
-    plan = replace(decide(seen, find_ordering("sjf"), rules), promises=open_promise)
-    assert next_change_s(seen, plan, rules) == NOW_S + 9000.0 - 1000.0 - 120.0
-    assert next_change_s(replace(seen, now_s=NOW_S + 7900.0), plan, rules) == np.inf, "it has been decided"
+    plan = replace(decide(seen, SJF, rules), promises=open_promise)
+    assert next_change_s(seen, plan, SJF, rules) == NOW_S + 9000.0 - 1000.0 - 120.0
+    assert next_change_s(replace(seen, now_s=NOW_S + 7900.0), plan, SJF, rules) == np.inf, "it has been decided"
 
 
 def test_promises_are_planned_again_at_the_end_of_leases():

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from decide.full_cluster import HOUR_S, UNWILLING, asked, beside, full, requeued
 from decide.views import ALL_POWERS, NOW_S, jobs, nodes
+from hypothesis import given
+from hypothesis import strategies as st
 
 from slurmsched.cluster.actions import Preempt
 from slurmsched.cluster.columns import Labels
@@ -132,7 +134,39 @@ def test_a_job_that_was_asked_is_waited_for_and_requeued_after_its_time_to_save(
 
 def test_what_time_alone_changes_is_decided_at_every_cycle_while_a_job_waits():
     what = ran(3 * HOUR_S, 2 * HOUR_S)
-    assert next_change_s(what, decide(what, LAS, RULES), RULES) == NOW_S
+    assert next_change_s(what, decide(what, LAS, RULES), LAS, RULES) == NOW_S
+
+
+def test_before_any_lease_ends_the_end_of_the_first_one_is_waited_for():
+    what = ran(1000.0, 600.0)
+    assert next_change_s(what, decide(what, LAS, RULES), LAS, RULES) == NOW_S + 200.0
+    alone = ran(3 * HOUR_S, 2 * HOUR_S, ckpt=[False, False])
+    assert next_change_s(alone, decide(alone, LAS, RULES), LAS, RULES) == np.inf
+
+
+@given(st.data())
+def test_where_keys_stay_time_alone_changes_no_request_to_stop_before_the_next_change(data):
+    count = data.draw(st.integers(1, 4), "running jobs")
+
+    def each(drawn, label):
+        return np.array(data.draw(st.lists(drawn, min_size=count, max_size=count), label))
+
+    ran_s, forecast_s = (
+        each((st.integers(0, 5000) | st.integers(1100, 1500)).map(float), "ran_s"),
+        each((st.integers(60, 9000) | st.integers(1200, 1900)).map(float), "forecast_s"),
+    )
+    gpus = data.draw(st.lists(st.integers(1, 4), min_size=count, max_size=count), "gpus")
+    asked_s = NOW_S - each(st.just(np.nan) | st.integers(0, 150).map(float), "asked")
+    running = full(*gpus, started_s=NOW_S - ran_s, ckpt=each(st.booleans(), "ckpt"), asked_s=asked_s)
+    what = seen(running, gpus=[data.draw(st.integers(1, 4), "wanted")])
+    told = replace(what.forecast_running, runtime_s=forecast_s, low_s=forecast_s, high_s=2 * forecast_s)
+    what = replace(what, forecast_running=told)
+    qssf = find_ordering("qssf")
+    plan = decide(what, qssf, RULES)
+    until_s = next_change_s(what, plan, qssf, RULES)
+    later_s = NOW_S + data.draw(st.integers(1, 6000) | st.integers(1, 400), "later")
+    if later_s < until_s:
+        assert decide(replace(what, now_s=later_s), qssf, RULES).actions == plan.actions
 
 
 def test_a_record_has_the_lease_and_one_without_is_as_before():

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...cluster.actions import Action
 from ...cluster.columns import BoolArray, FloatArray, IntArray
+from ...cluster.jobs import JobTable
 from ...cluster.state import View
 from ...policies.contract import Ordering
 from ..node_pools import NodePools
@@ -17,10 +18,12 @@ from ..rules import LeaseRules, Rules
 from ..run_set import order_with_running
 from .gpu_availability import GpuAvailability
 from .preemption import YieldingJobs, stop_actions
-from .stops import Stops, stops_for_order
+from .stops import Stops, awaited_s, stops_for_order
 
 MOST = 64
 """Number of jobs from the top of the order for which room is made in one decision."""
+
+_NONE: IntArray = np.zeros(0, dtype=np.int64)
 
 MARGIN = 0.5
 """Running jobs are assumed to end by the median of their forecast."""
@@ -37,8 +40,7 @@ def lease_wishes(
     if terms is None or stopping is None or ordering.native or not len(ranked):
         return []
     view = _with_present_runs(view)
-    able = (stopping.awaited | (stopping.may & _worth_stopping(view, terms))) & ~stopping.promised
-    able &= ~np.isin(view.running.job_id, list(busy))
+    able = _able(view, stopping, terms) & ~np.isin(view.running.job_id, list(busy))
     if not able.any():
         return []
     turn = _turn(view, ordering, rules, ranked, starving, stopping, able)
@@ -53,6 +55,36 @@ def lease_wishes(
     choice = YieldingJobs(view, terms.part, stopping, availability, requests, turn.loss, nobody)
     rows = choice.rows(turn.behind & availability.holding(turn.claims))
     return stop_actions(view, rows, stopping, terms.stop_signal)
+
+
+def next_lease_change_s(view: View, ordering: Ordering, rules: Rules) -> float:
+    """Return the time from which ``lease_wishes`` may differ by time alone; now for one that may differ at once.
+
+    Without a change of keys that is where leases end, stops are over, or running jobs pass what is forecast of them.
+    """
+    terms, stopping = rules.lease, stops_for_order(view, rules)
+    if terms is None or stopping is None or ordering.native or not len(view.pending):
+        return np.inf
+    jobs, now_s, lead_s = view.running, view.now_s, max(terms.lead_s, 1.0)
+    able = _able(_with_present_runs(view), stopping, terms)
+    if able.any() and ordering.changes != "never":
+        return now_s
+    known = np.isfinite(stopping.by_s) & ~stopping.leaving & ~stopping.promised
+    asked_s, leased_s = jobs.asked_s[stopping.awaited], stopping.by_s[known] - terms.stop_s - terms.lead_s
+    ranked_s = (jobs.started_s + view.forecast_running.rank_s)[known]
+    ends_s = GpuAvailability(view.take(_NONE), MARGIN, terms.lead_s).ends_s if able.any() else np.zeros(0)
+    times_s = np.concatenate(
+        [
+            leased_s,
+            asked_s + terms.stop_s,
+            asked_s + awaited_s(terms),
+            ranked_s,
+            ranked_s - _cost_s(jobs, terms)[known],
+            ends_s,
+            ends_s - lead_s - 1.0,
+        ]
+    )
+    return float(np.min(times_s[times_s > now_s], initial=np.inf))
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,12 +138,17 @@ def _with_present_runs(view: View) -> View:
     return replace(view, running=replace(running, ran_s=np.maximum(running.ran_s, this_s)))
 
 
-def _worth_stopping(view: View, terms: LeaseRules) -> BoolArray:
-    """Select running jobs that would hold their GPUs for longer than a stop and going on cost.
+def _able(view: View, stopping: Stops, terms: LeaseRules) -> BoolArray:
+    """Select running jobs that may yield now, or were asked to: they would hold their GPUs for longer than that costs.
 
     A job that has outlasted its forecast may run for any time.
     """
-    jobs = view.running
-    left_s = view.forecast_running.rank_s - jobs.ran_s
+    left_s = view.forecast_running.rank_s - view.running.ran_s
     left_s = np.where(left_s > 0, left_s, np.inf)
-    return np.asarray(left_s > terms.stop_s + np.maximum(terms.restart_s, jobs.coldstart_s))
+    worth = left_s > _cost_s(view.running, terms)
+    return np.asarray((stopping.awaited | (stopping.may & worth)) & ~stopping.promised)
+
+
+def _cost_s(jobs: JobTable, terms: LeaseRules) -> FloatArray:
+    """Return the time that a stop and going on later cost each job."""
+    return np.asarray(terms.stop_s + np.maximum(terms.restart_s, jobs.coldstart_s), np.float64)

@@ -55,6 +55,11 @@ def stops_for_order(view: View, rules: Rules) -> Stops | None:
     return _stops(view, rules, rules.lease, np.inf, np.zeros(len(view.running), dtype=np.bool_))
 
 
+def awaited_s(terms: DeadlineRules | LeaseRules) -> float:
+    """Return the time for which a request to stop counts."""
+    return max(terms.lease_s, 2 * terms.stop_s)
+
+
 def _stops(
     view: View, rules: Rules, terms: DeadlineRules | LeaseRules, promised_lease_s: float, above: BoolArray
 ) -> Stops:
@@ -63,7 +68,7 @@ def _stops(
     promised = np.isin(jobs.job_id, view.promises.job_id[view.promises.open])
     agreed = _agreed(jobs, rules) & (jobs.gpus > 0) & (jobs.state == JobState.RUNNING) & ~above
     waited_s = now_s - np.where(jobs.asked_s >= jobs.started_s, jobs.asked_s, -np.inf)
-    awaited = agreed & (waited_s < max(terms.lease_s, 2 * terms.stop_s))
+    awaited = agreed & (waited_s < awaited_s(terms))
     askable = agreed & ~awaited & (jobs.asks < terms.asks_a_day)
     lease_s = np.where(promised, promised_lease_s, terms.lease_s)
     from_s = np.maximum(np.fmax(jobs.started_s, jobs.asked_s) + lease_s, now_s)
