@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -116,7 +117,7 @@ class GpuAvailability:
             nodes |= self._nodes[kind]
         names = {name for name, mine in zip(self._view.nodes.name, nodes.tolist(), strict=True) if mine}
         hosts = self._view.running.node_list
-        inside = [bool(names & set(_expanded(text))) for text in hosts.names]
+        inside = [not names.isdisjoint(_expanded(text)) for text in hosts.names]
         return hosts.map(inside, np.bool_) & (self._view.running.gpus > 0)
 
     def requests(self, rows: IntArray, due_s: FloatArray, since_s: float) -> DeadlineRequests:
@@ -247,8 +248,10 @@ def gpus_in_use(view: View) -> tuple[IntArray, IntArray, IntArray]:
     return np.repeat(np.arange(len(running)), count), np.array(nodes, dtype=np.int64), np.repeat(share, count)
 
 
-def _expanded(text: str) -> list[str]:
+@lru_cache(maxsize=4096)
+def _expanded(text: str) -> tuple[str, ...]:
+    """Return the nodes in a list that Slurm gave a running job; decisions read the same lists again and again."""
     try:
-        return list(expand(text))
+        return expand(text)
     except ValueError:
-        return []
+        return ()
