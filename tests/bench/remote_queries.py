@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -88,17 +89,38 @@ def serve(home: Path) -> None:
     own = {name: int(jobs.pending.job_id[at]) for at, name in reversed(list(enumerate(jobs.pending.user)))}
     (home / "users.json").write_text(json.dumps([(FIRST_UID + at, own[name]) for at, name in enumerate(names)]))
     server, workers = _server(home, jobs, plan)
+    cycles: dict[str, list[tuple[float, float]]] = {"before": [], "beside": []}
+    for _ in range(10):
+        time.sleep(1.0)
+        cycles["before"].append(_timed(lambda: decide(jobs, policy, rules)))
     print("ready", flush=True)
-    quiet_s, busy_s = [], []
+    used_s = _processor_s()
     while not select.select([sys.stdin], [], [], 1.0)[0]:  # until the input ends
-        begun_s, visits = time.perf_counter(), server.visits.total()
-        decide(jobs, policy, rules)
-        (busy_s if visits or server.visits.total() else quiet_s).append(time.perf_counter() - begun_s)
+        visits = server.visits.total()
+        took = _timed(lambda: decide(jobs, policy, rules))
+        if visits or server.visits.total():
+            cycles["beside"].append(took)
+    used_s = _processor_s() - used_s
     server.close()
     workers.close()
-    for name, took_s in (("quiet", quiet_s), ("while users are answered", busy_s)):
-        if took_s:
-            print(f"  decide() {name}: median {statistics.median(took_s) * 1e3:.0f} ms of {len(took_s)}")
+    answers = USERS * (ROUNDS * len(ASKS) + 1)
+    print(f"  {used_s / answers * 1e3:.1f} ms of the server's processor time an answer, with unmunge and cycles")
+    for name, times in cycles.items():
+        if times:
+            wall_s, own_s = (statistics.median(one) for one in zip(*times, strict=True))
+            own = f"{own_s * 1e3:.0f} ms of its thread's processor time"
+            print(f"  decide() {name} answers: median {wall_s * 1e3:.0f} ms, {own}, of {len(times)}")
+
+
+def _timed(work: Callable[[], object]) -> tuple[float, float]:
+    """Return the time that *work* takes on the clock, and of its thread on a processor."""
+    begun_s, used_s = time.perf_counter(), time.thread_time()
+    work()
+    return time.perf_counter() - begun_s, time.thread_time() - used_s
+
+
+def _processor_s() -> float:
+    return sum(os.times()[:4])
 
 
 def _server(home: Path, jobs: Any, plan: Any) -> tuple[RemoteServer, QueryWorkers]:

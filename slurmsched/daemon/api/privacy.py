@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ...cluster.actions import job_of
-from ...cluster.columns import BoolArray, Labels, Table
+from ...cluster.columns import BoolArray, Labels, Rows, Table
 from ...cluster.comment_columns import DERIVED
 from ...cluster.forecast import Forecast
 from ...cluster.jobs import JobTable, job_table
@@ -20,6 +20,7 @@ T = TypeVar("T", bound=Table)
 HIDDEN = "(private)"
 TELLING = ("name", "user", "account", "comment", "dependency", "reservation")
 """The columns of a job that reveal its owner or its purpose."""
+_SILENT = job_table(1)  # each value stands for all rows
 
 
 def owns(jobs: JobTable, asker: str) -> BoolArray:
@@ -39,7 +40,7 @@ def veil(view: View, asker: str) -> View:
     )
 
 
-def narrow(view: View, plan: Plan, rows: BoolArray, asker: str) -> tuple[View, Plan]:
+def narrow(view: View, plan: Plan, rows: Rows, asker: str) -> tuple[View, Plan]:
     """Return *view* and *plan* with only the pending *rows* and *asker*'s own running jobs."""
     running = owns(view.running, asker)
     ids = set(view.pending.job_id[rows].tolist()) | set(view.running.job_id[running].tolist())
@@ -59,8 +60,7 @@ def _hide_source(forecast: Forecast, rows: BoolArray) -> Forecast:
 
 def _hide_jobs(jobs: JobTable, rows: BoolArray) -> JobTable:
     """Return *jobs* with the texts of *rows* hidden, and the columns of their comments as of empty ones."""
-    silent = job_table(len(jobs))
-    derived = {name: _chosen(rows, getattr(silent, name), getattr(jobs, name)) for name in DERIVED}
+    derived = {name: _chosen(rows, getattr(_SILENT, name), getattr(jobs, name)) for name in DERIVED}
     return replace(_hide(jobs, rows, TELLING), **derived)
 
 

@@ -184,15 +184,16 @@ class QueryHandlers:
     def _queue(self, limit: int, asker: Asker) -> dict[str, Any]:
         report = self._report()
         view, plan = report.view, report.plan
-        shown = owns(view.pending, asker.only) if asker.only is not None else np.ones(len(view.pending), dtype=np.bool_)
-        total = int(np.count_nonzero(shown))
+        everyone = np.arange(len(view.pending))
+        shown = everyone if asker.only is None else np.flatnonzero(owns(view.pending, asker.only))
+        total = len(shown)
         # Ranked jobs first, each in its place; the rest by Slurm's priority.
-        rank = np.where(plan.jobs.rank < 0, np.iinfo(np.int64).max, plan.jobs.rank)
-        order = np.lexsort((-view.pending.priority, rank))
-        rows = np.zeros(len(view.pending), dtype=np.bool_)
-        rows[order[shown[order]][:limit]] = True
+        rank = plan.jobs.rank[shown]
+        order = np.lexsort((-view.pending.priority[shown], np.where(rank < 0, np.iinfo(np.int64).max, rank)))
+        rows = np.sort(shown[order[:limit]])
         if asker.only is not None:
-            view, plan = narrow(veil(view, asker.only), plan, rows, asker.only)
+            view, plan = narrow(view, plan, rows, asker.only)
+            view = veil(view, asker.only)  # last: hiding costs by the row
         elif limit < total:
             view, plan = view.take(rows), Plan(plan.jobs.take(rows), plan.actions, plan.refusals)
         answer = plain(self._sources.queue(view, plan))
