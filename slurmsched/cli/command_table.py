@@ -84,6 +84,9 @@ COMMANDS = {
         "slurmsched.cli.admin.lab", "lab", "Run a private real Slurm on loopback, beside any Slurm of this host."
     ),
     "demo": CommandEntry("slurmsched.cli.admin.demo", "demo", "Show the gains of slurmsched on a private Slurm."),
+    "schema": CommandEntry(
+        "slurmsched.cli.admin.schema", "schema", "Print a JSON Schema of what COMMAND prints with --json."
+    ),
     "completion": CommandEntry(
         "slurmsched.cli.admin.completion", "completion", "Print the completion script of a shell."
     ),

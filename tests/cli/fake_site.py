@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from click.testing import CliRunner, Result
+from json_forms import answer_of
 
 from slurmsched.cli import main
 from slurmsched.cli.app import App
@@ -55,6 +55,4 @@ def run(site: App, *words: str) -> Result:
 
 def json_of(site: App, *words: str) -> dict[str, Any]:
     """Call a command for its answer as JSON."""
-    answer: dict[str, Any] = json.loads(run(site, *words, "--json").stdout)
-    assert answer["schema"] == "slurmsched/1"
-    return answer
+    return answer_of(words, run(site, *words, "--json").stdout)

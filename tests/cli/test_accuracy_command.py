@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 from cli.fake_site import NOW_S, FakeSite, run
+from json_forms import answer_of
 
 from slurmsched.cluster.records.prediction_records import KeptState, kept_table
 
@@ -47,7 +48,7 @@ def test_error_and_coverage_are_told_by_partition_and_size_beside_slurms_own(sit
     slurm_start_s = table.started_s + np.array([400.0, np.nan, 600.0, 600.0])
     table = kept_table(4, **{name: getattr(table, name) for name in table.__dict__} | {"slurm_start_s": slurm_start_s})
     site.store().save_predictions("fake", table)
-    answer = json.loads(run(site, "accuracy", "--days", "7", "--json").stdout)
+    answer = answer_of(["accuracy"], run(site, "accuracy", "--days", "7", "--json").stdout)
     whole, *parts = answer["rows"]
     assert (whole["finishes"]["jobs"], whole["finishes"]["by"]) == (3, pytest.approx(2 / 3))
     assert (whole["slurm_jobs"], whole["slurm_error_s"], whole["ours_there_s"]) == (2, 500.0, 20.0)

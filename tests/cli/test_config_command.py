@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-import json
-
 from click.testing import CliRunner
+from json_forms import answer_of
 
 from slurmsched.cli import main
 from slurmsched.config import Settings
@@ -29,13 +28,13 @@ def test_check_lists_every_problem(tmp_path):
     assert "accepted: a number from 1 to 3600" in result.stderr
     result = run("config", "check", str(file), "--json")
     assert result.exit_code == 1
-    assert len(json.loads(result.stdout)["problems"]) == 2
+    assert len(answer_of(["config", "check"], result.stdout)["problems"]) == 2
 
 
 def test_the_global_option_chooses_the_file(tmp_path):
     file = tmp_path / "s.toml"
     file.write_text("[daemon]\nmode = 'act'\n")
-    said = json.loads(run("--config", str(file), "config", "show", "--json", "--origin").output)
+    said = answer_of(["config", "show"], run("--config", str(file), "config", "show", "--json", "--origin").output)
     assert said["settings"]["daemon.mode"] == "act"
     assert said["origins"]["daemon.mode"] == f"{file}:2"
     assert set(said["settings"]) == {setting.name for setting in every_setting()}

@@ -7,6 +7,7 @@ import json
 
 import pytest
 from cli.fake_site import ORDERS, FakeSite, run
+from json_forms import answer_of
 
 from slurmsched.cli.app import App
 from slurmsched.cli.daemon.build import Daemon, build
@@ -47,7 +48,7 @@ def daemon(site):
 
 
 def shown(site: App, *words: str) -> dict:
-    return json.loads(run(site, "policy", "show", "--json", *words).stdout)
+    return answer_of(["policy", "show"], run(site, "policy", "show", "--json", *words).stdout)
 
 
 def served(site: Site, daemon: Daemon) -> str:

@@ -11,6 +11,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from json_forms import answer_of
 
 from slurmsched.cli.admin.policy_package import HOOKS, package_files, write_package
 from slurmsched.cluster.forecast import Forecast
@@ -48,7 +49,7 @@ def packages(tmp_path_factory) -> Path:
     directory = tmp_path_factory.mktemp("packages")
     done = python("-m", "slurmsched", "policy", "new", "my-ordering", "--json", cwd=directory)
     assert done.returncode == 0, done.stderr
-    files = json.loads(done.stdout)["files"]
+    files = answer_of(["policy", "new"], done.stdout)["files"]
     assert files == ["README.md", "my_ordering.py", "pyproject.toml", "test_my_ordering.py"]
     for hook in set(HOOKS) - {"ordering"}:
         write_package(hook, f"my-{hook}", directory)
@@ -75,7 +76,7 @@ def test_the_ordering_of_the_walk_passes_the_check(packages, installed):
     done = python(
         "-m", "slurmsched", "policy", "check", "mylas", "--views", "5", "--json", cwd=packages, path=installed
     )
-    document = json.loads(done.stdout)
+    document = answer_of(["policy", "check"], done.stdout)
     assert (done.returncode, document["failed"]) == (0, []), done.stderr
     assert [(part["hook"], part["part"]) for part in document["parts"]] == [("ordering", "mylas")]
     assert {*document["parts"][0]["demands"]} == {*demands_on("ordering")}
@@ -84,7 +85,7 @@ def test_the_ordering_of_the_walk_passes_the_check(packages, installed):
 @pytest.mark.soak
 def test_the_packages_of_all_hooks_pass_the_check_as_they_are(packages, installed):
     done = python("-m", "slurmsched", "policy", "check", "--views", "20", "--json", cwd=packages, path=installed)
-    document = json.loads(done.stdout)
+    document = answer_of(["policy", "check"], done.stdout)
     assert document["failed"] == []
     parts = {(part["hook"], part["part"]) for part in document["parts"]}
     assert parts == {*((hook, f"my-{hook}") for hook in HOOKS), ("ordering", "mylas")}

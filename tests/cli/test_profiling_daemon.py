@@ -6,6 +6,7 @@ from threading import Event
 
 import pytest
 from cli.fake_site import NOW_S, FakeSite, json_of, run
+from json_forms import answer_of
 
 from slurmsched.cli.daemon.build import build
 from slurmsched.cluster.records.node_loans import members
@@ -116,6 +117,7 @@ def test_release_all_gives_nodes_back_that_a_killed_daemon_left(site, daemon):
     assert site.lists() != own
     done = run(site, "release-all", "--json")
     assert done.exit_code == 0, done.output
+    assert answer_of(["release-all"], done.stdout)["left"] == 0
     assert site.lists() == own
 
 

@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from json_forms import answer_of
 
 from slurmsched.lab import Lab
 from slurmsched.lab.waiting import wait_until
@@ -42,7 +43,7 @@ class Shop:
         return subprocess.run(self.argv(*words), env=self.lab.env(), capture_output=True, text=True, timeout=300)
 
     def said(self, *words: str) -> dict:
-        return json.loads(self.run(*words, "--json").stdout)
+        return answer_of(words, self.run(*words, "--json").stdout)
 
     def until(self, holds: Callable[[dict], object], what: str, *words: str) -> None:
         """Wait for an answer by which it *holds*; a busy daemon may answer late, and then there is none."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import os
 import pty
 import subprocess
@@ -15,6 +14,7 @@ import numpy as np
 import pytest
 from cli.fake_site import NOW_S, FakeSite
 from click.testing import CliRunner
+from json_forms import answer_of
 
 from slurmsched.cli import main
 from slurmsched.cli.app import App
@@ -48,7 +48,7 @@ def simulate(*words: str, status: int = 0, app: App | None = None) -> str:
 
 
 def told(*words: str, app: App | None = None) -> dict:
-    return json.loads(simulate(*words, "--json", app=app))
+    return answer_of(["simulate"], simulate(*words, "--json", app=app))
 
 
 def test_policies_are_compared_row_by_row(trace):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 from cli.fake_site import NOW_S, FakeSite, run
+from json_forms import answer_of
 
 from slurmsched.cli.app import App
 from slurmsched.cluster.columns import Labels, table_of
@@ -68,7 +68,7 @@ def test_the_database_is_searched_and_the_lines_to_add_are_printed(app: App, tmp
     cluster = ("--nodes", "6", "--gpus-per-node", "1", "--share-nodes", "2", "--gpu-memory", "20000")
     said = run(app, "tune", *cluster, "--evaluations", "3", "--json")
     assert said.exit_code == 0, said.output
-    told = json.loads(said.output)
+    told = answer_of(["tune"], said.output)
     assert told["jobs"] == told["measured"] == 30 * DAYS
     assert told["recommended"], "light jobs that wait for each other had better share"
     assert told["current"]["share.capacity"] == 0

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from json_forms import answer_of
 
 import slurmsched
 from slurmsched.policies.compiled import HAVE_NUMBA
@@ -63,8 +63,7 @@ def warm_up() -> dict[str, object]:
     argv = [sys.executable, "-P", "-m", "slurmsched", "warm-up", "--json"]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=1200)
     assert done.returncode == 0, done.stderr
-    said: dict[str, object] = json.loads(done.stdout)
-    return said
+    return answer_of(["warm-up"], done.stdout)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="another user needs root")

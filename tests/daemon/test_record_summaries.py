@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 from cli.fake_site import NOW_S, FakeSite, run
+from json_forms import answer_of
 
 from slurmsched.cluster.records.prediction_records import KeptState, kept_table
 from slurmsched.daemon.active_policy import ActivePolicy
@@ -70,7 +71,7 @@ def test_a_user_hears_from_the_daemon_what_an_admin_reads(words, admins, users, 
     theirs = json.loads(told.stdout)
     assert theirs.pop("source") == "daemon"
     (tmp_path / "slurmsched.sock").unlink()
-    own = json.loads(run(admins, *words, "--json").stdout)
+    own = answer_of(words, run(admins, *words, "--json").stdout)
     assert own.pop("source") == "record"
     assert {name: theirs[name] for name in own} == own
     assert "alice" not in told.stdout
@@ -78,7 +79,7 @@ def test_a_user_hears_from_the_daemon_what_an_admin_reads(words, admins, users, 
 
 
 def test_a_user_sees_which_orderings_were_chosen(users):
-    shown = json.loads(run(users, "policy", "show", "--all", "--json").stdout)
+    shown = answer_of(["policy", "show"], run(users, "policy", "show", "--all", "--json").stdout)
     assert (shown["source"], shown["ordering"]) == ("daemon", "sjf")
     assert [choice["line"] for choice in shown["choices"]] == ["sjf"]
     assert "sjf (set" in run(users, "policy", "show").output

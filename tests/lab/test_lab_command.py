@@ -7,6 +7,7 @@ import sys
 import time
 
 from click.testing import CliRunner
+from json_forms import answer_of
 
 from slurmsched.cli import main
 from slurmsched.lab.daemons import START_S
@@ -20,7 +21,7 @@ def test_a_lab_lives_and_dies_by_the_command(lab_directory):
     up = call(lab_directory, "up", "--nodes=2", "--gpus=1", "--no-accounting")
     assert up.exit_code == 0, up.output
     assert f"export SLURM_CONF={lab_directory}/etc/slurm.conf" in up.output
-    told = json.loads(call(lab_directory, "status", "--json").output)
+    told = answer_of(["lab", "status"], call(lab_directory, "status", "--json").output)
     assert (told["schema"], told["healthy"]) == ("slurmsched/1", True)
     assert [node["state"] for node in told["nodes"]] == ["idle", "idle"]
     assert "n2" in call(lab_directory, "status").output

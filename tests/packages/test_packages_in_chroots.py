@@ -22,6 +22,23 @@ DIST = ROOT / "dist"
 SUITES = {"bookworm": "deb12", "trixie": "deb13"}
 APT = "apt-get -y --no-install-recommends --allow-downgrades"
 MODULES = "highspy interpret.glassbox lightgbm numba plotly psycopg pulp pynvml rapidfuzz scipy.optimize sklearn"
+VERSION_0_1 = "db62290be11538dc951113ab4311f6ef721610c6"
+"""The last commit of version 0.1; its tables have version 0010."""
+
+RUNS = """
+import sys
+from slurmsched.db.store import Store
+store = Store("sqlite:////var/lib/slurmsched/slurmsched.db")
+if sys.argv[1:] == ["record"]:
+    from slurmsched.cluster.columns import table_of
+    from slurmsched.cluster.history import OutcomeTable
+    columns = {"job_id": [1, 2, 3], "user": ["ada", "bob", "ada"], "gpus": [1, 2, 4], "ended_s": [10.0, 20.0, 30.0]}
+    store.add_outcomes("here", table_of(OutcomeTable, 3, {}, columns))
+runs = store.history("here")
+print(*(f"{user}:{gpus}" for user, gpus in zip(runs.user, runs.gpus)))
+"""
+"""Has version 0.1 record three runs; prints those that are recorded, in every version."""
+
 LIBRARIES_OF_NOBODY = ("libtbb.so.12",)
 """Of a part of Numba that it leaves alone where they are missing."""
 
@@ -55,16 +72,17 @@ def package(suite: str, name: str = "slurmsched") -> str:
 
 
 def older(suite: str, directory: Path) -> Path:
-    """Make a package of version 0.1 whose program knows the tables of 0.1 and no later ones."""
+    """Make a package of the program of version 0.1, as git has it, with today's libraries and maintainer scripts."""
     (newest,) = DIST.glob(f"slurmsched_*~{SUITES[suite]}_*.deb")
+    source = subprocess.run(["git", "archive", VERSION_0_1, "slurmsched"], cwd=ROOT, capture_output=True)
+    if source.returncode:
+        pytest.skip(f"this checkout has no version 0.1: {source.stderr.decode().strip()}")
     subprocess.run(["dpkg-deb", "--raw-extract", newest, directory / "old"], check=True)
     control = directory / "old/DEBIAN/control"
     control.write_text(re.sub(r"(?m)^Version: .*$", f"Version: 0.1.0-1~{SUITES[suite]}", control.read_text()))
-    (versions,) = directory.glob("old/opt/slurmsched/lib/python3.*/site-packages/slurmsched/db/upgrades/versions")
-    later = [path for path in versions.glob("v*.py") if path.name[:5] > "v0010"]
-    assert later
-    for path in later:
-        path.unlink()
+    (site,) = directory.glob("old/opt/slurmsched/lib/python3.*/site-packages")
+    shutil.rmtree(site / "slurmsched")
+    subprocess.run(["tar", "-x", "-C", site], input=source.stdout, check=True)
     made = directory / "older"
     made.mkdir()
     subprocess.run(["dpkg-deb", "--build", "-Zzstd", "-z1", directory / "old", made / "older.deb"], check=True)
@@ -117,7 +135,10 @@ def test_installed_it_works_and_purged_it_leaves_nothing(suite, machine):
 def test_an_upgrade_takes_the_database_and_what_ran_along_and_a_downgrade_the_copy(suite, machine, tmp_path):
     machine = machine.beside(older(suite, tmp_path))
     machine.sh(f"{APT} install /packages/older.deb")
+    assert machine.sh("slurmsched --version").split()[-1] == "0.1.0"
     machine.sh("runuser -u slurmsched -- slurmsched db upgrade")
+    runs = f"runuser -u slurmsched -- /opt/slurmsched/bin/python -c '{RUNS}'"
+    assert machine.sh(f"{runs} record") == "ada:1 bob:2 ada:4\n"
     query = "select version_num from alembic_version"
     reader = (
         f'import sqlite3; print(*sqlite3.connect("/var/lib/slurmsched/slurmsched.db").execute("{query}").fetchone())'
@@ -135,6 +156,7 @@ def test_an_upgrade_takes_the_database_and_what_ran_along_and_a_downgrade_the_co
     assert "predictions and simulations are compiled" in upgraded
     assert machine.sh("slurmsched --version").split()[-1] == __version__
     assert machine.sh(tables) > "0010\n"
+    assert machine.sh(runs) == "ada:1 bob:2 ada:4\n"
     assert "of the site" in machine.sh("cat /etc/slurmsched/slurmsched.toml")
     calls = [line for line in machine.sh("cat /var/log/systemctl").splitlines() if "slurmsched" in line]
     running = "slurmsched.service slurmsched-train.timer"
@@ -147,6 +169,7 @@ def test_an_upgrade_takes_the_database_and_what_ran_along_and_a_downgrade_the_co
     machine.sh(f"cd /var/lib/slurmsched && rm -f slurmsched.db slurmsched.db-* && mv {copy} slurmsched.db")
     assert machine.sh(tables) == "0010\n"
     assert "version 0010" in machine.sh("runuser -u slurmsched -- slurmsched db upgrade")
+    assert machine.sh(runs) == "ada:1 bob:2 ada:4\n"
 
     machine.sh("sh /opt/slurmsched/share/slurmsched/scripts/uninstall --force")
     assert machine.run("dpkg-query", "-W", "slurmsched").returncode == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pwd
 import shutil
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from json_forms import answer_of
 from node_worlds import scripted_nvml, wait_until
 from one_at_a_time import one_at_a_time
 
@@ -101,7 +101,7 @@ class TrialNode:
         """Run the command: result and text of each finding by its name. All must be gone afterwards."""
         app = App(environ={"SLURMSCHED_NODE_CONF": str(self.conf)})
         done = CliRunner().invoke(main, ["node-check", "--json", "--seconds", "0.2", *options], obj=app)
-        self.printed = json.loads(done.stdout)
+        self.printed = answer_of(["node-check"], done.stdout)
         assert self.left_behind() == set()
         found = {each["name"]: (each["ok"], each["text"]) for each in self.printed["findings"]}
         assert done.exit_code == any(ok is False for ok, _ in found.values())

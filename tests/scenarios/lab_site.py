@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import re
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from json_forms import answer_of
 
 import slurmsched
 from slurmsched.cluster.actions import Action
@@ -178,7 +178,7 @@ class Site:
     def said(self, *words: str) -> dict[str, Any]:
         """What a command answered as JSON, the daemon's own words while it runs; empty where it answered nothing."""
         done = self.run(*words, "--json")
-        return json.loads(done.stdout) if done.stdout else {}
+        return answer_of(words, done.stdout) if done.stdout else {}
 
     def start(self, *argv: str) -> subprocess.Popen[bytes]:
         """Start the daemon, or *argv* in its place."""

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from bench.namespaces import NamespacesUnavailable, cable
+from json_forms import answer_of
 
 from slurmsched.errors import LabError
 from slurmsched.lab import Lab, LabSpec, programs
@@ -72,7 +73,7 @@ class LoginNode:
     def answer(self, user: str, *words: str) -> dict[str, Any]:
         done = self.run(user, *words, "--json")
         assert done.stderr == ""
-        return dict(json.loads(done.stdout))
+        return answer_of(words, done.stdout)
 
 
 @pytest.fixture(scope="module")

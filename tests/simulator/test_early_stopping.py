@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from json_forms import answer_of
 
 from slurmsched.cli import main
 from slurmsched.simulator.studies.early_stopping import study_curves
@@ -67,7 +66,7 @@ def test_the_command_says_what_it_measured(table):
     path = table("run,epoch,accuracy\n" + "\n".join(rows) + "\n")
     answer = CliRunner().invoke(main, ["models", "curves", str(path), "--json"])
     assert answer.exit_code == 0, answer.output
-    document = json.loads(answer.output)
+    document = answer_of(["models", "curves"], answer.output)
     assert (document["curves"], document["calibrating"]) == (6, 3)
     assert [row["rule"] for row in document["rules"]] == ["opt", "best possible: within half a point"]
     assert [row["seen"] for row in document["forecast"]] == [0.1, 0.2, 0.3, 0.5, 0.7]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import subprocess
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from json_forms import answer_of
 
 from slurmsched.cli import main
 from slurmsched.cli.app import App
@@ -31,7 +31,7 @@ def made(tmp_path_factory) -> tuple[dict, str]:
     path = tmp_path_factory.mktemp("pareto") / "front.html"
     result = called(*SMALL, "--json", "--html", str(path))
     assert result.exit_code == 0, result.output
-    return json.loads(result.output), path.read_text()
+    return answer_of(["pareto"], result.output), path.read_text()
 
 
 def test_json_holds_each_point_with_its_setting(made):

@@ -1,0 +1,27 @@
+"""``slurmsched schema``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import click
+
+
+@click.command()
+@click.argument("words", nargs=-1, metavar="[COMMAND]")
+def schema(words: Sequence[str]) -> None:
+    """Print a JSON Schema of what COMMAND prints with --json.
+
+    Without COMMAND, list the commands that have one. Later releases may add keys; a change or an end of one gives the
+    key schema another value.
+    """
+    from ..json_answers import ANSWERS, answer_schema
+
+    if not words:
+        click.echo("\n".join(ANSWERS))
+        return
+    command = " ".join(words)
+    if command not in ANSWERS:
+        raise click.UsageError(f"{command!r} prints no JSON; accepted: {', '.join(ANSWERS)}.")
+    click.echo(json.dumps(answer_schema(command), indent=2))
