@@ -15,11 +15,11 @@ COMMANDS_HEAD = """\
 
 Made from `--help` by `python -m slurmsched.cli.reference commands`; a test keeps it true.
 
-Every command that reads takes `--json` and then prints one object with `"schema": "slurmsched/1"`; `slurmsched schema COMMAND` prints
-its JSON Schema. Exit status: 0 fine,
-1 request failed, 2 wrong usage, 3 nothing found or no such job. Tables are plain text with all their columns when
-piped. On a terminal a row is one line: long texts are cut and the least important columns left out until it fits;
-`--wide` shows all columns, `--columns JOB,USER` those that you name.
+Every command that reads takes `--json` and then prints one object with `"schema": "slurmsched/1"`, whose JSON Schema
+`slurmsched schema COMMAND` prints. Exit status: 0 fine, 1 request failed, 2 wrong usage, 3 nothing found or no such
+job. Tables are plain text with all their columns when piped. On a terminal a row is one line: long texts are cut and
+the least important columns left out until it fits; `--wide` shows all columns, `--columns JOB,USER` those that you
+name.
 """
 
 SETTINGS_HEAD = """\

@@ -98,6 +98,9 @@ class Metrics:
         self._remote = Counter(
             "slurmsched_remote_requests", "Requests from other hosts, by result.", ["result"], registry=to
         )
+        self._scrapes = Counter(
+            "slurmsched_metrics_requests", "Requests for metrics and health, by result.", ["result"], registry=to
+        )
         self._progress = Counter(
             "slurmsched_progress_reports", "Reports of jobs about their training, by result.", ["result"], registry=to
         )
@@ -287,6 +290,10 @@ class Metrics:
     def remote_request(self, result: str) -> None:
         """Count a request of another host: answered, or why it was refused."""
         self._remote.labels(result).inc()
+
+    def scrape(self, result: str) -> None:
+        """Count a request for metrics or health."""
+        self._scrapes.labels(result).inc()
 
     def progress_report(self, result: str) -> None:
         """Count one report of a job: ok, stop, later, or the reason for its refusal."""

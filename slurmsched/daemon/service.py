@@ -262,8 +262,10 @@ class Service:
                 self._renewed.append(self._parts.remote(queries.workers))
                 listeners.append(self._renewed[-1])
             if self._parts.metrics_access():
-                read, registry = self._parts.metrics_access, self._parts.metrics.registry
-                self._renewed.append(MetricsServer(read, registry, self.problem, self._degraded))
+                read, metrics = self._parts.metrics_access, self._parts.metrics
+                self._renewed.append(
+                    MetricsServer(read, metrics.registry, self.problem, self._degraded, metrics.scrape)
+                )
                 listeners.append(self._renewed[-1])
             if self._parts.collector:
                 listeners.append(self._parts.collector())

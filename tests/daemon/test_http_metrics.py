@@ -5,8 +5,10 @@ import shutil
 import socket
 import ssl
 import threading
+import time
 import urllib.error
 import urllib.request
+from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -36,13 +38,18 @@ def patient():
 def serve(patient):
     registry = CollectorRegistry()
     Gauge("slurmsched_pending_jobs", "Pending jobs.", registry=registry).set(3)
+    counts: Counter[str] = Counter()
     with ExitStack() as stack:
+
+        def count(result):
+            counts[result] += 1
 
         def opened(listen="127.0.0.1:0", **tls):
             def read():
                 return metrics_access(MetricsSettings(listen, **tls))
 
-            endpoint = MetricsServer(read, registry, lambda: patient.problem, lambda: patient.degraded)
+            endpoint = MetricsServer(read, registry, lambda: patient.problem, lambda: patient.degraded, count)
+            endpoint.counts = counts
             stack.callback(endpoint.close)
             endpoint.start()
             return endpoint
@@ -207,9 +214,12 @@ def test_a_prometheus_elsewhere_reads_through_tls_with_a_listed_certificate(serv
     assert status == 200
     assert "slurmsched_pending_jobs 3.0" in body
     assert scrape(endpoint, site, site.issue("portal.example.org"))[0] == 403
+    assert endpoint.counts == {"answered": 1, "certificate": 1}
 
 
-def test_nobody_reads_without_a_valid_certificate_of_that_authority(serve, site, tmp_path):
+def test_nobody_reads_without_a_valid_certificate_of_that_authority_and_the_log_has_why_once(
+    serve, site, tmp_path, caplog
+):
     endpoint = serve(**tls_of(site))
     foreign = Authority.of(tmp_path / "foreign")
     for identity in (
@@ -222,6 +232,13 @@ def test_nobody_reads_without_a_valid_certificate_of_that_authority(serve, site,
     with pytest.raises((OSError, http.client.HTTPException)):
         get(endpoint, "/metrics")
     assert scrape(endpoint, site, site.issue("prometheus.example.org"))[0] == 200
+    until_s = time.monotonic() + 60.0
+    while endpoint.counts != {"answered": 1, "tls": 4} and time.monotonic() < until_s:
+        time.sleep(0.01)
+    assert endpoint.counts == {"answered": 1, "tls": 4}
+    assert [record.getMessage()[:40] for record in caplog.records if record.levelname == "WARNING"] == [
+        "metrics: no TLS connection with 127.0.0."
+    ]
 
 
 def test_a_reload_takes_new_certificates(serve, site, tmp_path):

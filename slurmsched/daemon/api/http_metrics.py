@@ -87,7 +87,7 @@ class MetricsServer:
     """Serves *registry* and the verdict of *problem* (empty: healthy) as *access* says; ConfigError if that is in use.
 
     A healthy verdict includes the text of *degraded*: a failure of a part that no cycle needs. *access* is called again
-    after a reload.
+    after a reload. *counted* gets the result of each visit: answered, tls or certificate.
     """
 
     def __init__(
@@ -96,12 +96,14 @@ class MetricsServer:
         registry: CollectorRegistry,
         problem: Callable[[], str],
         degraded: Callable[[], str] = lambda: "",
+        counted: Callable[[str], None] = lambda result: None,
     ) -> None:
         first = access()
         if first is None:
             raise ConfigError("metrics.listen: no address")
         self._read, self._access, address = access, first, first.address
         self._registry, self._problem, self._degraded = registry, problem, degraded
+        self._counted = counted
         server = (
             unix_server(Path(address.path), 0o660)
             if address.path
@@ -120,6 +122,7 @@ class MetricsServer:
             ),
             request_b=HEAD_B,
             tls=self._tls if first.tls else None,
+            tls_failed=lambda: counted("tls"),
         )
 
     def start(self) -> None:
@@ -146,7 +149,9 @@ class MetricsServer:
 
     async def _respond(self, request: bytes, peer: Peer) -> bytes:
         if self._access.tls and not self._access.scrapers.intersection(peer.services or ()):
+            self._counted("certificate")
             return _response("403 Forbidden", "text/plain", b"metrics.scrapers has no name of your certificate\n")
+        self._counted("answered")
         return self._answer(request.decode("latin-1"))
 
     def _answer(self, head: str) -> bytes:

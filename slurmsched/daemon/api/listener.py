@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
+import math
 import socket
 import ssl
 import stat
@@ -25,6 +26,7 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 BACKLOG = 1024
+FAILURES_S = 3600.0
 _UCRED = struct.Struct("3i")
 
 
@@ -133,6 +135,7 @@ class Listener:
         self._busy, self._too_long = busy, too_long
         self._most, self._most_per_peer, self._patience_s = most, most_per_peer, patience_s
         self._visits: defaultdict[Peer, list[_Visit]] = defaultdict(list)
+        self._failures, self._silent_until_s = 0, -math.inf  # of handshakes
         self._loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -194,8 +197,8 @@ class Listener:
         """Complete the handshake; return the DNS names in the client's certificate, None where it sent none."""
         try:
             await writer.start_tls(context)
-        except OSError:  # also ssl.SSLError
-            self._tls_failed()
+        except OSError as error:  # also ssl.SSLError
+            self._note_failure(_peer(writer), error)
             raise
         # Here a limit of 0 would pause and resume at every write.
         writer.transport.set_write_buffer_limits(high=1, low=0)
@@ -203,6 +206,19 @@ class Listener:
         if certificate is None:
             return None
         return tuple(name for kind, name in certificate.get("subjectAltName", ()) if kind == "DNS")
+
+    def _note_failure(self, peer: Peer, error: OSError) -> None:
+        """Count a failed handshake, and log one in FAILURES_S: anybody can cause them."""
+        self._tls_failed()
+        self._failures += 1
+        if self._loop.time() < self._silent_until_s:
+            return
+        self._silent_until_s = self._loop.time() + FAILURES_S
+        reason = (error.reason if isinstance(error, ssl.SSLError) else error.strerror) or error
+        logger.warning(
+            "%s: no TLS connection with %s: %s (%d failed since the start; the next message comes after an hour)",
+            *(self._thread.name, peer.address, reason, self._failures),
+        )
 
     def _hang_up(self, writer: asyncio.StreamWriter) -> None:
         if self._tls:
