@@ -63,15 +63,28 @@ class NoHost(Exception):
 
 
 class FreshHost:
-    """Runs commands in namespaces of mounts and processes: what they write to system directories stays in it."""
+    """Runs commands in namespaces of mounts and processes: what they write to system directories stays in it.
 
-    def __init__(self, directory: Path) -> None:
+    Without *network* it reaches nothing but itself.
+    """
+
+    def __init__(self, directory: Path, *, network: bool = True) -> None:
         if os.geteuid() != 0:
             raise NoHost("a host of its own needs root")
         if shutil.which("unshare") is None or shutil.which("setpriv") is None:
             raise NoHost("no unshare and setpriv here")
         self.directory = directory
-        apart = ["unshare", "--mount", "--propagation=private", "--pid", "--fork", "--kill-child", "--mount-proc"]
+        self._net = [] if network else ["--net"]
+        apart = [
+            "unshare",
+            "--mount",
+            "--propagation=private",
+            "--pid",
+            "--fork",
+            "--kill-child",
+            "--mount-proc",
+            *self._net,
+        ]
         self._keeper = subprocess.Popen(
             ["setpriv", "--pdeathsig=KILL", *apart, "sh", "-c", SETUP, "sh", str(directory / "layers"), first_uid()],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -80,6 +93,10 @@ class FreshHost:
         if self._keeper.stdout.readline() != "ready\n":
             self.close()
             raise NoHost("no overlay may be mounted here")
+        if self._net:
+            # slurmdbd resolves no address where loopback has the only one: a cable that ends here.
+            self.sh("ip link add end0 type veth peer name end1 && ip address add 192.0.2.1/24 dev end0")
+            self.sh("for one in lo end0 end1; do ip link set $one up; done")
 
     def changes(self) -> list[str]:
         """What differs from the machine below in system directories; directories count where they are new."""
@@ -93,7 +110,14 @@ class FreshHost:
     def argv(self, user: str = "", cwd: str | Path = "/") -> list[str]:
         """What to put before a command so that it runs here, as root or as *user* with the user's groups."""
         pid = self._keeper.pid
-        inside = ["nsenter", f"--target={pid}", "--mount", f"--pid=/proc/{pid}/ns/pid_for_children", f"--wdns={cwd}"]
+        inside = [
+            "nsenter",
+            f"--target={pid}",
+            "--mount",
+            *self._net,
+            f"--pid=/proc/{pid}/ns/pid_for_children",
+            f"--wdns={cwd}",
+        ]
         as_user = ["setpriv", f"--reuid={user}", f"--regid={self.group(user)}", "--init-groups"] if user else []
         return [*inside, *as_user]
 
@@ -118,9 +142,9 @@ class FreshHost:
 
 
 @contextmanager
-def fresh_host(directory: Path) -> Iterator[FreshHost]:
+def fresh_host(directory: Path, *, network: bool = True) -> Iterator[FreshHost]:
     """A fresh host that keeps its files in *directory*."""
-    host = FreshHost(directory)
+    host = FreshHost(directory, network=network)
     try:
         yield host
     finally:

@@ -7,6 +7,7 @@ import re
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -44,6 +45,13 @@ COURSE: tuple[tuple[str, str | None], ...] = (
 )
 """Pages and headings in the order of a first day; None takes the whole page."""
 
+PACKAGE_COURSE: tuple[tuple[str, str | None], ...] = (("docs/observe.md", None),)
+"""What an admin types who has the package, and a user after that."""
+
+KEYS_A_SECOND = 5.0  #: of somebody who types 60 words a minute
+WITHIN_S, TYPING_S = 600.0, 60.0
+"""How long the course of the package may take, and how much of that is typing."""
+
 VENV = "python3 -m venv /opt/slurmsched"
 ITS_LIBRARIES = (
     "for place in /opt/slurmsched/lib/python3*/site-packages; do"
@@ -51,6 +59,9 @@ ITS_LIBRARIES = (
 )
 OFFLINE = {"PIP_NO_INDEX": "1", "PIP_NO_BUILD_ISOLATION": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
 """pip takes libraries that are there; of the flag that switches build isolation off it reads the value of isolation."""
+
+PACKAGES = "/opt/packages"
+"""Where an admin has put the package."""
 
 NOT_HERE = {
     r"slurmsched eta\b": "needs the extra sim, whose code compiles for minutes",
@@ -61,15 +72,22 @@ NOT_HERE = {
 
 
 class Site:
-    """A fresh host with a Slurm of its own, which reads /etc/slurm; slurmsched is not there yet."""
+    """A fresh host with a Slurm of its own, which reads /etc/slurm; slurmsched is not there yet.
 
-    def __init__(self, host: FreshHost, directory: Path) -> None:
+    It has a checkout and what pip needs, or where a *package* is given nothing but that.
+    """
+
+    def __init__(self, host: FreshHost, directory: Path, package: Path | None = None) -> None:
         self.host, self.lab = host, Lab(directory)
         if trouble := self._lab_command("up", "--nodes=2"):
             raise Broken(f"its Slurm does not come up: {trouble}")
         host.sh(f"mkdir -p /etc/slurm && mount --bind {self.lab.layout.etc} /etc/slurm")
-        place_libraries(host)
-        place_checkout(host)
+        self._packaged = package is not None
+        if package is None:
+            place_libraries(host)
+            place_checkout(host)
+        else:
+            host.sh(f"mount -t tmpfs host-log /var/log && mkdir -p {PACKAGES} && cp {package.resolve()} {PACKAGES}")
         self._place_systemctl()
         self.before = host.changes()
         self.waiting_job = 0
@@ -103,14 +121,19 @@ class Site:
     def shell(self, who: str) -> Shell:
         """A shell of root in the checkout, of the service user there, or of a user of the cluster at home."""
         if who in ("root", "slurmsched"):
-            return Shell(self.host.argv("" if who == "root" else who, CHECKOUT), env=ENVIRONMENT | OFFLINE)
+            where = PACKAGES if self._packaged else CHECKOUT
+            return Shell(self.host.argv("" if who == "root" else who, where), env=ENVIRONMENT | OFFLINE)
         return Shell(self.host.argv(self.lab.user(who), self.lab.layout.work), env=ENVIRONMENT)
 
     def adapted(self, command: Command) -> tuple[str, str]:
         """What to run here for a command of a page, and why it is not the same."""
-        for words, reason in NOT_HERE.items():
+        for words, reason in ({} if self._packaged else NOT_HERE).items():
             if re.match(words, command.text):
                 return "", reason
+        if command.text.startswith("apt install"):
+            return f"{command.text} --yes --no-install-recommends", "nobody answers its questions here"
+        if self._packaged and command.text == "slurmsched eta":
+            return f"until {command.text}; do sleep 1; done", "the first predictions come with the second cycle"
         if command.text.startswith(VENV):
             return f"{command.text}\n{ITS_LIBRARIES}", "libraries come from here, not from an index"
         if re.search(r"\bJOB\b", command.text):
@@ -142,16 +165,18 @@ class Site:
             f"#!/bin/sh\ncd {ROOT} && exec {sys.executable} -m slurmsched lab --dir {self.lab.directory} restart\n"
         )
         (self.host.directory / "restart-slurmctld").write_text(restart)
+        # Scripts of packages look for it where systemd has its own.
+        where = "/usr/bin" if self._packaged else "/usr/local/bin"
         self.host.sh(
-            f"install -m 755 {ROOT}/tests/install/systemctl /usr/local/bin/systemctl"
+            f"install -m 755 {ROOT}/tests/install/systemctl {where}/systemctl"
             f" && install -D -m 755 {self.host.directory}/restart-slurmctld /run/newcomer/restart-slurmctld"
             " && mkdir -p /run/systemd/system"
         )
 
 
 @contextmanager
-def site() -> Iterator[Site]:
-    """A site in temporary directories; `NoHost` where this machine cannot have one."""
+def site(package: Path | None = None) -> Iterator[Site]:
+    """A site in temporary directories, without a network if for a *package*; `NoHost` where this machine has none."""
     try:
         programs.check(LabSpec())
     except LabError as error:
@@ -159,9 +184,9 @@ def site() -> Iterator[Site]:
     # Short, and open to the users of the cluster.
     directory = Path(tempfile.mkdtemp(prefix="sslab-", dir="/tmp"))
     try:
-        with fresh_host(directory) as host:
+        with fresh_host(directory, network=package is None) as host:
             directory.chmod(0o755)
-            found = Site(host, directory / "s")
+            found = Site(host, directory / "s", package)
             yield found
             found.down()
     finally:
@@ -177,15 +202,28 @@ def play(reader: Reader, course: Sequence[tuple[str, str | None]] = COURSE) -> s
     return output
 
 
+def typing_s(course: Sequence[tuple[str, str | None]]) -> float:
+    """How long it takes to type the commands of a course that are run."""
+    typed = [command for page, heading in course for command in commands(ROOT, page, heading) if not command.reason]
+    return sum(len(command.text) + 1 for command in typed) / KEYS_A_SECOND
+
+
 def main() -> int:
-    """Play the course; 1 where a command fails, 2 where there is no site to be had."""
-    argparse.ArgumentParser(prog="scripts/newcomer", description=__doc__).parse_args()
+    """Play the course; 1 where a command fails or it takes too long, 2 where there is no site to be had."""
+    parser = argparse.ArgumentParser(prog="scripts/newcomer", description=__doc__)
+    parser.add_argument("--package", type=Path, help="play docs/observe.md with this .deb, on a host without a network")
+    package = parser.parse_args().package
+    course = PACKAGE_COURSE if package else COURSE
     try:
-        with site() as here:
+        with site(package) as here:
             here.begin_day()
             reader = Reader(here.shell, here.adapted, lambda line: print(line, flush=True))
-            play(reader)
-            print(reader.summary())
+            began_s = time.monotonic()
+            play(reader, course)
+            whole_s = time.monotonic() - began_s + typing_s(course)
+            print(f"{reader.summary()}; {whole_s:.0f} s, of them {typing_s(course):.0f} s of typing")
+            if package and not (whole_s <= WITHIN_S and typing_s(course) <= TYPING_S):
+                raise Broken(f"more than {WITHIN_S:g} s, or {TYPING_S:g} s of typing")
     except Broken as error:
         print(f"\nnewcomer: {error}", file=sys.stderr)
         return 1
