@@ -76,9 +76,15 @@ bench: setup
 packages: build/packages/.ready
 	$(BIN)/python packages/build.py $(TARGETS)
 
-# As root: installs the packages for Debian in bare chroots without a network, upgrades them and takes them away again.
-packages-test: setup
+# As root: installs the packages for Debian in bare chroots without a network, by hand and by the roles of Ansible, upgrades
+# them and takes them away again.
+packages-test: setup build/packages/ansible/.ready
 	$(BIN)/pytest -m soak tests/packages
+
+build/packages/ansible/.ready:
+	$(or $(PYTHON),python3) -m venv $(@D)
+	$(@D)/bin/pip install --quiet ansible ansible-lint
+	touch $@
 
 # Other versions of what the packages hold: the newest that setup.cfg allows.
 packages-lock: build/packages/.ready

@@ -211,7 +211,7 @@ class DaemonStatus(Answer):
     every_s: float
     problem: str
     degraded: str
-    bug: bool
+    bug: str
     last_error: str
     last_turn_s: float | None
     model: NotRequired[str]

@@ -9,7 +9,7 @@ from slurmsched.lab.layout import Layout
 from slurmsched.lab.spec import LabSpec
 
 #: lines of these kinds have a value per name, so another name adds rather than replaces
-NAMED = frozenset({"nodename", "partitionname", "nodeset", "downnodes", "frontendname"})
+NAMED = frozenset({"nodename", "partitionname", "nodeset", "downnodes", "frontendname", "slurmctldhost"})
 
 
 def slurm_conf(

@@ -30,7 +30,7 @@ JOB_STATES = {
     "STAGE_OUT": JobState.COMPLETING,
     "RESIZING": JobState.RUNNING,
     "POWER_UP_NODE": JobState.CONFIGURING,
-    "EXPEDITING": JobState.PENDING,
+    "EXPEDITING": JobState.COMPLETING,  # 25.11: its old run is being cleaned up, and its nodes stay its own
     "RECONFIG_FAIL": JobState.FAILED,
     "REQUEUE_FED": JobState.PENDING,
     "REQUEUE_HOLD": JobState.PENDING,

@@ -6,7 +6,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurmsched.decide.ordering.ranking import order
+from slurmsched.cluster.columns import Labels
+from slurmsched.cluster.jobs import job_table
+from slurmsched.cluster.nodes import QosTable
+from slurmsched.decide.ordering.ranking import order, qos_classes
 
 keys = st.one_of(
     st.sampled_from([0.0, -0.0, 1.0, 60.0, -1.0, float("inf"), float("-inf"), float("nan")]), st.floats(width=64)
@@ -29,3 +32,9 @@ def test_jobs_are_ordered_by_class_then_starvation_then_key_then_priority_then_i
 def place(key: float, starving: bool, waited: float, klass: int, base: int, job_id: int):
     value = -waited if starving else (float("inf") if key != key else key)
     return -klass, not starving, value, -base, job_id
+
+
+def test_a_job_of_several_qos_is_in_the_class_of_the_highest():
+    names = ["low", "high,low", "low,high", "low,gone", "gone", ""]
+    qos = QosTable(Labels.of(["low", "high"]), np.array([10, 100], dtype=np.int64))
+    assert qos_classes(job_table(len(names), qos=names), qos).tolist() == [10, 100, 100, 10, 0, 0]

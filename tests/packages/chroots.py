@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -9,8 +10,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 TREES = ROOT / "build/packages/trees"
-BELOW = ("libgomp1", "man-db", "procps", "python3", "systemd")
-"""What a machine has, or gets from its own mirror: our packages depend on some of it."""
+BELOW = ("libgomp1", "man-db", "procps", "python3", "python3-apt", "systemd")
+"""What a machine has, or gets from its own mirror: our packages depend on some of it, and Ansible on python3-apt."""
 
 ENTER = """set -e
 mount -t overlay chroot -o "lowerdir=$1,upperdir=$2/upper,workdir=$2/work" "$2/root"
@@ -18,10 +19,9 @@ mount -t proc proc "$2/root/proc"
 mount -t tmpfs tmpfs "$2/root/tmp"
 mount --rbind /dev "$2/root/dev"
 [ -z "$3" ] || { mkdir -p "$2/root/packages" && mount --bind "$3" "$2/root/packages"; }
-root=$2/root
 shift 3
 # No exec: this shell is the first process of its namespace and has to collect the orphans of the others.
-chroot "$root" "$@"
+"$@"
 """
 
 ENVIRONMENT = {
@@ -42,10 +42,10 @@ def tree(suite: str) -> Path:
         raise NoChroot("a chroot needs root")
     if shutil.which("debootstrap") is None:
         raise NoChroot("debootstrap is not installed")
-    made = TREES / suite
+    made = TREES / f"{suite}-{hashlib.sha256(' '.join(BELOW).encode()).hexdigest()[:8]}"
     if not made.exists():
         TREES.mkdir(parents=True, exist_ok=True)
-        part = made.with_name(f"{suite}.part")
+        part = made.with_name(f"{made.name}.part")
         shutil.rmtree(part, ignore_errors=True)
         mirror = subprocess.run(
             ["apt-get", "indextargets", "--format", "$(REPO_URI) $(ORIGIN) $(SUITE)", "Identifier: Packages"],
@@ -75,13 +75,22 @@ class Chroot:
         """Where a file of the system lies on this machine, for one that no package brings."""
         return self._layer / "upper" / name
 
+    @property
+    def root(self) -> Path:
+        """Where the system lies for commands outside it."""
+        return self._layer / "root"
+
     def run(self, *argv: str, timeout_s: float = 1200.0) -> subprocess.CompletedProcess[str]:
-        """A command to its end, with its two outputs as one."""
+        """A command inside to its end, with its two outputs as one."""
+        return self.outside("chroot", str(self.root), *argv, timeout_s=timeout_s)
+
+    def outside(self, *argv: str, timeout_s: float = 1200.0, **environment: str) -> subprocess.CompletedProcess[str]:
+        """A command of this machine to its end that sees the system at ``root``, without a network too."""
         apart = ["unshare", "--mount", "--propagation=private", "--net", "--uts", "--ipc", "--pid", "--fork"]
         keep = ["sh", "-c", ENTER, "sh", str(self._below), str(self._layer), str(self._packages or "")]
         return subprocess.run(
             [*apart, "--kill-child", *keep, *argv],
-            env=ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            env=ENVIRONMENT | environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             text=True, timeout=timeout_s,
         )  # fmt: skip
 

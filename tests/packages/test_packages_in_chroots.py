@@ -20,7 +20,9 @@ pytestmark = pytest.mark.soak
 
 DIST = ROOT / "dist"
 SUITES = {"bookworm": "deb12", "trixie": "deb13"}
-APT = "apt-get -y --no-install-recommends --allow-downgrades"
+APT = "apt-get -y --no-install-recommends --allow-downgrades -o Dpkg::Options::=--force-confold"
+"""An admin who keeps the settings of the site where dpkg asks."""
+
 MODULES = "highspy interpret.glassbox lightgbm numba plotly psycopg pulp pynvml rapidfuzz scipy.optimize sklearn"
 VERSION_0_1 = "db62290be11538dc951113ab4311f6ef721610c6"
 """The last commit of version 0.1; its tables have version 0010."""
@@ -83,6 +85,8 @@ def older(suite: str, directory: Path) -> Path:
     (site,) = directory.glob("old/opt/slurmsched/lib/python3.*/site-packages")
     shutil.rmtree(site / "slurmsched")
     subprocess.run(["tar", "-x", "-C", site], input=source.stdout, check=True)
+    settings = subprocess.run(["git", "show", f"{VERSION_0_1}:contrib/slurmsched.toml"], cwd=ROOT, capture_output=True)
+    (directory / "old/etc/slurmsched/slurmsched.toml").write_bytes(settings.stdout)
     made = directory / "older"
     made.mkdir()
     subprocess.run(["dpkg-deb", "--build", "-Zzstd", "-z1", directory / "old", made / "older.deb"], check=True)

@@ -30,9 +30,9 @@ def tiers(jobs: JobTable, partitions: PartitionTable) -> IntArray:
 
 
 def qos_classes(jobs: JobTable, qos: QosTable) -> IntArray:
-    """Return the priority of each job's QOS; 0 if it has none."""
+    """Return the priority of each job's QOS, the highest of a list (``--qos=high,low``); 0 if it has none."""
     priority = dict(zip(qos.name, qos.priority.tolist(), strict=True))
-    return jobs.qos.map([priority.get(name, 0) for name in jobs.qos.names], np.int64)
+    return jobs.qos.map([max(priority.get(name, 0) for name in names.split(",")) for names in jobs.qos.names], np.int64)
 
 
 def classes(jobs: JobTable, partitions: PartitionTable, qos: QosTable, *, across_qos: bool) -> IntArray:
