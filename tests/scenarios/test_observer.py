@@ -43,6 +43,26 @@ def test_a_fresh_configuration_observes(new_site):
     assert updates(site.lab) == before
 
 
+def test_observing_takes_an_ordinary_user_and_nothing_of_slurm_conf(lab):
+    conf = lab.layout.slurm_conf.read_bytes()
+    assert b"slurmsched" not in conf
+    controller = lab.manifest.processes["slurmctld"].pid
+    site = Site.of(lab, "alice", daemon="every_s = 1", power="", order="")
+    site.fill()
+    jobs = site.queue(3)
+    before = updates(lab)
+    with site.daemon():
+        site.until(lambda: len(site.said("queue").get("queue", ())) == 3, "the queue with forecasts")
+        rows = site.said("queue")["queue"]
+        assert [row["job_id"] for row in rows] == jobs[::-1], "the shortest first"
+        assert all(row["forecast_s"] > 0 for row in rows)
+        status = site.said("status")
+        assert (status["mode"], status["configured_mode"], status["problem"]) == ("observe", "observe", "")
+    assert updates(lab) == before
+    assert lab.layout.slurm_conf.read_bytes() == conf
+    assert lab.manifest.processes["slurmctld"].pid == controller
+
+
 def test_a_pause_and_its_end_take_effect_with_the_next_cycle(site):
     site.fill()
     first = site.queue(2)
