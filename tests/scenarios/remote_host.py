@@ -11,7 +11,7 @@ import shutil
 import sys
 from pathlib import Path
 
-sys.path += [str(Path(__file__).parent), str(Path(__file__).parent.parent / "daemon")]
+sys.path += [str(Path(__file__).parents[up] / place) for up, place in ((0, ""), (1, ""), (1, "daemon"))]
 
 from certificates import Authority
 from lab_site import Site, interpreter
