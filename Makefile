@@ -79,7 +79,7 @@ packages: build/packages/.ready
 # As root: installs the packages for Debian in bare chroots without a network, by hand and by the roles of Ansible, upgrades
 # them and takes them away again.
 packages-test: setup build/packages/ansible/.ready
-	$(BIN)/pytest -m soak tests/packages
+	$(BIN)/pytest -m soak tests/packages tests/install/test_first_minutes.py
 
 build/packages/ansible/.ready:
 	$(or $(PYTHON),python3) -m venv $(@D)
