@@ -350,7 +350,7 @@ class Choice(TypedDict):
 class PolicyShown(PolicyStatus):
     """The ordering in force, and with ``--all`` earlier choices."""
 
-    source: Literal["daemon", "record", "nobody"]
+    source: Literal["daemon", "record"]
     mode: str
     choices: NotRequired[list[Choice]]
 
