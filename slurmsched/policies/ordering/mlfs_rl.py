@@ -11,6 +11,7 @@ import base64
 import binascii
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -100,8 +101,12 @@ class Actor:
         return score
 
     def unfamiliar(self, rows: FloatArray) -> BoolArray:
-        """Return a mask of the rows with a feature outside the range of its training."""
-        return np.asarray(((rows < self.low - 1e-6) | (rows > self.high + 1e-6)).any(axis=1))
+        """Return a mask of the rows with a feature outside the range of its training.
+
+        A feature that never varied there plays no part in scores, and counts as familiar.
+        """
+        outside = (rows < self.low - 1e-6) | (rows > self.high + 1e-6)
+        return np.asarray((outside & (self.high > self.low)).any(axis=1))
 
     def contributions(self, rows: FloatArray) -> FloatArray:
         """Return what each feature adds to the score of each row, beyond that of the middle of the trained range.
@@ -147,6 +152,13 @@ class Actor:
         return cls(linear, low, high, into.reshape(wide, units), offset, out)
 
 
+class Inspection(NamedTuple):
+    """Properties of the scores of a view that decide whether an actor is to be trusted."""
+
+    finite: bool
+    unfamiliar: bool  #: a job has a feature outside the range of the training
+
+
 @dataclass(frozen=True)
 class LearnedPriority:
     """The key of ``mlfs-rl``: minus the score of its actor, or that of ``mlfs-h`` without one."""
@@ -168,6 +180,14 @@ class LearnedPriority:
 
         found = key(Terms.of(view)) if self.across == "all" else bounded(view, key)
         return found if np.isfinite(found).all() else fallback(view)
+
+    def inspected(self, view: View) -> Inspection:
+        """Inspect the scores of the pending jobs; without an actor there is nothing to object to."""
+        if self.actor is None:
+            return Inspection(finite=True, unfamiliar=False)
+        rows = self._features(view)
+        finite = bool(np.isfinite(self.actor.scores(rows)).all())
+        return Inspection(finite, bool(self.actor.unfamiliar(rows).any()))
 
     def parts(self, view: View) -> dict[str, FloatArray]:
         """Return what adds up to the key of each pending job among those of its account, by name."""
