@@ -240,7 +240,7 @@ def test_a_damaged_model_is_warned_of_once_and_the_cycles_go_on(site: Site, capl
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--model", "actor"), "needs --trace TRACE"),
+        (("--model", "actor"), "no cycle is recorded yet that has the nodes"),
         (("--model", "actor", "--model", "runtime", "--trace", "synthetic:50"), "by itself"),
         (("--model", "runtime", "--seed", "1"), "--seed goes with --model actor"),
         (("--model", "actor", "--trace", "synthetic:50"), "at least 8 are needed"),
