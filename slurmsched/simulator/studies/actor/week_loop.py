@@ -47,7 +47,7 @@ class Played(NamedTuple):
 
 
 def play(jobs: Workload, gpus: int, actor: Actor, kept: int = 0) -> Played:
-    """Replay *jobs* on so many *gpus* by the scores of *actor*, and keep the first decisions, of at most *kept* rows."""
+    """Replay *jobs* on so many *gpus* by the scores of *actor*, and keep the first decisions up to *kept* rows."""
     week = WeekJobs(
         jobs.submit_s,
         jobs.runtime_s,
