@@ -19,7 +19,7 @@ from ...run import simulate
 from ...setup import Setup
 from ...workload.workload import Workload
 from .distillation import Distilled, distilled
-from .learning import Costs, Effort, costs_of, learn, mean_cost, static_actor
+from .learning import Costs, Effort, costs_of, learn, static_actor, tuned
 from .week_loop import SELECTION
 from .weeks import Weeks
 
@@ -115,7 +115,7 @@ def train_actor(
         )
     report("tuning the static order")
     gpus = tuned_static(weeks, effort)
-    actor, updates = learn(weeks, gpus, seed, effort, report)
+    actor, updates = learn(weeks, seed, effort, report)
     seconds = time.process_time() - begun_s
     report("distilling a tree")
     tree = distilled(actor, weeks)
@@ -165,8 +165,8 @@ def rivals_of(gpus: float) -> dict[str, str]:
 
 def tuned_static(weeks: Weeks, effort: Effort) -> float:
     """Return the weight of the GPUs with which a static order costs least on the weeks that are not unseen."""
-    drawn = [weeks.draw(rows, draw) for rows in weeks.train + weeks.choose for draw in range(effort.choosing)]
-    return min(GPUS_WEIGHTS, key=lambda gpus: mean_cost(static_actor(gpus), drawn, weeks.gpus))
+    found = tuned(weeks, [static_actor(gpus) for gpus in GPUS_WEIGHTS], effort)
+    return float(-found.linear[FEATURES.index("GPUs")])
 
 
 def judged(

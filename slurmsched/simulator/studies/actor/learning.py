@@ -19,11 +19,10 @@ from ...workload.workload import Workload
 from .week_loop import Decisions, play
 from .weeks import Weeks
 
-WIDE, HIDDEN = len(FEATURES), 4
+WIDE = len(FEATURES)
 PAIRS = 16  #: of opposite changes in each update
-STEP = 0.15  #: standard deviation of a change, in units of the deviation of a feature
-STEP_INSIDE = 0.1  #: the same for the weights of the hidden layer
-RATE, LEAST_RATE = 0.08, 0.01  #: of the updates, falling
+STEP = 0.3  #: standard deviation of a change, in units of the deviation of a feature
+RATE, LEAST_RATE = 0.1, 0.01  #: of the updates, falling
 MOMENTUM, SQUARES, AVERAGED = 0.9, 0.98, 0.9  #: decay of the means of gradients, their squares, and weights
 LATE_H = 4.0  #: hours of JCT that a missed deadline counts as
 CHOOSE_EVERY = 8
@@ -34,10 +33,11 @@ KEPT_ROWS = 20_000  #: of features of each replay that determines their ranges
 class Effort:
     """How much is tried."""
 
-    updates: int = 64
+    updates: int = 40
     arrivals: int = 7  #: drawn in each update
     draws: int = 3  #: of each unseen week
     choosing: int = 8  #: draws of each week on which weights are chosen
+    tuning: int = 4  #: draws of each week on which simple orders are tuned
 
 
 class Costs(NamedTuple):
@@ -57,10 +57,14 @@ def costs_of(jobs: Workload, end_s: FloatArray) -> Costs:
     return Costs(float((end_s - jobs.submit_s).mean() / 3600), float((end_s > jobs.deadline_s).mean()))
 
 
-def static_actor(gpus: float) -> Actor:
-    """Return the actor that scores by minus the logarithm of the remaining time plus *gpus* times that of the GPUs."""
+def static_actor(gpus: float, until_it_fits: float = 0.0) -> Actor:
+    """Return the actor that scores by minus the logarithm of the remaining time plus *gpus* times that of the GPUs.
+
+    With *until_it_fits* it also counts the time until a job fits, so that its order is no static one.
+    """
     linear, far = np.zeros(WIDE), np.full(WIDE, 1e9)
-    linear[FEATURES.index("remaining time")], linear[FEATURES.index("GPUs")] = -1.0, -gpus
+    for name, weight in (("remaining time", 1.0), ("GPUs", gpus), ("time until it fits", until_it_fits)):
+        linear[FEATURES.index(name)] = -weight
     return Actor(linear, -far, far, np.zeros((WIDE, 0)), np.zeros(0), np.zeros(0))
 
 
@@ -69,17 +73,24 @@ def mean_cost(actor: Actor, drawn: Sequence[Workload], gpus: int) -> float:
     return float(np.mean([np.log(costs_of(one, play(one, gpus, actor).end_s).total_h) for one in drawn]))
 
 
-def learn(
-    weeks: Weeks, static_gpus: float, seed: int, effort: Effort, report: Callable[[str], None]
-) -> tuple[Actor, int]:
-    """Train an actor from the static order of weight *static_gpus*; return it and the updates after which it was best.
+STARTS = tuple(static_actor(gpus, fit) for gpus in (0.25, 0.5, 1.0, 1.5) for fit in (0.0, 1.5, 3.0, 5.0))
+
+
+def tuned(weeks: Weeks, candidates: Sequence[Actor], effort: Effort) -> Actor:
+    """Return the candidate that costs least on the weeks that are not unseen."""
+    drawn = [weeks.draw(rows, draw) for rows in weeks.train + weeks.choose for draw in range(effort.tuning)]
+    return min(candidates, key=lambda actor: mean_cost(actor, drawn, weeks.gpus))
+
+
+def learn(weeks: Weeks, seed: int, effort: Effort, report: Callable[[str], None]) -> tuple[Actor, int]:
+    """Train an actor from the best simple one of STARTS; return it and the updates after which it was best.
 
     The same seed gives the same weights. TooLittleHistory where no jobs queue.
     """
-    random = np.random.default_rng(seed)
-    starts = [weeks.draw(week, seed) for week in weeks.train]
-    scale = _Scale.of([play(one, weeks.gpus, static_actor(static_gpus), KEPT_ROWS).decisions for one in starts])
-    weights, step = scale.initial(static_gpus, random), scale.step()
+    random, start = np.random.default_rng(seed), tuned(weeks, STARTS, effort)
+    replays = [play(weeks.draw(week, seed), weeks.gpus, start, KEPT_ROWS) for week in weeks.train]
+    scale = _Scale.of([one.decisions for one in replays])
+    weights, step = scale.initial(start), np.where(scale.varies, STEP, 0.0)
     choosing = [weeks.draw(week, draw) for week in weeks.choose for draw in range(effort.choosing)]
     best, best_at = scale.actor(weights), 0
     least = mean_cost(best, choosing, weeks.gpus)
@@ -109,9 +120,8 @@ def learn(
 
 
 class _Scale(NamedTuple):
-    """The middle, deviation and range of each feature, by which weights are trained in one unit."""
+    """The deviation and range of each feature, by which weights are trained in one unit."""
 
-    middle: FloatArray
     deviation: FloatArray
     low: FloatArray
     high: FloatArray
@@ -121,27 +131,18 @@ class _Scale(NamedTuple):
         rows = np.concatenate([one.rows for one in decisions])
         if not len(rows):
             raise TooLittleHistory("no two jobs ever wait at the same time: there is nothing to learn an order from")
-        return cls(rows.mean(axis=0), rows.std(axis=0), rows.min(axis=0), rows.max(axis=0))
+        return cls(rows.std(axis=0), rows.min(axis=0), rows.max(axis=0))
 
     @property
     def varies(self) -> BoolArray:
         """A mask of the features that are not constant."""
         return self.deviation > 1e-9
 
-    def initial(self, gpus: float, random: np.random.Generator) -> FloatArray:
-        """Return weights of the static order, whose hidden units have no effect yet."""
-        linear = static_actor(gpus).linear * self.deviation
-        into = 0.3 * random.normal(size=WIDE * HIDDEN)
-        return np.concatenate([linear, into, np.zeros(2 * HIDDEN)])
-
-    def step(self) -> FloatArray:
-        """Return the deviation of a change of each weight."""
-        inside = np.full(WIDE * HIDDEN + 2 * HIDDEN, STEP_INSIDE)
-        return np.concatenate([np.where(self.varies, STEP, 0.0), inside])
+    def initial(self, start: Actor) -> FloatArray:
+        """Return the weights of a linear actor, in units of the deviation of the features."""
+        return start.linear * self.deviation
 
     def actor(self, weights: FloatArray) -> Actor:
         """Return the actor of *weights*, in the precision of its text."""
-        unit = np.where(self.varies, 1 / np.maximum(self.deviation, 1e-9), 0.0)
-        linear, into, offset, out = np.split(weights, np.cumsum([WIDE, WIDE * HIDDEN, HIDDEN]))
-        inside = unit[:, None] * into.reshape(WIDE, HIDDEN)
-        return Actor.of_text(Actor(unit * linear, self.low, self.high, inside, offset - self.middle @ inside, out).text)
+        linear = np.where(self.varies, weights / np.maximum(self.deviation, 1e-9), 0.0)
+        return Actor.of_text(Actor(linear, self.low, self.high, np.zeros((WIDE, 0)), np.zeros(0), np.zeros(0)).text)
