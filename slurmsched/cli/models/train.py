@@ -68,7 +68,7 @@ def train(
 
     The actor is the network behind the ordering mlfs-rl. It is trained on the weeks of --trace or of the database,
     judged on the last four, and stays inactive unless it beats every static order there. With both it is trained on
-    the trace and judged on the site's own weeks. That takes some 20 minutes. An active one that was worse than mlfs-h
+    the trace and judged on the site's own weeks. That takes half an hour. An active one that was worse than mlfs-h
     in the site's last week is withdrawn.
     """
     if trace and from_db_s is not None and "actor" not in kinds:

@@ -22,9 +22,9 @@ from .weeks import Weeks
 WIDE = len(FEATURES)
 PAIRS = 16  #: of opposite changes in each update
 STEP = 0.3  #: standard deviation of a change, in units of the deviation of a feature
-RATE, LEAST_RATE = 0.1, 0.01  #: of the updates, falling
+RATE, LEAST_RATE = 0.04, 0.004  #: of the updates, falling
 MOMENTUM, SQUARES, AVERAGED = 0.9, 0.98, 0.9  #: decay of the means of gradients, their squares, and weights
-LATE_H = 4.0  #: hours of JCT that a missed deadline counts as
+LATE_H = 8.0  #: hours of JCT that a missed deadline counts as
 CHOOSE_EVERY = 8
 KEPT_ROWS = 20_000  #: of features of each replay that determines their ranges
 
@@ -33,9 +33,9 @@ KEPT_ROWS = 20_000  #: of features of each replay that determines their ranges
 class Effort:
     """How much is tried."""
 
-    updates: int = 40
+    updates: int = 24
     arrivals: int = 7  #: drawn in each update
-    draws: int = 3  #: of each unseen week
+    draws: int = 5  #: of each unseen week
     choosing: int = 8  #: draws of each week on which weights are chosen
     tuning: int = 4  #: draws of each week on which simple orders are tuned
 
@@ -57,13 +57,15 @@ def costs_of(jobs: Workload, end_s: FloatArray) -> Costs:
     return Costs(float((end_s - jobs.submit_s).mean() / 3600), float((end_s > jobs.deadline_s).mean()))
 
 
-def static_actor(gpus: float, until_it_fits: float = 0.0) -> Actor:
+def static_actor(gpus: float, until_it_fits: float = 0.0, late: float = 0.0) -> Actor:
     """Return the actor that scores by minus the logarithm of the remaining time plus *gpus* times that of the GPUs.
 
-    With *until_it_fits* it also counts the time until a job fits, so that its order is no static one.
+    With *until_it_fits* it also counts the time until a job fits, so that its order is no static one, and with *late*
+    that the deadline has passed.
     """
     linear, far = np.zeros(WIDE), np.full(WIDE, 1e9)
-    for name, weight in (("remaining time", 1.0), ("GPUs", gpus), ("time until it fits", until_it_fits)):
+    weights = {"remaining time": 1.0, "GPUs": gpus, "time until it fits": until_it_fits, "deadline passed": late}
+    for name, weight in weights.items():
         linear[FEATURES.index(name)] = -weight
     return Actor(linear, -far, far, np.zeros((WIDE, 0)), np.zeros(0), np.zeros(0))
 
@@ -73,7 +75,9 @@ def mean_cost(actor: Actor, drawn: Sequence[Workload], gpus: int) -> float:
     return float(np.mean([np.log(costs_of(one, play(one, gpus, actor).end_s).total_h) for one in drawn]))
 
 
-STARTS = tuple(static_actor(gpus, fit) for gpus in (0.25, 0.5, 1.0, 1.5) for fit in (0.0, 1.5, 3.0, 5.0))
+STARTS = tuple(
+    static_actor(gpus, fit, late) for gpus in (0.25, 0.5, 1.0) for fit in (0.0, 1.5, 3.0, 5.0) for late in (0.0, 0.5)
+)
 
 
 def tuned(weeks: Weeks, candidates: Sequence[Actor], effort: Effort) -> Actor:
