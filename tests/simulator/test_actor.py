@@ -53,26 +53,26 @@ def some_actor() -> Actor:
 @pytest.mark.parametrize("weeks", [Weeks.of_trace(trace()), site()], ids=["trace", "site"])
 def test_the_loop_of_the_training_starts_every_job_when_simulate_does(weeks, actor):
     week = weeks.draw(weeks.train[0], 3)
-    setup = Setup.of(f"mlfs-rl actor={actor.text}", "easy", forecast="told", placement="pool")
-    assert np.array_equal(play(week, weeks.gpus, actor).start_s, simulate(week, weeks.fleet, setup).start_s)
+    setup = Setup.of(f"mlfs-rl actor={actor.text}", "easy", forecast="told")
+    assert np.array_equal(play(week, weeks.fleet, actor).start_s, simulate(week, weeks.fleet, setup).start_s)
 
 
 def test_a_static_actor_is_the_static_order():
     week = drawn_week(trace(), Weeks.of_trace(trace()).train[0], 3)
-    line = Setup.of("mlfs-h late=0 urgency=0 gain=0 gpus=-0.25", "easy", forecast="told", placement="pool")
-    assert np.array_equal(play(week, FLEET.total, static_actor(-0.25)).start_s, simulate(week, FLEET, line).start_s)
+    line = Setup.of("mlfs-h late=0 urgency=0 gain=0 gpus=-0.25", "easy", forecast="told")
+    assert np.array_equal(play(week, FLEET, static_actor(-0.25)).start_s, simulate(week, FLEET, line).start_s)
 
 
 def test_decisions_are_kept_whole_and_only_of_several_jobs():
     weeks, actor = Weeks.of_trace(trace()), some_actor()
     week = weeks.draw(weeks.train[0], 3)
-    every = play(week, weeks.gpus, actor, 10_000).decisions
-    some = play(week, weeks.gpus, actor, 100).decisions
+    every = play(week, weeks.fleet, actor, 10_000).decisions
+    some = play(week, weeks.fleet, actor, 100).decisions
     assert 10 < len(some.first) < len(every.first)
     assert (np.diff(every.first) > 1).all()
     assert some.first[-1] == len(some.rows) <= 100
     assert np.array_equal(every.rows[: len(some.rows)], some.rows)
-    assert len(play(week, weeks.gpus, actor).decisions.rows) == 0
+    assert len(play(week, weeks.fleet, actor).decisions.rows) == 0
 
 
 def test_unseen_weeks_are_the_last_ones_and_too_few_are_too_few():
@@ -94,7 +94,7 @@ def test_a_week_is_thinned_to_its_load():
 
 def test_the_jobs_of_a_site_stay_as_they_were_but_for_the_minute_of_their_arrival():
     weeks = site()
-    assert (weeks.gpus, len(weeks.jobs)) == (24, WEEKS * 110 - 1)
+    assert (weeks.fleet.total, len(weeks.jobs)) == (24, WEEKS * 110 - 1)
     week, other = (weeks.draw(weeks.unseen[0], seed) for seed in (0, 1))
     rows = weeks.unseen[0]
     assert np.sort(week.runtime_s) == pytest.approx(np.sort(weeks.jobs.runtime_s[rows]))

@@ -33,13 +33,13 @@ class Distilled:
 
 def distilled(actor: Actor, weeks: Weeks) -> Distilled:
     """Grow a tree on the decisions of the actor in the weeks of the training, and test it on the unseen ones."""
-    seen = [play(weeks.draw(rows, 0), weeks.gpus, actor, ROWS).decisions for rows in weeks.train + weeks.choose]
+    seen = [play(weeks.draw(rows, 0), weeks.fleet, actor, ROWS).decisions for rows in weeks.train + weeks.choose]
     rows = np.concatenate([one.rows for one in seen])
     least = max(int(PART_IN_LEAF * len(rows)), 1)
     tree = grow_to(_columns(rows), actor.scores(rows), ends=LEAVES, least=least)
     first, pairs = [], []
     for unseen in weeks.unseen:
-        found = play(weeks.draw(unseen, 0), weeks.gpus, actor, ROWS).decisions
+        found = play(weeks.draw(unseen, 0), weeks.fleet, actor, ROWS).decisions
         for scores, leaves in zip(*(_by_decision(found, one) for one in _scores(actor, tree, found)), strict=True):
             first.append(leaves[scores.argmax()] == leaves.max())
             pairs.append(_alike(scores, leaves))

@@ -15,6 +15,7 @@ import numpy as np
 from ....cluster.columns import BoolArray, FloatArray
 from ....errors import TooLittleHistory
 from ....policies.ordering.mlfs_rl import FEATURES, Actor
+from ...cluster_spec import ClusterSpec
 from ...workload.workload import Workload
 from .week_loop import Decisions, play
 from .weeks import Weeks
@@ -70,9 +71,9 @@ def static_actor(gpus: float, until_it_fits: float = 0.0, late: float = 0.0) -> 
     return Actor(linear, -far, far, np.zeros((WIDE, 0)), np.zeros(0), np.zeros(0))
 
 
-def mean_cost(actor: Actor, drawn: Sequence[Workload], gpus: int) -> float:
-    """Return the mean logarithm of the costs of *drawn* workloads on so many *gpus*."""
-    return float(np.mean([np.log(costs_of(one, play(one, gpus, actor).end_s).total_h) for one in drawn]))
+def mean_cost(actor: Actor, drawn: Sequence[Workload], fleet: ClusterSpec) -> float:
+    """Return the mean logarithm of the costs of *drawn* workloads on *fleet*."""
+    return float(np.mean([np.log(costs_of(one, play(one, fleet, actor).end_s).total_h) for one in drawn]))
 
 
 STARTS = tuple(
@@ -83,7 +84,7 @@ STARTS = tuple(
 def tuned(weeks: Weeks, candidates: Sequence[Actor], effort: Effort) -> Actor:
     """Return the candidate that costs least on the weeks that are not unseen."""
     drawn = [weeks.draw(rows, draw) for rows in weeks.train + weeks.choose for draw in range(effort.tuning)]
-    return min(candidates, key=lambda actor: mean_cost(actor, drawn, weeks.gpus))
+    return min(candidates, key=lambda actor: mean_cost(actor, drawn, weeks.fleet))
 
 
 def learn(weeks: Weeks, seed: int, effort: Effort, report: Callable[[str], None]) -> tuple[Actor, int]:
@@ -92,12 +93,12 @@ def learn(weeks: Weeks, seed: int, effort: Effort, report: Callable[[str], None]
     The same seed gives the same weights. TooLittleHistory where no jobs queue.
     """
     random, start = np.random.default_rng(seed), tuned(weeks, STARTS, effort)
-    replays = [play(weeks.draw(week, seed), weeks.gpus, start, KEPT_ROWS) for week in weeks.train]
+    replays = [play(weeks.draw(week, seed), weeks.fleet, start, KEPT_ROWS) for week in weeks.train]
     scale = _Scale.of([one.decisions for one in replays])
     weights, step = scale.initial(start), np.where(scale.varies, STEP, 0.0)
     choosing = [weeks.draw(week, draw) for week in weeks.choose for draw in range(effort.choosing)]
     best, best_at = scale.actor(weights), 0
-    least = mean_cost(best, choosing, weeks.gpus)
+    least = mean_cost(best, choosing, weeks.fleet)
     gradient, squares, averaged = np.zeros(len(weights)), np.zeros(len(weights)), weights
     for update in range(1, effort.updates + 1):
         report(f"update {update} of {effort.updates}")
@@ -105,7 +106,7 @@ def learn(weeks: Weeks, seed: int, effort: Effort, report: Callable[[str], None]
         drawn = [weeks.draw(weeks.train[week], int(random.integers(2**31))) for week in picked.tolist()]
         changes = random.normal(size=(PAIRS, len(weights)))
         changed = [[scale.actor(weights + sign * step * one) for sign in (1, -1)] for one in changes]
-        costs = np.array([[mean_cost(actor, drawn, weeks.gpus) for actor in pair] for pair in changed])
+        costs = np.array([[mean_cost(actor, drawn, weeks.fleet) for actor in pair] for pair in changed])
         worse = costs[:, 0] - costs[:, 1]
         now = (changes * (worse / max(float(worse.std()), 1e-9))[:, None]).mean(axis=0)
         gradient = MOMENTUM * gradient + (1 - MOMENTUM) * now
@@ -116,7 +117,7 @@ def learn(weeks: Weeks, seed: int, effort: Effort, report: Callable[[str], None]
         averaged = weights if update == 1 else AVERAGED * averaged + (1 - AVERAGED) * weights
         if update % CHOOSE_EVERY == 0 or update == effort.updates:
             found = scale.actor(averaged)
-            cost = mean_cost(found, choosing, weeks.gpus)
+            cost = mean_cost(found, choosing, weeks.fleet)
             report(f"update {update}: {cost:.4f} beside {least:.4f}")
             if cost < least:
                 best, best_at, least = found, update, cost

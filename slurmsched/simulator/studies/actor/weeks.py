@@ -59,11 +59,6 @@ class Weeks:
         """The last week alone, unseen."""
         return replace(self, train=[], choose=[], unseen=self.unseen[-1:])
 
-    @property
-    def gpus(self) -> int:
-        """All GPUs of the cluster."""
-        return self.fleet.total
-
     def draw(self, rows: IntArray, seed: int) -> Workload:
         """Draw a workload from the *rows* of a week."""
         return _moved(self.jobs, rows, seed) if self.site else drawn_week(self.jobs, rows, seed)
