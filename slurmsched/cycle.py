@@ -22,6 +22,7 @@ from .db.tracking.decisions import DecisionRecord
 from .decide.deadlines.promise_outcomes import JobEnds, settle
 from .decide.decision import Decider, decide_here
 from .decide.policy import Policy
+from .decide.shadow import others_in_shadow, with_shadow
 from .errors import SlurmError, SlurmUnavailable
 from .models.port import Model
 from .slurm.port import ActionResult, Slurm
@@ -132,7 +133,8 @@ def run_cycle(context: CycleContext, number: int, now_s: float, mode: str) -> Cy
     loans = context.memory.loans(state, acting=mode == "act")
     policy = context.policy.capped_for(view.qos, context.site).over(window).lending(loans)
     decision = context.decider(view, policy)
-    plan, policy = decision.plan, decision.policy
+    policy = decision.policy
+    plan = with_shadow(decision.plan, view, policy)
     # In observe mode no new promise can be met, so none is stored.
     context.memory.keep_promises(plan.promises if mode == "act" else promises, now_s)
     watch.enter("act")
@@ -256,6 +258,9 @@ def _sentence(
     parts.append(order + (f", {alone} left alone" if alone else ""))
     if plan.solved:
         parts.append("promises by the solver's plan")
+    if policy.shadow is not None:
+        others = others_in_shadow(plan, view)
+        parts.append(f"{policy.shadow.name} in shadow would run {others or 'no'} other{'' if others == 1 else 's'} now")
     if mode == "act":
         refused = sum(answer.refused is not None for answer in answers)
         parts.append(

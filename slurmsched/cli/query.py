@@ -89,6 +89,7 @@ def _recorded_answer(about: str, record: DecisionRecord, details: Mapping[str, A
     from ..daemon.api.query_handlers import plain
     from ..decide.explain.order_terms import with_order_terms
     from ..decide.explain.queries import ANSWERS
+    from ..decide.explain.shadow import with_shadow_place
     from ..decide.explain.slurm_place import with_slurm_place
     from ..decide.policy import Policy
 
@@ -97,6 +98,7 @@ def _recorded_answer(about: str, record: DecisionRecord, details: Mapping[str, A
     answer = ANSWERS[about](record.view, record.plan, policy.rules, job_id)
     if about == "explain":
         answer = with_order_terms(answer, record.view, policy.without_plugins().ordering)
+        answer = with_shadow_place(answer, record.view, policy)
     if about == "queue":
         shown = {"order_off": NO_DAEMON, "pending": len(answer), "limit": details["limit"]}
         return shown | {"queue": plain(answer[: details["limit"]])}

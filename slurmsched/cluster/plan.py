@@ -52,3 +52,4 @@ class Plan:
     refusals: tuple[Refusal, ...] = ()
     promises: PromiseTable = NO_PROMISES  #: those of the view and of this decision
     solved: bool = False  #: promised jobs start as the solver planned, since other plans lose a promise
+    shadow: tuple[int, ...] = ()  #: ids of the jobs that the ordering in shadow would run now, the first one first

@@ -83,6 +83,11 @@ class PolicySettings:
         "order of the queue: fifo (Slurm's own order), sjf, qssf, wfq, ..., a plug-in's name, or auto, which chooses"
         " one from time to time; parameters follow it",
     )
+    shadow: str = setting(
+        "",
+        "a second ordering of which cycles only record which jobs it would run now; explain has a job's place in it;"
+        " empty for none",
+    )
     auto: str = setting(
         "advise", "what ordering = auto does with its choice: advise only records it, act also switches", choices=AUTOS
     )

@@ -44,8 +44,8 @@ class ActiveSynthesis:
 class ActivePolicy:
     """The policy in force; construction raises ConfigError where the settings name no ordering."""
 
-    def __init__(self, made_of: MadeOf, settings: Settings) -> None:
-        self._made_of, self._settings = made_of, settings
+    def __init__(self, made_of: MadeOf, settings: Settings, model_trouble: Callable[[], str] = lambda: "") -> None:
+        self._made_of, self._settings, self._model_trouble = made_of, settings, model_trouble
         self._choice: PolicyChoice | None = None
         self._trouble = ""
         self.synthesis: ActiveSynthesis | None = None
@@ -63,6 +63,10 @@ class ActivePolicy:
         """Use *settings* from now on, and the latest choice if there is one; on ConfigError nothing changes."""
         self._made_of(settings, "")
         self._settings = settings
+        self._serve()
+
+    def refresh(self) -> None:
+        """Build the policy in force anew: a trained model behind it is another one, or not to be used any more."""
         self._serve()
 
     def apply(self, choice: PolicyChoice | None) -> None:
@@ -115,7 +119,8 @@ class ActivePolicy:
             "since_s": choice.at_s if choice else None,
             "by": choice.by if choice else None,
             "reason": choice.reason if choice else None,
-            "trouble": self._trouble,
+            "trouble": "; ".join(filter(None, (self._trouble, self._model_trouble()))),
+            "shadow": None if self.policy.shadow is None else self.policy.shadow.line,
             "auto": None if self.synthesis is None else _synthesis_status(self.synthesis, self.latest_step),
         }
 

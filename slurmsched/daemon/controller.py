@@ -20,6 +20,7 @@ from ..errors import SlurmError
 from ..models.arrival_counter import ArrivalCounter
 from ..models.runtime.active import ActiveModel
 from ..models.runtime.gpu_use_history import UseHistory
+from .active_actor import ActiveActor
 from .active_policy import ActivePolicy
 from .cluster_facts import ClusterFacts
 from .job_placements import JobPlacements
@@ -48,6 +49,7 @@ class Components:
     world: CycleContext
     serving: ActiveModel
     chosen: ActivePolicy
+    actor: ActiveActor
     flow: ProfilingController
     sharer: SharingContext
     whereabouts: JobPlacements
@@ -61,7 +63,7 @@ class DaemonController:
 
     def __init__(self, components: Components) -> None:
         self._parts = components
-        self._world, self._chosen = components.world, components.chosen
+        self._world, self._chosen, self._actor = components.world, components.chosen, components.actor
         self._flow, self._sharing_context, self._facts = components.flow, components.sharer, components.facts
         self._retention = Retention(components.store, components.clock)
         self._unknown_partitions: list[str] = []
@@ -94,6 +96,8 @@ class DaemonController:
             self._adapt_to_load()
         report = run_cycle(self._world, self._world.memory.next_number(now_s), now_s, mode)
         self._flow.after(report)
+        if self._actor.watch(report.view, self._world.policy):
+            self._chosen.refresh()
         self._busy_share = busy_share(report.view.nodes, self.policy.rules)
         if mode == "advise":
             logger.info("advice: %s", in_words(advice(report.view, report.plan)))
@@ -168,6 +172,8 @@ class DaemonController:
     def _adopt_choice(self, now_s: float, *, acting: bool) -> None:
         """Apply the policy chosen last, and a composition that is better now, from this cycle on."""
         self._chosen.apply(self._world.memory.choice())
+        if self._actor.take_change():
+            self._chosen.refresh()
         step = self._parts.switcher.step(now_s, acting=acting)
         policy = replace(self._chosen.policy, synthesis=step)
         self.policy = self._sharing_context.with_sharing(policy, now_s)

@@ -57,7 +57,7 @@ def policy_of(settings: Settings, line: str | None = None) -> Policy:
         admission=admission_rules(settings),
         lease=lease_rules(settings),
     )
-    return Policy(ordering_of(settings, line), rules)
+    return Policy(ordering_of(settings, line), rules, shadow=shadow_of(settings))
 
 
 def ordering_of(settings: Settings, line: str | None = None) -> Ordering:
@@ -69,11 +69,30 @@ def ordering_of(settings: Settings, line: str | None = None) -> Ordering:
                 f"policy.{part} = {value!r}: accepted on a cluster is {accepted}. {instead}; "
                 f"slurmsched simulate --{part} shows what another would do"
             )
-    line = _composed(settings, ordering_line(settings, line or ""))[1]
+    return find_ordering(_across(settings, _composed(settings, ordering_line(settings, line or ""))[1]))
+
+
+def shadow_of(settings: Settings) -> Ordering | None:
+    """Return the ordering of ``policy.shadow``, None without one; ConfigError for one whose code may hang or choose."""
+    line = settings.policy.shadow
+    if not line:
+        return None
+    if is_auto(line):
+        raise ConfigError(
+            f"policy.shadow = {line!r}: it is one ordering; policy.auto = 'advise' records what auto does"
+        )
+    found = find_ordering(_across(settings, line))
+    if not found.built_in:
+        raise ConfigError(f"policy.shadow = {line!r} is a plug-in's: accepted is a built-in ordering")
+    return found
+
+
+def _across(settings: Settings, line: str) -> str:
+    """Return *line* with the setting ``mlfs.across`` where the ordering has such a parameter and does not say it."""
     across = settings.mlfs.across
     if line.split()[0] in ("mlfs-h", "mlfs-rl") and across != MlfsSettings.across and "across=" not in line:
-        line = f"{line} across={across}"
-    return find_ordering(line)
+        return f"{line} across={across}"
+    return line
 
 
 def synthesis_of(settings: Settings, line: str = "") -> Admissible | None:

@@ -57,12 +57,20 @@ def _tests(settings: Settings) -> tuple[Callable[[], object], ...]:
     from ..decide.rules import read_steps
     from .api import http_metrics
     from .api.remote_access import remote_access
-    from .policy_settings import admission_rules, lease_rules, ordering_of, profiling_rules, sharing_rules
+    from .policy_settings import (
+        admission_rules,
+        lease_rules,
+        ordering_of,
+        profiling_rules,
+        shadow_of,
+        sharing_rules,
+    )
     from .profiles import profile_receiver
 
     url = database_url(settings.database.url, settings.daemon.state_dir)
     return (
         lambda: ordering_of(settings),
+        lambda: shadow_of(settings),
         lambda: admission_rules(settings),
         lambda: lease_rules(settings),
         lambda: http_metrics.metrics_access(settings.metrics),

@@ -24,6 +24,8 @@ def differences(recorded: Plan, again: Plan, jobs: JobTable) -> Iterator[str]:
         yield f"promises: {len(recorded.promises)} on record, {len(again.promises)} now, and not the same"
     if recorded.solved != again.solved:
         yield f"promises start as the solver planned: {recorded.solved} on record, {again.solved} now"
+    if recorded.shadow != again.shadow:
+        yield f"in shadow would run: {recorded.shadow} on record, {again.shadow} now"
     for noun, before, now in (
         ("action", recorded.actions, again.actions),
         ("refusal", recorded.refusals, again.refusals),

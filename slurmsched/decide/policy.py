@@ -71,6 +71,7 @@ class Policy:
     ordering: Ordering
     rules: Rules
     synthesis: SynthesisStep | None = None  #: the decision of ``auto`` for this composition; None without a new one
+    shadow: Ordering | None = None  #: a second ordering, of which only a record is made
 
     def to_json(self) -> str:
         """Return one line for ``from_json``; policies with equal lines make equal decisions."""
@@ -83,7 +84,8 @@ class Policy:
             if rules[part] is None:  # as records had it before there was one
                 del rules[part]
         step = {} if self.synthesis is None else {"synthesis": self.synthesis.to_dict()}
-        return json.dumps({"ordering": self.ordering.line, "rules": rules} | step, sort_keys=True)
+        shadow = {} if self.shadow is None else {"shadow": self.shadow.line}
+        return json.dumps({"ordering": self.ordering.line, "rules": rules} | step | shadow, sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> Policy:
@@ -116,7 +118,8 @@ class Policy:
         if rules.get("loans") is not None:
             rules["loans"] = tuple(LentNodes(name, *map(expand, lists)) for name, *lists in rules["loans"])
         step = SynthesisStep.from_dict(stored["synthesis"]) if "synthesis" in stored else None
-        return cls(find_ordering(stored["ordering"]), Rules(**rules), step)
+        shadow = find_ordering(stored["shadow"]) if "shadow" in stored else None
+        return cls(find_ordering(stored["ordering"]), Rules(**rules), step, shadow)
 
     @property
     def plugins(self) -> tuple[str, ...]:

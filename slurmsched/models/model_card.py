@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.resources import files
+from typing import Any
 
 import numpy as np
 
@@ -15,10 +16,11 @@ from ..errors import ModelUnusable
 from .artifact import Artifact
 from .ebm.additive import Additive, AdditiveTerm
 from .model_drawing import bars, line, shape
-from .registry import RUNTIME, SHARING
+from .registry import ACTOR, RUNTIME, SHARING
 from .runtime.intervals import SHARES, STEP, Misses, rolled
 from .runtime.model_inputs import WORDS
 from .runtime.point_predictors import Ga2m, center_of
+from .sharing import decision_tree
 from .sharing.sharing_model import SharingModel
 from .throughput import ThroughputModel
 
@@ -100,6 +102,8 @@ def model_card(artifact: Artifact) -> ModelCard:
         source = artifact.model.get("source")
         text = model.text() + f"\npairs keep their speed up to a GPU utilisation sum of {model.pairs.limit(0.85):.3f}"
         return ModelCard(artifact, {}, text + (f"\n\n{source}" if source else ""), nothing, {})
+    if artifact.kind == ACTOR:
+        return ModelCard(artifact, {}, artifact.read_as(_tree_of_actor), nothing, {})
     if artifact.kind != RUNTIME:
         series = artifact.read_as(ThroughputModel.of_document).models
         text = "\n".join(f"{name}: the rolling median" for name, model in series.items() if model is None)
@@ -119,6 +123,14 @@ def model_card(artifact: Artifact) -> ModelCard:
         )
         return ModelCard(artifact, {"log runtime": center.additive}, mixed, covered, shares_below)
     return ModelCard(artifact, {}, f"forecasts by: {center.kind}", covered, shares_below)
+
+
+def _tree_of_actor(document: Mapping[str, Any]) -> str:
+    """Return the judgement of an actor, and the tree that says what it prefers."""
+    if "tree" not in document:
+        return str(document["why"])
+    lines = "\n".join(decision_tree.lines_of(decision_tree.of_document(document["tree"])))
+    return f"{document['why']}\n\nThe larger the score the sooner a job runs. A tree says about the same:\n{lines}"
 
 
 def span(artifact: Artifact) -> str:

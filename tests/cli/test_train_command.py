@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +16,12 @@ from slurmsched.cluster.records.outcomes import OutcomeTable
 from slurmsched.models.artifact import Artifact
 from slurmsched.models.ebm.additive import Additive, AdditiveTerm
 from slurmsched.models.ebm.bins import Continuous
-from slurmsched.models.registry import RUNTIME
+from slurmsched.models.registry import ACTOR, RUNTIME
 from slurmsched.models.runtime.estimator import Estimator
 from slurmsched.models.runtime.mixture import Mixture
 from slurmsched.models.runtime.point_predictors import LIMIT, Ga2m, repeating
+from slurmsched.policies.ordering.mlfs_rl import FEATURES
+from slurmsched.simulator.studies.actor.learning import static_actor
 
 DAY_S = 86400.0
 
@@ -240,7 +243,7 @@ def test_a_damaged_model_is_warned_of_once_and_the_cycles_go_on(site: Site, capl
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--model", "actor"), "needs --trace TRACE"),
+        (("--model", "actor"), "no cycle is recorded yet that has the nodes"),
         (("--model", "actor", "--model", "runtime", "--trace", "synthetic:50"), "by itself"),
         (("--model", "runtime", "--seed", "1"), "--seed goes with --model actor"),
         (("--model", "actor", "--trace", "synthetic:50"), "at least 8 are needed"),
@@ -250,3 +253,33 @@ def test_an_actor_is_trained_by_itself_on_a_trace_of_eight_weeks(site: Site, wor
     found = run(site, "train", *words)
     assert found.exit_code != 0
     assert message in found.output
+
+
+def test_a_promoted_actor_that_was_worse_in_the_last_week_is_withdrawn(tmp_path: Path):
+    site, weeks, day = Site(tmp_path), 4, 110
+    store, random = site.open_store(), np.random.default_rng(2)
+    store.upgrade()
+    begin_s = NOW_S - (weeks - np.repeat(np.arange(weeks), day)) * 7 * DAY_S
+    submit_s = begin_s + np.sort(random.uniform(0, DAY_S / 2, (weeks, day))).reshape(-1)
+    runtime_s = np.ceil(np.exp(random.normal(7, 1.5, len(submit_s))))
+    times = {"first_submit_s": submit_s, "eligible_s": submit_s, "started_s": submit_s, "ended_s": submit_s + runtime_s}
+    more = {"job_id": 1 + np.arange(len(submit_s)), "gpus": random.choice([4, 8, 16], len(submit_s))}
+    told = {"runtime_s": runtime_s, "time_limit_s": runtime_s}
+    columns = times | more | told
+    store.add_outcomes(
+        site.cluster_name(), table_of(OutcomeTable, len(submit_s), {"state": JobState.COMPLETED}, columns)
+    )
+    store.close()
+    daemon = build(site)
+    assert daemon.service.once().ok  # whose record has the nodes
+    daemon.close()
+    longest = static_actor(1.0)
+    weights = replace(longest, linear=-longest.linear).text
+    model = {"features": list(FEATURES), "actor": weights, "why": "it was the best"}
+    site.artifacts().directory.mkdir(exist_ok=True)
+    site.artifacts().put(Artifact(ACTOR, 0.0, 1.0, {"promoted": 1.0}, model))
+    result = json_of(site, "train", "--model", "throughput")["models"][-1]
+    assert (result["model"], result["decision"]) == ("actor", "withdrawn")
+    assert site.artifacts().read(ACTOR).scores["promoted"] == 0.0
+    assert result["why"] in run(site, "models", "show", "actor").output
+    assert len(json_of(site, "train", "--model", "throughput")["models"]) == 1

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import numpy as np
 import pytest
+from decide.views import jobs, view
 
+from slurmsched.config import PolicySettings, Settings
 from slurmsched.daemon.active_actor import ActiveActor
 from slurmsched.models.artifact import Artifact
 from slurmsched.models.registry import ACTOR, ArtifactRegistry
@@ -67,3 +71,34 @@ def test_an_actor_that_was_not_promoted_or_describes_none_does_not_serve(artifac
 
 def test_no_actor_at_all_is_the_fallback_too(artifacts):
     assert ActiveActor(artifacts).resolved("mlfs-rl") == "mlfs-h"
+
+
+def test_weights_found_wanting_cost_one_warning_and_are_not_used_again_until_there_are_others(artifacts, caplog):
+    artifacts.put(actor(promoted=1.0))
+    active = ActiveActor(artifacts, processor_s=count(0.0, 1.0).__next__)
+    settings = Settings(policy=PolicySettings(ordering="mlfs-rl", shadow="mlfs-rl across=all"))
+    policy = active.policy_of(settings)
+    assert (policy.ordering.name, policy.shadow.name, active.trouble) == ("mlfs-rl", "mlfs-rl", "")
+    with caplog.at_level(logging.WARNING):
+        assert active.watch(view(jobs(1), [600]), policy)
+        found = [active.policy_of(settings) for _ in range(2)]
+    assert [(one.ordering.name, one.shadow) for one in found] == [("mlfs-h", None)] * 2
+    assert [record.message.partition(":")[0] for record in caplog.records] == [
+        "nothing is recorded of mlfs-rl in shadow",
+        "mlfs-h orders jobs in place of mlfs-rl",
+    ]
+    assert "its scores of 1 jobs took 1000 ms" in active.trouble
+    assert active.resolved(f"mlfs-rl actor={WEIGHTS}") == "mlfs-h"
+    others = replace(Actor.of_text(WEIGHTS), linear=np.zeros(WIDE)).text
+    artifacts.put(actor(actor=others))
+    assert active.take_change()
+    assert not active.take_change()
+    assert active.resolved("mlfs-rl") == f"mlfs-rl actor={others}"
+
+
+def test_in_shadow_an_actor_needs_no_promotion(artifacts):
+    artifacts.put(actor(promoted=0.0))
+    active = ActiveActor(artifacts)
+    assert active.shadowed("mlfs-rl") == f"mlfs-rl actor={WEIGHTS}"
+    assert active.shadowed("qssf") == "qssf"
+    assert active.shadowed("") == ""

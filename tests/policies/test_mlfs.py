@@ -35,7 +35,13 @@ def reported(job_id, late_fall, iteration=1000):
     count = len(job_id)
     unknown, no = np.full(count, np.nan), np.zeros(count, dtype=np.bool_)
     return ProgressTable(
-        np.array(job_id), np.full(count, iteration), unknown, unknown.copy(), np.array(late_fall), no, no.copy()
+        np.array(job_id),
+        np.full(count, iteration, dtype=np.int64),
+        unknown,
+        unknown.copy(),
+        np.array(late_fall),
+        no,
+        no.copy(),
     )
 
 
@@ -175,3 +181,18 @@ def test_fair_gives_the_account_with_fewest_gpus_in_use_its_turn():
     accounts = ["a", "a", "b", "b"]
     seen = view(jobs(4, account=accounts, gpus=[1, 1, 1, 4]), running=jobs(1, job_id=[99], account=["a"], gpus=[2]))
     assert ranked(seen, "fair") == [3, 1, 2, 4]
+
+
+@pytest.mark.parametrize("line", ["mlfs-h", "mlfs-h form=printed dag=sum", "mlfs-rl", "slaq", "hypersched"])
+def test_500_hostile_reports_change_the_order_of_their_own_account_alone(line):
+    random = np.random.default_rng(0)
+    names = random.permutation(["bio"] * 500 + ["astro"] * 60 + ["chem"] * 60)
+    runtime_s = random.uniform(60, 1e6, len(names)).tolist()
+    quiet = view(jobs(len(names), account=names.tolist()), runtime_s)
+    liars = quiet.pending.job_id[names == "bio"]
+    odd = random.choice([-np.inf, -1.0, 0.0, 1.0, 1e300, np.inf, np.nan], len(liars))
+    loud = replace(quiet, progress=reported(liars, odd, iteration=random.integers(0, 2**62, len(liars))))
+    before, after = (np.array(ranked(seen, line)) for seen in (quiet, loud))
+    others = names[before - 1] != "bio"
+    assert np.array_equal(before[others], after[others])
+    assert sorted(before[~others]) == sorted(after[~others])

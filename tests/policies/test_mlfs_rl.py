@@ -19,7 +19,7 @@ from slurmsched.decide.rules import Rules
 from slurmsched.errors import ConfigError
 from slurmsched.policies.contract import find_ordering
 from slurmsched.policies.ordering.mlfs import Terms
-from slurmsched.policies.ordering.mlfs_rl import FEATURES, Actor, features, gpus_of
+from slurmsched.policies.ordering.mlfs_rl import FEATURES, Actor, Supply, features
 from slurmsched.simulator.studies.conformance.random_views import random_view
 
 WIDE, UNITS = len(FEATURES), 5
@@ -33,7 +33,7 @@ def actor(seed: int = 0, span: float = 20.0) -> Actor:
 
 
 def rows_of_view(seen):
-    return features(Terms.of(seen), *gpus_of(seen))
+    return features(Terms.of(seen), Supply.of(seen))
 
 
 LINE = f"mlfs-rl actor={actor().text}"
@@ -73,9 +73,17 @@ def test_features_describe_the_job_and_the_queue():
     assert found["deadline passed"] == [1, 0]
     assert found["waiting time"] == pytest.approx([np.log(2), 0])
     assert found["rank by work"] == [0, 0.5]
-    free, total = gpus_of(seen)
+    free, total = Supply.of(seen)[:2]
     assert found["free GPUs"] == [free / total] * 2
     assert (total - free, found["fits now"]) == (1, [free >= 2, free >= 8])
+
+
+def test_a_job_fits_when_running_ones_are_expected_to_have_freed_enough_gpus():
+    terms = Terms.of(view(jobs(3, gpus=[1, 4, 16]), [3600] * 3))
+    supply = Supply(2.0, 8.0, np.array([3600.0, 7200.0]), np.array([1.0, 5.0]))
+    found = dict(zip(FEATURES, features(terms, supply).T.tolist(), strict=True))
+    assert np.expm1(found["time until it fits"]) == pytest.approx([0, 2, 2])
+    assert np.expm1(found["idle GPUs until then"]) == pytest.approx([0, 2 + 3, 2 + 3])
 
 
 def test_without_weights_the_order_is_that_of_mlfs_h():

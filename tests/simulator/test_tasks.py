@@ -122,6 +122,12 @@ def test_a_task_leaves_an_overloaded_server_for_one_with_room_and_its_state_is_s
     assert moves.tasks.sent_b.sum() >= moves.tasks.migrations * 80e6
 
 
+def test_tasks_of_a_job_that_move_at_the_same_time_cost_it_one_restart():
+    replay = played(gangs((0, 1000, "chain:8"), gpu_cpus=[12.0]), fleet=ClusterSpec.of(8, 4), migrate=True)
+    assert (replay.tasks.migrations, replay.tasks.overloads) == (4, 2)
+    assert replay.end_s[0] == pytest.approx(1062)
+
+
 def test_accuracies_and_deadlines_are_read_where_they_were_passed():
     jobs = gangs((0, 1000, "chain:8"), (0, 1000, "chain:8"), urgency=[9, 9], deadline_s=[800, 1300])
     figures = TrainingFigures.of(played(jobs))

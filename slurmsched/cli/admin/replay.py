@@ -26,12 +26,13 @@ def replay(app: App, cycle: int, as_json: bool) -> None:
     from ...decide.engine import decide
     from ...decide.plan_differences import differences
     from ...decide.policy import Policy
+    from ...decide.shadow import with_shadow
 
     record = app.decision(cycle)
     if record is None:
         raise NotFound(f"cycle {cycle} is not stored; database.keep_decisions_days sets how long cycles are stored")
     policy = Policy.from_json(record.settings_json)
-    again = decide(record.view, policy.ordering, policy.rules)
+    again = with_shadow(decide(record.view, policy.ordering, policy.rules), record.view, policy)
     differing = list(differences(record.plan, again, record.view.pending))
     step = policy.synthesis
     if step is not None and step.again() != step:

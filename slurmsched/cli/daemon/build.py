@@ -96,8 +96,9 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
     """
     settings, artifacts, monotonic = app.settings(), app.artifacts(), app.clock.monotonic
     demand_valid(settings)
+    actor = ActiveActor(artifacts)
     chosen, serving, job_placements = (
-        ActivePolicy(ActiveActor(artifacts).policy_of, settings),
+        ActivePolicy(actor.policy_of, settings, lambda: actor.trouble),
         ActiveModel(artifacts, settings.models.serve),
         JobPlacements(),
     )
@@ -143,6 +144,7 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
         world=world,
         serving=serving,
         chosen=chosen,
+        actor=actor,
         flow=flow,
         sharer=sharer,
         whereabouts=job_placements,

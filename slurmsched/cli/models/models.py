@@ -17,7 +17,7 @@ from ..output import Cell, TextTable, emit, table_options
 if TYPE_CHECKING:
     from ...models.artifact import Artifact
 
-KINDS = ("runtime", "throughput", "sharing")
+KINDS = ("runtime", "throughput", "sharing", "actor")
 SHOWN = 20  #: terms in the text
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ...cluster.text.plural import count
-from ...errors import ModelUnusable, TooLittleHistory
+from ...errors import TooLittleHistory
 from ..app import App
-from ..failure import Failed, NotFound
+from ..failure import NotFound
 from ..output import Cell, TextTable, emit, table_options
 from ..study.simulate_options import SpanType
 from ..time_format import moment
+from .training_progress import active_artifact, showing
 
 if TYPE_CHECKING:
     from ...cluster.records.outcomes import OutcomeTable
-    from ...models.artifact import Artifact
     from ...models.registry import ArtifactRegistry
     from ...models.runtime.gpu_use_history import UseHistory
     from ...models.training import Trained
@@ -68,10 +66,12 @@ def train(
     active model. Exit status 1 where a training failed. It is no failure if another model is better, or if the history
     is still too short.
 
-    The actor is the network behind the ordering mlfs-rl. It is trained on the weeks of --trace, judged on the last
-    four, and stays inactive unless it beats every static order there. That takes some 20 minutes.
+    The actor is the network behind the ordering mlfs-rl. It is trained on the weeks of --trace or of the database,
+    judged on the last four, and stays inactive unless it beats every static order there. With both it is trained on
+    the trace and judged on the site's own weeks. That takes half an hour. An active one that was worse than mlfs-h
+    in the site's last week is withdrawn.
     """
-    if trace and from_db_s is not None:
+    if trace and from_db_s is not None and "actor" not in kinds:
         raise click.UsageError("--trace and --from-db exclude each other: history comes from one of them.")
     wanted = tuple(dict.fromkeys(kinds)) or ("runtime", "throughput")
     if "sharing" in wanted and not all(files.values()):
@@ -79,13 +79,16 @@ def train(
     if "sharing" not in wanted and any(files.values()):
         raise click.UsageError("--configs and --pairs go with --model sharing.")
     if "actor" in wanted:
-        if len(wanted) > 1 or not trace:
-            raise click.UsageError("--model actor is trained by itself, and needs --trace TRACE.")
-        _train_actor(app, trace, seed or 0, dry_run=dry_run, as_json=as_json)
+        if len(wanted) > 1:
+            raise click.UsageError("--model actor is trained by itself.")
+        from .train_actor import train_actor_of
+
+        train_actor_of(app, trace, from_db_s, cluster_name, seed or 0, dry_run=dry_run, as_json=as_json)
         return
     if seed is not None:
         raise click.UsageError("--seed goes with --model actor.")
     from ...models.runtime.gpu_use_history import UseHistory
+    from .train_actor import review_actor
 
     artifacts = app.artifacts()
     history, use = None, UseHistory.of(())
@@ -98,33 +101,10 @@ def train(
             for result in results:
                 if result.trained and result.trained.promoted:
                     artifacts.put(result.trained.promoted)
-    _print_results(history, results, dry_run=dry_run, as_json=as_json)
+        review = None if trace else review_actor(app, cluster_name, dry_run=dry_run)
+    _print_results(history, results, review, dry_run=dry_run, as_json=as_json)
     if any(result.failed for result in results):
         raise SystemExit(1)
-
-
-def _train_actor(app: App, trace: str, seed: int, *, dry_run: bool, as_json: bool) -> None:
-    """Train and judge the actor; write it unless it was not promoted and the active one was."""
-    from ...models.registry import ACTOR
-    from ...simulator.studies.actor.judgement import train_actor
-    from ...simulator.traces.source import Source
-
-    artifacts, jobs = app.artifacts(), Source.of(trace, 8).load().workload
-    with artifacts.training():
-        with _showing("training the actor") as report:
-            try:
-                found = train_actor(jobs, seed, report=report)
-            except TooLittleHistory as error:
-                raise Failed(f"{error}; what serves stays") from error
-        before = _serving(artifacts, ACTOR)
-        if not dry_run and (found.promoted or before is None or not before.scores.get("promoted")):
-            artifacts.put(found.artifact(jobs))
-    figures: list[list[Cell]] = [
-        [name, *(float(f"{value:.4g}") for value in asdict(one).values())] for name, one in found.against.items()
-    ]
-    table = TextTable(("AGAINST", "JCT RATIO", "LOW", "HIGH", "DEADLINES MET MORE"), figures)
-    verdict = f"{'promoted' if found.promoted else 'not promoted'}: {found.why}"
-    emit({"dry_run": dry_run, **found.to_dict()}, verdict, table, as_json=as_json)
 
 
 @dataclass(frozen=True)
@@ -156,34 +136,26 @@ def _step(
     from ...models.sharing.pair_measurements import Measured
     from ...models.training import train_runtime, train_sharing, train_throughput
 
-    serving = _serving(artifacts, kind)
+    active = active_artifact(artifacts, kind)
     configs, pairs = files["configs"], files["pairs"]
     if kind == "sharing" and configs and pairs:
-        return lambda _: train_sharing(Measured.read(configs, pairs), app.clock.now(), serving or shipped())
+        return lambda _: train_sharing(Measured.read(configs, pairs), app.clock.now(), active or shipped())
     runs = history
     assert runs is not None
     if kind == "throughput":
         first = runs.take(runs.restart == 0)
         until_s = settled_s(first.first_submit_s, first.ended_s)
-        return lambda _: train_throughput(first.first_submit_s, first.gpus, until_s, serving)
+        return lambda _: train_throughput(first.first_submit_s, first.gpus, until_s, active)
     section = app.settings().models
     return lambda report: train_runtime(
-        runs, serving, interpretable_only=section.interpretable_only, profiles=use, rising=section.rising, report=report
+        runs, active, interpretable_only=section.interpretable_only, profiles=use, rising=section.rising, report=report
     )
-
-
-def _serving(artifacts: ArtifactRegistry, kind: str) -> Artifact | None:
-    """Return the active model if it is usable; a damaged one is replaced."""
-    try:
-        return artifacts.read(kind)
-    except ModelUnusable:
-        return None
 
 
 def _watched(steps: Sequence[tuple[str, Step]]) -> Iterator[TrainingOutcome]:
     """Yield the result of each step, and show progress on standard error."""
     for kind, step in steps:
-        with _showing(f"training the {kind} model") as report:
+        with showing(f"training the {kind} model") as report:
             try:
                 trained = step(report)
             except TooLittleHistory as error:
@@ -192,18 +164,6 @@ def _watched(steps: Sequence[tuple[str, Step]]) -> Iterator[TrainingOutcome]:
                 yield TrainingOutcome(kind, None, f"not trained: {error}")
             else:
                 yield TrainingOutcome(kind, trained, trained.why)
-
-
-@contextmanager
-def _showing(doing: str) -> Iterator[Callable[[str], None]]:
-    """Show progress; yields the function that reports the current part."""
-    if not sys.stderr.isatty():
-        yield lambda part: None
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status(doing) as shown:
-        yield lambda part: shown.update(f"{doing}: {part}")
 
 
 def _of_database(app: App, span_s: float | None, cluster_name: str | None) -> tuple[OutcomeTable, UseHistory]:
@@ -230,9 +190,14 @@ def _of_trace(trace: str) -> tuple[OutcomeTable, UseHistory]:
 
 
 def _print_results(
-    history: OutcomeTable | None, results: Sequence[TrainingOutcome], *, dry_run: bool, as_json: bool
+    history: OutcomeTable | None,
+    results: Sequence[TrainingOutcome],
+    review: dict[str, Any] | None,
+    *,
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
-    rows = [_facts(result, dry_run) for result in results]
+    rows = [_facts(result, dry_run) for result in results] + ([review] if review else [])
     cells: list[list[Cell]] = [[row["model"], row["decision"], row["why"]] for row in rows]
     lines: list[str | TextTable] = []
     if history is not None and not len(history):

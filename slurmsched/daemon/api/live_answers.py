@@ -20,6 +20,7 @@ from ...decide.explain.deadlines import DeadlineAnswer, check
 from ...decide.explain.eta import Eta
 from ...decide.explain.explain import Explanation, Why
 from ...decide.explain.order_terms import with_order_terms
+from ...decide.explain.shadow import with_shadow_place
 from ...decide.explain.slurm_place import order_is_off
 from ...decide.rules import Rules
 from ...models.runtime.active import ActiveModel, overrunners_of
@@ -111,7 +112,8 @@ class LiveAnswers:
         score = self.sharer.why(jobs, row) if jobs.measured[row] else ""
         reasons = model.reasons(jobs, row) if isinstance(model, GuardedModel) else ()
         made = queries.explanation(view, plan, self._rules, job_id, score=score, reasons=reasons)
-        return with_order_terms(made, view, self.world.policy.without_plugins().ordering)
+        policy = self.world.policy.without_plugins()
+        return with_shadow_place(with_order_terms(made, view, policy.ordering), view, policy)
 
     def _check(self, view: View, plan: Plan, options: str, user: str) -> DeadlineAnswer:
         """Check the deadline that a job of *user* with these sbatch *options* would be promised now."""

@@ -22,7 +22,7 @@ LAYERS = ("key", "since key", "since then")
 _BESIDE = {"placing": "pending", "forecast": "pending", "forecast_running": "running"}
 """Tables whose row *i* belongs to row *i* of another."""
 
-ADDED_TEXTS = {"solved": b"false"}
+ADDED_TEXTS = {"solved": b"false", "shadow": b"[]"}
 """Texts that records of earlier releases lack, with their value there."""
 
 _FRESH = 3  #: the number of records on a new layer whose mean size is the smallest to expect

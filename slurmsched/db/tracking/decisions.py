@@ -80,6 +80,7 @@ def layers_of(record: DecisionRecord) -> RecordParts:
         "refusals": _lines([_action_row(r.action), r.rule, r.detail] for r in plan.refusals),
         "settings": _lines([record.settings_json]),
         "solved": _lines([plan.solved]),
+        "shadow": _lines([list(plan.shadow)]),
     }
     return RecordParts({name: normal(table) for name, table in tables.items()}, texts)
 
@@ -93,7 +94,8 @@ def record_of_parts(parts: RecordParts, *, now_s: float, **rest: Any) -> Decisio
         actions = tuple(_action(row) for row in _rows(parts.texts["actions"]))
         refusals = tuple(Refusal(_action(row), *rest) for row, *rest in _rows(parts.texts["refusals"]))
         (solved,) = _rows(parts.texts["solved"])
-        plan = Plan(tables["placing"], actions, refusals, tables["promised"], solved)
+        (shadow,) = _rows(parts.texts["shadow"])
+        plan = Plan(tables["placing"], actions, refusals, tables["promised"], solved, tuple(shadow))
         (settings,) = _rows(parts.texts["settings"])
         return DecisionRecord(now_s=now_s, view=view, plan=plan, settings_json=settings, **rest)
     except (KeyError, TypeError) as error:

@@ -12,22 +12,28 @@ from .explain import Explanation
 
 
 def with_order_terms(explanation: Explanation, view: View, ordering: Ordering) -> Explanation:
-    """Return *explanation* with the terms of the job's key, where the key function has ``parts`` that give them.
+    """Return *explanation* with the terms of the job's key; see `terms_of`."""
+    row = view.pending.row_of(explanation.job_id)
+    if row is None:
+        return explanation
+    return replace(explanation, sentences=(*explanation.sentences, *terms_of(view, ordering, row)))
+
+
+def terms_of(view: View, ordering: Ordering, row: int) -> tuple[str, ...]:
+    """Return sentences with the terms of the key of pending job *row*, where its function has ``parts`` that give them.
 
     Sentences of its ``remarks`` follow, in which case its parameters are too long to show.
     """
     remarks_on = getattr(ordering.function, "remarks", None)
-    parts_of, row = getattr(ordering.function, "parts", None), view.pending.row_of(explanation.job_id)
-    if parts_of is None or row is None:
-        return explanation
+    parts_of = getattr(ordering.function, "parts", None)
+    if parts_of is None:
+        return ()
     terms = {name: float(part[row]) for name, part in parts_of(view).items()}
     words = " + ".join(f"{name} {value:.3g}" for name, value in terms.items())
     name = ordering.line if remarks_on is None else ordering.name
     total = f"By {name} its key is {np.sum(list(terms.values())):.4g} = {words}; smaller runs sooner."
-    sentences = (*explanation.sentences, total)
+    sentences: tuple[str, ...] = (total,)
     place = float(ordering(view)[row])
     if not np.isclose(place, np.sum(list(terms.values())), rtol=1e-9, atol=1e-9):
         sentences += (f"Among the jobs of its account that gives it the place of the key {place:.4g}.",)
-    if remarks_on is not None:
-        sentences += remarks_on(view, row)
-    return replace(explanation, sentences=sentences)
+    return sentences if remarks_on is None else (*sentences, *remarks_on(view, row))

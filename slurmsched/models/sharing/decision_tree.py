@@ -80,6 +80,14 @@ def leaves(node: Node) -> Iterator[Leaf]:
         yield from leaves(node.above)
 
 
+def lines_of(node: Node, indent: str = "") -> list[str]:
+    """Return the tree in words, one line per question and answer."""
+    if isinstance(node, Leaf):
+        return [f"{indent}{node.value:.3g} (of {node.rows} rows)"]
+    below, above = (lines_of(one, indent + "  ") for one in (node.below, node.above))
+    return [f"{indent}if {node.feature} <= {node.cut:.3g}:", *below, f"{indent}else:", *above]
+
+
 def document(node: Node) -> dict[str, Any]:
     """Return the tree as JSON values, without loss."""
     if isinstance(node, Leaf):
@@ -113,6 +121,15 @@ def grow(columns: Mapping[str, FloatArray], score: FloatArray, *, rising: Sequen
     best = float(tried[int(np.argmin(errors))]) if errors else 0.0
     fitted = _regressor(signs, least, best).fit(table, score).tree_
     return _node(fitted, 0, list(columns))
+
+
+def grow_to(columns: Mapping[str, FloatArray], score: FloatArray, *, ends: int, least: int) -> Node:
+    """Grow the regression tree of *score* best first to so many *ends*, with *least* rows in each leaf.
+
+    ConfigError where scikit-learn is not installed.
+    """
+    regressor = _regressor([0] * len(columns), least, 0.0).set_params(max_leaf_nodes=ends)
+    return _node(regressor.fit(np.column_stack([*columns.values()]), score).tree_, 0, list(columns))
 
 
 def _fill(node: Node, columns: Mapping[str, FloatArray], rows: IntArray, answer: FloatArray) -> None:

@@ -11,6 +11,7 @@ import base64
 import binascii
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from ...cluster.columns import BoolArray, FloatArray
 from ...cluster.state import View
 from ...errors import ConfigError
 from ..contract import ORDERINGS, Ordering
-from .mlfs import SCOPES, MlfsPriority, Terms, bounded
+from .mlfs import LEAST_LEFT, MOST_S, SCOPES, MlfsPriority, Terms, bounded
 
 FEATURES = (
     "remaining time",
@@ -31,47 +32,114 @@ FEATURES = (
     "loss still to lose",
     "share of the cluster",
     "fits now",
+    "time until it fits",
+    "idle GPUs until then",
     "free GPUs",
     "GPUs in demand",
     "rank by work",
     "rank by GPUs",
 )
-"""The features of a waiting job, in the order of the columns of `features`."""
+"""The features of a waiting job, in the order of the columns of `feature_rows`."""
 
 NEAR_S = 86400.0  #: a deadline is near if a job that started now would have less time than this to spare
 
 
-def features(terms: Terms, free_gpus: float, gpus: float) -> FloatArray:
-    """Return a row of FEATURES per waiting job, for training and serving alike.
+class Supply(NamedTuple):
+    """The GPUs of a cluster: those without a job, and when running jobs are expected to free others."""
 
-    *free_gpus* of the cluster's *gpus* run no job. Times enter as logarithms of hours.
-    """
-    count, total = len(terms.gpus), max(gpus, 1.0)
-    hours, waited = terms.left_s / 3600, terms.waited_s / 3600
-    spare_s = terms.slack_s - terms.left_s
-    late = terms.slack_s < 0
-    columns = (
-        np.log(hours),
-        np.log(terms.gpus),
-        np.log1p(waited),
-        np.log1p(waited / hours),
-        terms.urgency / 10,
-        late,
-        np.where(late | ~np.isfinite(spare_s), 0.0, np.clip(1 - spare_s / NEAR_S, 0.0, 1.0)),
-        np.log(terms.loss_left) / 10,
-        np.minimum(terms.gpus / total, 1.0),
-        terms.gpus <= free_gpus,
-        np.full(count, free_gpus / total),
-        np.full(count, np.log1p(terms.gpus.sum() / total)),
-        _rank(terms.left_s * terms.gpus),
-        _rank(terms.gpus),
+    free_gpus: float
+    gpus: float  #: all of them
+    freed_s: FloatArray  #: seconds from now, the soonest first
+    freed_gpus: FloatArray
+
+    @classmethod
+    def of(cls, view: View) -> Supply:
+        """Read the supply from the running jobs and their forecasts."""
+        running, forecast_s = view.running, view.forecast_running.rank_s
+        left_s = np.nan_to_num(np.maximum(forecast_s - running.ran_s, LEAST_LEFT * forecast_s), nan=MOST_S)
+        order = np.argsort(left_s, kind="stable")
+        gpus = float(view.nodes.gpus.sum())
+        free = max(gpus - float(running.gpus.sum()), 0.0)
+        return cls(free, gpus, left_s[order], running.gpus[order].astype(np.float64))
+
+
+def features(terms: Terms, supply: Supply) -> FloatArray:
+    """Return a row of FEATURES per waiting job; see `feature_rows`."""
+    return feature_rows(
+        terms.left_s, terms.waited_s, terms.slack_s, terms.urgency, terms.loss_left, terms.gpus, *supply
     )
-    return np.stack([np.asarray(column, dtype=np.float64) for column in columns], axis=1)
 
 
-def _rank(value: FloatArray) -> FloatArray:
-    """Return the share of the rows with a smaller value."""
-    return np.searchsorted(np.sort(value), value) / max(len(value), 1)
+def feature_rows(
+    left_s: FloatArray,
+    waited_s: FloatArray,
+    slack_s: FloatArray,
+    urgency: FloatArray,
+    loss_left: FloatArray,
+    gpus: FloatArray,
+    free_gpus: float,
+    all_gpus: float,
+    freed_s: FloatArray,
+    freed_gpus: FloatArray,
+) -> FloatArray:
+    """Return a row of FEATURES per waiting job, for training, where this is compiled, and for serving alike.
+
+    Times enter as logarithms of hours. A job fits when jobs that run now have freed enough GPUs, if no other starts.
+    """
+    total, ends = max(all_gpus, 1.0), len(freed_s)
+    times_s, levels, idle_s = np.zeros(ends + 1), np.full(ends + 1, free_gpus), np.zeros(ends + 1)
+    times_s[1:] = freed_s
+    levels[1:] += np.cumsum(freed_gpus)
+    idle_s[1:] = np.cumsum(levels[:-1] * np.diff(times_s))
+    fits = np.minimum(np.searchsorted(levels, gpus), ends)
+    hours, waited_h, spare_s, late = left_s / 3600, waited_s / 3600, slack_s - left_s, slack_s < 0
+    near = np.minimum(np.maximum(1 - spare_s / NEAR_S, 0.0), 1.0)
+    work = left_s * gpus
+    found = np.empty((len(gpus), 16))
+    found[:, 0] = np.log(hours)
+    found[:, 1] = np.log(gpus)
+    found[:, 2] = np.log1p(waited_h)
+    found[:, 3] = np.log1p(waited_h / hours)
+    found[:, 4] = urgency / 10
+    found[:, 5] = np.where(late, 1.0, 0.0)
+    found[:, 6] = np.where(late | ~np.isfinite(spare_s), 0.0, near)
+    found[:, 7] = np.log(loss_left) / 10
+    found[:, 8] = np.minimum(gpus / total, 1.0)
+    found[:, 9] = np.where(gpus <= free_gpus, 1.0, 0.0)
+    found[:, 10] = np.log1p(times_s[fits] / 3600)
+    found[:, 11] = np.log1p(idle_s[fits] / 3600)
+    found[:, 12] = free_gpus / total
+    found[:, 13] = np.log1p(gpus.sum() / total)
+    found[:, 14] = np.searchsorted(np.sort(work), work) / max(len(gpus), 1)
+    found[:, 15] = np.searchsorted(np.sort(gpus), gpus) / max(len(gpus), 1)
+    return found
+
+
+def score_rows(
+    rows: FloatArray,
+    linear: FloatArray,
+    low: FloatArray,
+    high: FloatArray,
+    into: FloatArray,
+    offset: FloatArray,
+    out: FloatArray,
+) -> FloatArray:
+    """Return the score of each row of features by the weights of an `Actor`; also compiled for training.
+
+    Each row is summed in one order, so that its score depends neither on the other rows nor on a library.
+    """
+    score = np.zeros(len(rows))
+    hidden = np.zeros((len(out), len(rows)))
+    for unit in range(len(out)):
+        hidden[unit] += offset[unit]
+    for feature in range(len(linear)):
+        column = np.minimum(np.maximum(rows[:, feature], low[feature]), high[feature])
+        score += linear[feature] * column
+        for unit in range(len(out)):
+            hidden[unit] += into[feature, unit] * column
+    for unit in range(len(out)):
+        score += out[unit] * np.tanh(hidden[unit])
+    return score
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,22 +154,21 @@ class Actor:
     out: FloatArray  #: hidden
 
     def scores(self, rows: FloatArray) -> FloatArray:
-        """Return the score of each row of features; larger runs sooner. Features count as far as the trained range.
+        """Return the score of each row of features; larger runs sooner. Features count as far as the trained range."""
+        return score_rows(rows, *self.weights)
 
-        Each row is summed in one order, so that its score depends neither on the other rows nor on a library.
-        """
-        inside = np.ascontiguousarray(np.clip(rows, self.low, self.high).T)
-        score, hidden = np.zeros(len(rows)), np.repeat(self.offset[:, None], len(rows), axis=1)
-        for column, weight, into in zip(inside, self.linear, self.into, strict=True):
-            score += weight * column
-            hidden += into[:, None] * column
-        for unit, weight in zip(np.tanh(hidden), self.out, strict=True):
-            score += weight * unit
-        return score
+    @property
+    def weights(self) -> tuple[FloatArray, ...]:
+        """All weights, in the order of `score_rows`."""
+        return self.linear, self.low, self.high, self.into, self.offset, self.out
 
     def unfamiliar(self, rows: FloatArray) -> BoolArray:
-        """Return a mask of the rows with a feature outside the range of its training."""
-        return np.asarray(((rows < self.low - 1e-6) | (rows > self.high + 1e-6)).any(axis=1))
+        """Return a mask of the rows with a feature outside the range of its training.
+
+        A feature that never varied there plays no part in scores, and counts as familiar.
+        """
+        outside = (rows < self.low - 1e-6) | (rows > self.high + 1e-6)
+        return np.asarray((outside & (self.high > self.low)).any(axis=1))
 
     def contributions(self, rows: FloatArray) -> FloatArray:
         """Return what each feature adds to the score of each row, beyond that of the middle of the trained range.
@@ -122,8 +189,7 @@ class Actor:
     @property
     def text(self) -> str:
         """The weights in one word, for `of_text`."""
-        weights = (self.linear, self.low, self.high, self.into, self.offset, self.out)
-        values = np.concatenate([value.reshape(-1) for value in weights]).astype("<f4")
+        values = np.concatenate([value.reshape(-1) for value in self.weights]).astype("<f4")
         return base64.urlsafe_b64encode(values.tobytes()).decode("ascii").rstrip("=")
 
     @classmethod
@@ -147,6 +213,13 @@ class Actor:
         return cls(linear, low, high, into.reshape(wide, units), offset, out)
 
 
+class Inspection(NamedTuple):
+    """Properties of the scores of a view that decide whether an actor is to be trusted."""
+
+    finite: bool
+    unfamiliar: bool  #: a job has a feature outside the range of the training
+
+
 @dataclass(frozen=True)
 class LearnedPriority:
     """The key of ``mlfs-rl``: minus the score of its actor, or that of ``mlfs-h`` without one."""
@@ -161,13 +234,21 @@ class LearnedPriority:
         actor, fallback = self.actor, MlfsPriority(across=self.across)
         if actor is None:
             return fallback(view)
-        free_gpus, gpus = gpus_of(view)
+        supply = Supply.of(view)
 
         def key(terms: Terms) -> FloatArray:
-            return -actor.scores(features(terms, free_gpus, gpus))
+            return -actor.scores(features(terms, supply))
 
         found = key(Terms.of(view)) if self.across == "all" else bounded(view, key)
         return found if np.isfinite(found).all() else fallback(view)
+
+    def inspected(self, view: View) -> Inspection:
+        """Inspect the scores of the pending jobs; without an actor there is nothing to object to."""
+        if self.actor is None:
+            return Inspection(finite=True, unfamiliar=False)
+        rows = self._features(view)
+        finite = bool(np.isfinite(self.actor.scores(rows)).all())
+        return Inspection(finite, bool(self.actor.unfamiliar(rows).any()))
 
     def parts(self, view: View) -> dict[str, FloatArray]:
         """Return what adds up to the key of each pending job among those of its account, by name."""
@@ -190,13 +271,7 @@ class LearnedPriority:
         return (f"Its features are {values}.{outside}", other)
 
     def _features(self, view: View) -> FloatArray:
-        return features(Terms.of(view), *gpus_of(view))
-
-
-def gpus_of(view: View) -> tuple[float, float]:
-    """Return the GPUs of the cluster without a job, and all of them."""
-    gpus = float(view.nodes.gpus.sum())
-    return max(gpus - float(view.running.gpus.sum()), 0.0), gpus
+        return features(Terms.of(view), Supply.of(view))
 
 
 def tuned(settings: Mapping[str, str]) -> LearnedPriority:

@@ -27,17 +27,17 @@ def move(
 ) -> int:
     """Move tasks of the jobs in *rows* from servers above the part *most* to servers that stay below it.
 
-    Return the number of moves. A job computes nothing for *move_s* seconds after one, and the *state_b* bytes of the
-    task are sent. A task that no server can take stays where it is.
+    Return the number of moves. A job computes nothing for *move_s* seconds after those of a round, and the *state_b*
+    bytes of each task are sent. A task that no server can take stays where it is.
     """
-    moves, waits = 0, now_s - moved_s < EVERY_S
+    moves, waits, tried = 0, now_s - moved_s < EVERY_S, np.zeros(len(work.server), dtype=np.bool_)
     load(servers, flows, work, rows)
     for at in range(len(servers.gpus)):
         while is_overloaded(servers, at, 0.0, 0.0, most):
-            row, task = _to_move(servers, flows, work, rows, waits, at, most)
+            row, task = _to_move(servers, flows, work, rows, waits, tried, at, most)
             if row == NOWHERE:
                 break
-            waits[row] = True  # one attempt in a round
+            tried[task] = True  # one attempt in a round
             work.server[task] = NOWHERE
             other = _calm_server(servers, flows, work, row, task, most)
             if other in (NOWHERE, at):
@@ -69,13 +69,14 @@ def _to_move(
     work: GangWork,
     rows: IntArray,
     waits: BoolArray,
+    tried: BoolArray,
     at: int,
     most: float,
 ) -> tuple[int, int]:
     """Return the job and the task on server *at* nearest to the ideal one to move.
 
     That uses most of what is overloaded there, least of the rest, and sends nothing to the tasks beside it. Jobs that
-    wait for a next move are left out.
+    wait for a next move, and tasks that were *tried*, are left out.
     """
     by_cpus = servers.busy_cpus[at] > most * servers.cpus[at]
     by_link = servers.used_b[at] > most * servers.link_b[at]
@@ -86,7 +87,7 @@ def _to_move(
             if waits[row]:
                 continue
             for task in range(flows.task[row], flows.task[row + 1]):
-                if work.server[task] != at:
+                if work.server[task] != at or tried[task]:
                     continue
                 cpus = flows.cpus[row] / servers.cpus[at] * (1.0 if by_cpus else -1.0)
                 link = sent_from_b(at, flows, work, row, task) / servers.link_b[at] * (1.0 if by_link else -1.0)
