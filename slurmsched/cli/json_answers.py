@@ -169,6 +169,7 @@ PolicyStatus = TypedDict(
         "by": str | None,
         "reason": str | None,
         "trouble": str,
+        "shadow": str | None,
         "auto": SynthesisStatus | None,
     },
 )
