@@ -313,7 +313,7 @@ class TrainedModel(TypedDict):
     """What became of the training of one model."""
 
     model: str
-    decision: Literal["too early", "failed", "kept", "would be promoted", "promoted"]
+    decision: Literal["too early", "failed", "kept", "would be promoted", "promoted", "withdrawn"]
     why: str
     scores: dict[str, dict[str, float]]
     digest: str | None
