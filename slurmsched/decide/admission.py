@@ -75,12 +75,10 @@ def scopes(view: View, rules: Rules, standings: IntArray, starving: BoolArray) -
         for least in np.unique(level[here])[::-1].tolist():
             rows, first = np.flatnonzero(here & (level == least)), np.flatnonzero(before & (level >= least))
             run = np.flatnonzero((pool_running == number) & (level_running >= least))
-            seen = replace(
-                view.take(rows),
-                nodes=room,
-                running=view.running.take(run).joined(jobs.take(first)),
-                forecast_running=view.forecast_running.take(run).joined(view.forecast.take(first)),
-            )
+            running, forecast = view.running.take(run), view.forecast_running.take(run)
+            if len(first):
+                running, forecast = running.joined(jobs.take(first)), forecast.joined(view.forecast.take(first))
+            seen = replace(view.take(rows), nodes=room, running=running, forecast_running=forecast)
             inside = np.asarray(admit(seen), dtype=np.bool_)
             before[rows[inside]] = True
             yield Scope(seen, rows, inside)

@@ -118,7 +118,7 @@ def _plan(
         joins = "share" in rules.powers
         moves = [*moves, *packing_wishes(view, ranked, runs, rules.sharing, busy, joins=joins)]
     outside = np.flatnonzero(standings == Standing.OUTSIDE)
-    releases = _release_wishes(jobs, view.now_s, np.union1d(held, outside), rules)
+    releases = _release_wishes(jobs, view.now_s, np.concatenate([held, outside]), rules)
     holds: list[Action] = []
     if rules.deadlines is not None:
         holds = [Hold(job, view.now_s + rules.deadlines.hold_s) for job in jobs.job_id[held].tolist()]
@@ -219,12 +219,11 @@ def _release_wishes(jobs: JobTable, now_s: float, held: IntArray, rules: Rules) 
     Jobs in *held* keep theirs. So does a job that left an unstable pair, which would start on the same GPUs again: the
     change back to its own GPUs ends the begin time too.
     """
-    released = held
-    if rules.sharing is not None:
-        released = np.union1d(held, np.flatnonzero(jobs.shares & unsteady(jobs, rules.sharing)))
     ours = jobs.held_by_us & (jobs.eligible_s > now_s) & jobs.settled(now_s)
-    rows = np.setdiff1d(np.flatnonzero(ours), released)
-    return [Release(job_id) for job_id in jobs.job_id[rows].tolist()]
+    ours[held] = False
+    if rules.sharing is not None:
+        ours &= ~(jobs.shares & unsteady(jobs, rules.sharing))
+    return [Release(job_id) for job_id in jobs.job_id[ours].tolist()]
 
 
 def _rank_wishes(

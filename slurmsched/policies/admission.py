@@ -38,16 +38,16 @@ class LoadBound:
         An array comes in once one of its tasks fits, and all of its tasks count for the jobs behind it. Jobs that left
         have only made room since the others were admitted, so that no admitted job is ever sent out.
         """
-        jobs = view.running.joined(view.pending)
-        waits = np.arange(len(jobs)) >= len(view.running)
-        order = np.lexsort((jobs.job_id, jobs.first_submit_s, waits))
+        inside, jobs = view.running, view.pending
+        order = np.lexsort((jobs.job_id, jobs.first_submit_s))
         requested = (jobs.gpus * jobs.tasks)[order]
-        used = np.cumsum(requested) - requested + jobs.gpus[order]
+        used = int((inside.gpus * inside.tasks).sum()) + np.cumsum(requested) - requested + jobs.gpus[order]
         fits = used <= self.load * int(view.nodes.gpus.sum()) * ROUNDING
-        fits[:1] = True
+        if not len(inside):
+            fits[:1] = True
         admitted = np.zeros(len(jobs), dtype=np.bool_)
         admitted[order] = np.logical_and.accumulate(fits)
-        return admitted[len(view.running) :]
+        return admitted
 
 
 def _load(settings: Mapping[str, str]) -> LoadBound:

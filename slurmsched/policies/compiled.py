@@ -36,6 +36,16 @@ def inner(function: F) -> F:
     return _compiled(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
+def borrowing(function: F) -> F:
+    """Compile a function as ``inner`` does, without counting references to the arrays of its arguments.
+
+    Counting them took half of the time of loops that pass the whole state of a cluster for each job. The caller keeps
+    the arrays: such a function may neither allocate one, which Numba refuses to compile, nor return one or call what
+    returns one.
+    """
+    return _compiled(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False)
+
+
 def _compiled(function: F, **flags: bool) -> F:
     return Compiled(function, flags) if HAVE_NUMBA else function  # type: ignore[return-value]
 
@@ -54,7 +64,7 @@ class Compiled:
     @cached_property
     def dispatcher(self) -> Any:
         """Numba's object for the function; the plain function if compiling is switched off."""
-        jitted = _numba().njit(self._function, **self._flags)
+        jitted = _numba().njit(self._function, **({"_nrt": True} | self._flags))  # else callees inherit it
         if jitted is not self._function:
             jitted._cache = CacheLayers(self._function, import_module("numba.core.caching"))
         return jitted

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from dataclasses import fields
@@ -40,7 +41,7 @@ BLOCKS = re.findall(r"```python\n(.*?)```", WALK, re.DOTALL)
 def command(name: str) -> list[str]:
     """The words of the command of the walk that begins with *name*."""
     (line,) = re.findall(rf"^    ({re.escape(name)}.*)$", WALK, re.MULTILINE)
-    return str(line).split()
+    return shlex.split(str(line))
 
 
 @pytest.fixture(scope="module")

@@ -158,7 +158,8 @@ BAD = {
     "shape": ("return np.zeros(len(view.pending) + 1)", "results", "keys of shape"),
     "type": ("return view.pending.gpus", "results", "keys of type int64, not float64"),
     "nan": ("return np.full(len(view.pending), np.nan)", "results", "the key of a job with a forecast is nan"),
-    "raises": ("return 1 / 0", "results", "it raises ZeroDivisionError"),
+    "raises": ("return 1 / 0", "results", "it raises ZeroDivisionError: division by zero (strangers.py, line"),
+    "typo": ("return view.pending.gpu * 1.0", "results", "did you mean gpus? (strangers.py, line"),
     "rows": ("return np.arange(len(view.pending)) * 1.0", "rows", "in other rows are decided otherwise"),
     "random": ("return np.random.random(len(view.pending))", "repeatable", "another result the second time"),
     "hash": ("return view.pending.gpus + hash('a') * 1.0", "processes", "another process gives another result"),
@@ -217,6 +218,13 @@ def test_a_part_that_breaks_a_rule_is_found(judging, name):
     passed, detail = judging.judge(Judge("ordering", name, demand, 5))
     assert not passed
     assert words in detail
+
+
+def test_what_fails_several_demands_is_told_once(judging):
+    failed = [finding.detail for finding in judging.findings("ordering", "raises") if not finding.passed]
+    assert len(failed) > 5
+    assert len([detail for detail in failed if "ZeroDivisionError" in detail]) == 1
+    assert failed.count("the same") == len(failed) - 1
 
 
 def test_the_parts_of_all_plug_ins_are_found(judging):

@@ -31,6 +31,9 @@ description = "A part of policies of slurmsched: the {hook} {name}"
 requires-python = ">=3.11"
 dependencies = ["numpy>=1.26", "slurmsched"]
 
+[project.optional-dependencies]
+test = ["pytest"]
+
 [project.entry-points."slurmsched.policies"]
 {name} = "{module}"
 
@@ -47,7 +50,10 @@ The {hook} `{name}` for slurmsched. Install it into the environment of slurmsche
     slurmsched policy check {name}
     {use}
 
-`{module}.py` has the function, `test_{module}.py` its tests (`pytest {name}`). Install it again after a change.
+`{module}.py` has the function, `test_{module}.py` its tests. Install it again after a change, and test it:
+
+    pip install './{name}[test]'
+    python -m pytest {name}
 
 `docs/policies.md` of slurmsched describes what the function gets, and what it must not do.
 """

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray
-from ..compiled import inner
+from ..compiled import borrowing, inner
 from .resources import CHOSEN, NEXT, NONE, TAKEN, FreeResources, Held, NodeResources, ResourceRequests, find
 from .resources import CPUS as HELD_CPUS
 from .resources import GPUS as HELD_GPUS
@@ -126,7 +126,7 @@ def look(outlook: BackfillPlan, resources: NodeResources, now_s: float) -> None:
     forget(outlook)
 
 
-@inner
+@borrowing
 def forget(outlook: BackfillPlan) -> None:
     """Forget where jobs had no room, before a search on other nodes."""
     for at in range(outlook.counts[TRIED]):
@@ -134,7 +134,7 @@ def forget(outlook: BackfillPlan) -> None:
     outlook.counts[TRIED] = 0
 
 
-@inner
+@borrowing
 def earliest(
     outlook: BackfillPlan, stage: Planned, row: int, resolution_s: float, until_s: float, now_only: bool
 ) -> int:
@@ -157,7 +157,7 @@ def earliest(
     return step
 
 
-@inner
+@borrowing
 def _search(
     outlook: BackfillPlan,
     stage: Planned,
@@ -178,7 +178,7 @@ def _search(
     return NONE
 
 
-@inner
+@borrowing
 def _past(outlook: BackfillPlan, full_s: float) -> int:
     """Return the first step made that is later than *full_s*, or the next to be made."""
     step = 0
@@ -187,7 +187,7 @@ def _past(outlook: BackfillPlan, full_s: float) -> int:
     return step
 
 
-@inner
+@borrowing
 def _before(outlook: BackfillPlan, step: int) -> float:
     """Return the time of the last step that is before the time of *step*."""
     earlier = step - 1
@@ -196,7 +196,7 @@ def _before(outlook: BackfillPlan, step: int) -> float:
     return float(outlook.at_s[earlier]) if earlier >= 0 else -np.inf
 
 
-@inner
+@borrowing
 def full_until(tried: IntArray, full_s: FloatArray, requests: ResourceRequests, plan_s: FloatArray, row: int) -> float:
     """Return the time until which a job surely has no room; NEVER in this whole pass, -inf where nothing is known.
 
@@ -237,7 +237,7 @@ def _fits(outlook: BackfillPlan, stage: Planned, row: int, step: int) -> bool:
     return bool(outlook.counts[FOUND] > 0)
 
 
-@inner
+@borrowing
 def _further(outlook: BackfillPlan, stage: Planned, resolution_s: float) -> bool:
     """Add the next step: the next planned end, and those within the resolution after it."""
     running, many = stage.running, outlook.counts[MANY]
@@ -283,7 +283,7 @@ def _copy(outlook: BackfillPlan, of: int, to: int) -> None:
     outlook.total[to] = outlook.total[of]
 
 
-@inner
+@borrowing
 def reserve(outlook: BackfillPlan, stage: Planned, row: int, step: int, resolution_s: float, ends: bool) -> None:
     """Reserve the nodes just found for a job, from *step* on for its planned duration.
 
@@ -321,7 +321,7 @@ def reserve(outlook: BackfillPlan, stage: Planned, row: int, step: int, resoluti
     outlook.falls[step] = True
 
 
-@inner
+@borrowing
 def keep_for(outlook: BackfillPlan, stage: Planned, row: int) -> None:
     """Keep the node of a job that waits for slots from the planned end that gives it its slots.
 
@@ -333,7 +333,7 @@ def keep_for(outlook: BackfillPlan, stage: Planned, row: int) -> None:
             outlook.kept_s[node] = min(outlook.kept_s[node], _slots_s(stage, row, node))
 
 
-@inner
+@borrowing
 def _slots_s(stage: Planned, row: int, node: int) -> float:
     """Return the planned end after which a node has a free slot of each GPU that a job requests.
 
@@ -350,7 +350,7 @@ def _slots_s(stage: Planned, row: int, node: int) -> float:
     return NEVER
 
 
-@inner
+@borrowing
 def started(outlook: BackfillPlan, end_s: float) -> None:
     """Count a job that joined the running ones as ended in the plan, if its end lies within the steps made."""
     if end_s <= outlook.at_s[outlook.counts[MANY] - 1]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray
-from ..compiled import compiled, inner
+from ..compiled import borrowing, compiled
 from ..placement import CONSOLIDATE, FIRST_FREE, ROOMIEST, place
 
 NONE = -1
@@ -133,7 +133,7 @@ def find(resources: NodeResources, requests: ResourceRequests, row: int, free: F
     return _on_one_size(how, resources, allowed, gpus)
 
 
-@inner
+@borrowing
 def _on_so_many(room: IntArray, nodes: int, gpus: int) -> int:
     """Find the first nodes of the requested number, as many GPUs on each, as select/cons_tres mostly does."""
     each, found = -(-gpus // nodes), 0
@@ -147,7 +147,7 @@ def _on_so_many(room: IntArray, nodes: int, gpus: int) -> int:
     return nodes if found == nodes else 0
 
 
-@inner
+@borrowing
 def _on_one_size(how: int, resources: NodeResources, allowed: BoolArray, gpus: int) -> int:
     """Find nodes of one size, the largest first; mix sizes only where no single size could ever hold the job."""
     room, most = resources.room, 0
@@ -164,7 +164,7 @@ def _on_one_size(how: int, resources: NodeResources, allowed: BoolArray, gpus: i
     return int(place(FIRST_FREE, room[OPEN], 0, gpus, room[CHOSEN], room[TAKEN])) if gpus > most else 0
 
 
-@inner
+@borrowing
 def take(resources: NodeResources, held: Held, requests: ResourceRequests, row: int, count: int) -> None:
     """Allocate to a job the *count* nodes that ``find`` has just found."""
     for at in range(count):
@@ -175,7 +175,7 @@ def take(resources: NodeResources, held: Held, requests: ResourceRequests, row: 
         take_slots(resources.slots, node, requests.slots[row])
 
 
-@inner
+@borrowing
 def has_slots(slots: NodeSlots, node: int, gpus: int) -> bool:
     """Return True if a node has a free slot of each of *gpus*."""
     return bool((gpus & ~(slots.has[node] & ~slots.twice[node])) == 0)
@@ -188,7 +188,7 @@ def take_slots(slots: NodeSlots, node: int, gpus: int) -> None:
     slots.once[node] |= gpus
 
 
-@inner
+@borrowing
 def _free_slots(slots: NodeSlots, node: int, gpus: int) -> None:
     """Free a slot of each of *gpus*."""
     second = slots.twice[node] & gpus
@@ -224,7 +224,7 @@ def give_back(resources: NodeResources, held: Held, requests: ResourceRequests, 
     held.first[row] = NONE
 
 
-@inner
+@borrowing
 def width(requests: ResourceRequests, row: int) -> int:
     """Return the number of GPUs of a job, shared ones included."""
     gpus, slots = requests.gpus[row], requests.slots[row]
@@ -234,7 +234,7 @@ def width(requests: ResourceRequests, row: int) -> int:
     return int(gpus)
 
 
-@inner
+@borrowing
 def is_on(held: Held, row: int, node: int) -> bool:
     """Return True if a job has a part of this node."""
     spot = held.first[row]

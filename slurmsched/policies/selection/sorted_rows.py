@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...cluster.columns import FloatArray, IntArray
-from ..compiled import compiled, inner
+from ..compiled import borrowing, compiled
 
 
 class Line(NamedTuple):
@@ -39,7 +39,7 @@ def line_up(line: Line, row: int, key: float) -> None:
     line.many[0] += 1
 
 
-@inner
+@borrowing
 def drop_out(line: Line, row: int) -> None:
     """Remove a row from the line, if it is there."""
     at, many = 0, line.many[0]
@@ -47,10 +47,11 @@ def drop_out(line: Line, row: int) -> None:
         at += 1
     if at == many:
         return
-    for after in range(at + 1, many):
-        line.rows[after - 1] = line.rows[after]
-    for after in range(at + 1, many):
-        line.keys[after - 1] = line.keys[after]
+    rows, keys = line.rows[at:many], line.keys[at:many]  # from 0 on: these loops become vector instructions
+    for spot in range(len(rows) - 1):
+        rows[spot] = rows[spot + 1]
+    for spot in range(len(keys) - 1):
+        keys[spot] = keys[spot + 1]
     line.many[0] -= 1
 
 

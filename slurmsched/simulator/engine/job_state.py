@@ -9,7 +9,7 @@ import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray
 from ...cluster.jobs import JobState
-from ...policies.compiled import compiled, inner
+from ...policies.compiled import borrowing, compiled
 from ...policies.selection import resources as nodes
 from ...policies.selection import sorted_rows
 from ...policies.selection.resources import GPUS, NODE, Held, NodeResources, ResourceRequests, give_back, take
@@ -126,7 +126,7 @@ def foresee(stage: MachineContext, at_s: float, rank: int, row: int) -> None:
     note(calendar, at_s, rank, row)
 
 
-@inner
+@borrowing
 def _forget_void(stage: MachineContext) -> None:
     """Remove the events of runs that are over; keep ends and steps of running jobs, and all other events."""
     calendar, life = stage.calendar, stage.life
@@ -144,7 +144,7 @@ def _forget_void(stage: MachineContext) -> None:
         note(calendar, at_s, rank, serial)
 
 
-@inner
+@borrowing
 def start(stage: MachineContext, row: int, count: int, now_s: float) -> None:
     """Start a pending job on the *count* nodes that ``find`` has just found."""
     life = stage.life
@@ -156,13 +156,13 @@ def start(stage: MachineContext, row: int, count: int, now_s: float) -> None:
         life.joined[row] += meet(stage, row, now_s)
 
 
-@inner
+@borrowing
 def _speed_on(stage: MachineContext, row: int, nodes: int) -> float:
     table = stage.pace.by_nodes
     return float(table[stage.pace.kind[row], min(nodes, table.shape[1]) - 1])
 
 
-@inner
+@borrowing
 def set_out(stage: MachineContext, row: int, now_s: float) -> None:
     """Let a job that has its nodes begin to run."""
     life = stage.life
@@ -193,7 +193,7 @@ def pause(stage: MachineContext, row: int, now_s: float) -> None:
     life.due_s[row] = NEVER
 
 
-@inner
+@borrowing
 def end(stage: MachineContext, row: int, now_s: float) -> None:
     """End a run; its nodes come free after the release time."""
     life = stage.life
@@ -204,7 +204,7 @@ def end(stage: MachineContext, row: int, now_s: float) -> None:
     _leave(stage, row, now_s)
 
 
-@inner
+@borrowing
 def send_back(stage: MachineContext, row: int, now_s: float, delay_s: float, restart_s: float) -> None:
     """End a run before its time and queue the job again, as scontrol requeue and the failure of a node do.
 
@@ -234,7 +234,7 @@ def save(stage: MachineContext, row: int, saved_s: float, now_s: float) -> None:
     foresee(stage, saved_s, SAVED, row)
 
 
-@inner
+@borrowing
 def stop(stage: MachineContext, row: int, now_s: float, restart_s: float) -> None:
     """Preempt a run: its nodes are free at once, its job waits and keeps its work; resuming costs *restart_s*."""
     pause(stage, row, now_s)
@@ -244,7 +244,7 @@ def stop(stage: MachineContext, row: int, now_s: float, restart_s: float) -> Non
     release(stage, row)
 
 
-@inner
+@borrowing
 def _leave(stage: MachineContext, row: int, now_s: float) -> None:
     part(stage, row, now_s)
     if stage.release_s > 0:
@@ -253,7 +253,7 @@ def _leave(stage: MachineContext, row: int, now_s: float) -> None:
         release(stage, row)
 
 
-@inner
+@borrowing
 def share_slots(stage: MachineContext, row: int, other: int) -> bool:
     """Return True if two jobs that hold slots have slots of the same GPU."""
     if not stage.requests.slots[row] & stage.requests.slots[other]:
@@ -275,7 +275,7 @@ def meet(stage: MachineContext, row: int, now_s: float) -> int:
     return found
 
 
-@inner
+@borrowing
 def part(stage: MachineContext, row: int, now_s: float) -> None:
     """End the sharing of a job: its guests keep the GPUs they are on, and all run at their new speeds."""
     if stage.requests.slots[row]:
@@ -299,7 +299,7 @@ def part(stage: MachineContext, row: int, now_s: float) -> None:
         change_speed(stage, guest, now_s)
 
 
-@inner
+@borrowing
 def change_speed(stage: MachineContext, row: int, now_s: float) -> None:
     """Update the speed of a run on one node to the lowest that it has beside any job it shares GPUs with now."""
     life, pace, speed = stage.life, stage.pace, _speed_on(stage, row, 1)
@@ -325,7 +325,7 @@ def change_speed(stage: MachineContext, row: int, now_s: float) -> None:
         go_on(stage, row, from_s)
 
 
-@inner
+@borrowing
 def _least_beside(stage: MachineContext, row: int) -> float:
     """Return the lowest speed that a job with slots has beside any job that runs on its GPUs now; 1 alone."""
     pace, least = stage.pace, 1.0
@@ -336,7 +336,7 @@ def _least_beside(stage: MachineContext, row: int) -> float:
     return least
 
 
-@inner
+@borrowing
 def release(stage: MachineContext, row: int) -> None:
     """Free the nodes of a run that is over."""
     give_back(stage.resources, stage.held, stage.requests, row)

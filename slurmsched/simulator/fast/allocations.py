@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...cluster.columns import FloatArray, IntArray
-from ...policies.compiled import compiled
+from ...policies.compiled import borrowing, compiled
 from ...policies.placement import place
 
 NONE = -1
@@ -85,7 +85,7 @@ def no_grants(count: int, free: IntArray) -> Allocations:
     return Allocations(first, pairs, np.empty((2, len(free)), np.int64), np.full(1, total, np.int64))
 
 
-@compiled
+@borrowing
 def grant(site: PoolNodes, books: Allocations, row: int, gpus: int) -> int:
     """Allocate GPUs to job *row*; return the number of nodes, 0 and nothing changed where there is no room."""
     if gpus > books.unused[0]:
@@ -104,7 +104,7 @@ def grant(site: PoolNodes, books: Allocations, row: int, gpus: int) -> int:
     return count
 
 
-@compiled
+@borrowing
 def give_back(site: PoolNodes, books: Allocations, row: int) -> None:
     """Free all GPUs of job *row*."""
     first, pairs = books.first, books.pairs
@@ -119,7 +119,7 @@ def give_back(site: PoolNodes, books: Allocations, row: int) -> None:
     first[row] = NONE
 
 
-@compiled
+@borrowing
 def note(log: Segments, books: Allocations, row: int, start_s: float, end_s: float) -> None:
     """Log that job *row* had its GPUs from *start_s* to *end_s*. Do not call it where the log has no room."""
     at, spot = log.many[0], log.pairs[0]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray
-from ...policies.compiled import compiled
+from ...policies.compiled import borrowing, compiled
 from ..engine.heaps import pop, push
 from .allocations import Allocations, PoolNodes, Segments, give_back, grant, note
 from .context import PoolContext, PoolResult, PoolTrace, awaited_ended, count_idle, decision_due
@@ -94,7 +94,7 @@ def run_to_end(stage: PoolContext, key: FloatArray, waiting: PoolQueue, strict: 
         decide_s = now_s + beat_s if beat_s > 0 and queued else NEVER
 
 
-@compiled
+@borrowing
 def _let_in(trace: PoolTrace, gate: Gate, waiting: PoolQueue, key: FloatArray, now_s: float) -> int:
     """Queue jobs that have arrived and admit those that may come in; return the number of admitted jobs."""
     came = 0
@@ -247,7 +247,7 @@ def reorder(stage: PoolContext, keys: Keys, waiting: PoolQueue, running: Running
             wait(waiting, row, keys.at[running.level[row], row] + keys.slope[row] * running.ran_s[row])
 
 
-@compiled
+@borrowing
 def _level(keys: Keys, service: float) -> int:
     """Return the number of steps that a job with this attained service, in GPU-seconds, has passed."""
     level = 0
@@ -256,7 +256,7 @@ def _level(keys: Keys, service: float) -> int:
     return level
 
 
-@compiled
+@borrowing
 def _next_due(running: RunningJobs) -> float:
     """Return the time at which the next running job ends or passes a step."""
     while running.heap[0] and running.due_s[running.heap_rows[0]] != running.heap_keys[0]:
@@ -264,7 +264,7 @@ def _next_due(running: RunningJobs) -> float:
     return running.heap_keys[0] if running.heap[0] else NEVER
 
 
-@compiled
+@borrowing
 def _plan_due(trace: PoolTrace, keys: Keys, running: RunningJobs, row: int) -> None:
     """Schedule the end of a running job or its next step, whichever comes first."""
     due_s = running.since_s[row] + running.left_s[row]
@@ -277,7 +277,7 @@ def _plan_due(trace: PoolTrace, keys: Keys, running: RunningJobs, row: int) -> N
     running.heap[0] = push(running.heap_keys, running.heap_rows, 0, running.heap[0], due_s, row)
 
 
-@compiled
+@borrowing
 def _drop_void(running: RunningJobs) -> None:
     """Rebuild the heap from the running jobs."""
     running.heap[0] = 0
@@ -286,7 +286,7 @@ def _drop_void(running: RunningJobs) -> None:
             running.heap[0] = push(running.heap_keys, running.heap_rows, 0, running.heap[0], running.due_s[row], row)
 
 
-@compiled
+@borrowing
 def _end_and_step(
     trace: PoolTrace,
     keys: Keys,
@@ -322,7 +322,7 @@ def _end_and_step(
         running.many[0] = remaining
 
 
-@compiled
+@borrowing
 def _choose(trace: PoolTrace, keys: Keys, waiting: PoolQueue, running: RunningJobs, total: int, now_s: float) -> int:
     """Choose running and waiting jobs in the order of their keys while GPUs are left; return the number to start."""
     _sort(keys, running, now_s)
@@ -354,7 +354,7 @@ def _choose(trace: PoolTrace, keys: Keys, waiting: PoolQueue, running: RunningJo
     return new
 
 
-@compiled
+@borrowing
 def _sort(keys: Keys, running: RunningJobs, now_s: float) -> None:
     """Sort the running jobs by their keys; they are nearly sorted, so insertion is quick."""
     for at in range(running.many[0]):
@@ -370,7 +370,7 @@ def _sort(keys: Keys, running: RunningJobs, now_s: float) -> None:
         running.rows[spot], running.keys[spot] = row, key
 
 
-@compiled
+@borrowing
 def _yield(
     trace: PoolTrace,
     site: PoolNodes,
@@ -403,7 +403,7 @@ def _yield(
     return int(stopped)
 
 
-@compiled
+@borrowing
 def _start(
     trace: PoolTrace,
     keys: Keys,

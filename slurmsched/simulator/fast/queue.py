@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray
-from ...policies.compiled import compiled
+from ...policies.compiled import borrowing
 from ..engine import heaps
 from ..engine.heaps import pop, push
 
@@ -35,20 +35,20 @@ def gate(most: float) -> Gate:
     return Gate(most, np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, np.int64))
 
 
-@compiled
+@borrowing
 def next_arrival(gate: Gate, submit_s: FloatArray) -> float:
     """Return the time of the next arrival; NEVER after the last."""
     return submit_s[gate.arrived[0]] if gate.arrived[0] < len(submit_s) else NEVER
 
 
-@compiled
+@borrowing
 def arrive(gate: Gate, submit_s: FloatArray, now_s: float) -> None:
     """Count the jobs that have arrived by now."""
     while gate.arrived[0] < len(submit_s) and submit_s[gate.arrived[0]] <= now_s:
         gate.arrived[0] += 1
 
 
-@compiled
+@borrowing
 def come_in(gate: Gate, gpus: IntArray) -> int:
     """Admit the first job outside; return its row, or -1 where none may come in."""
     row = gate.inside[0]
@@ -59,7 +59,7 @@ def come_in(gate: Gate, gpus: IntArray) -> int:
     return int(row)
 
 
-@compiled
+@borrowing
 def someone_outside(gate: Gate) -> bool:
     """Return True if any job waits outside."""
     return bool(gate.inside[0] < gate.arrived[0])
@@ -92,20 +92,20 @@ def nobody(gpus: IntArray, how: IntArray) -> PoolQueue:
     )
 
 
-@compiled
+@borrowing
 def wait(waiting: PoolQueue, row: int, key: float) -> None:
     """Queue job *row* with this key."""
     kind = waiting.kind[row]
     waiting.length[kind] = push(waiting.keys, waiting.rows, waiting.base[kind], waiting.length[kind], key, row)
 
 
-@compiled
+@borrowing
 def leave(waiting: PoolQueue, kind: int) -> None:
     """Remove the first job of *kind*."""
     waiting.length[kind] = pop(waiting.keys, waiting.rows, waiting.base[kind], waiting.length[kind])
 
 
-@compiled
+@borrowing
 def first_of(waiting: PoolQueue) -> int:
     """Return the kind, among those not barred, whose first job has the smallest key; -1 where none waits."""
     best, best_key, best_row = -1, np.inf, -1
@@ -117,7 +117,7 @@ def first_of(waiting: PoolQueue) -> int:
     return best
 
 
-@compiled
+@borrowing
 def bar(waiting: PoolQueue, kind: int) -> None:
     """Skip *kind*, for which there is no room, and kinds of the same placement that ask for more."""
     for other in range(kind, len(waiting.base)):
@@ -125,7 +125,7 @@ def bar(waiting: PoolQueue, kind: int) -> None:
             waiting.barred[other] = True
 
 
-@compiled
+@borrowing
 def any_fits(waiting: PoolQueue, gpus: IntArray, free: int) -> bool:
     """Return True if some waiting job asks for no more than *free* GPUs."""
     for kind in range(len(waiting.base)):

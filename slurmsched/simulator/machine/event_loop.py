@@ -5,7 +5,7 @@ At one instant ends come first, then arrivals, then decisions.
 
 from __future__ import annotations
 
-from ...policies.compiled import compiled, inner
+from ...policies.compiled import borrowing, compiled, inner
 from ...policies.selection.resources import NODE, is_on, link
 from ..engine.calendar import BEGIN, END, FREE, NEVER, SAVED, STEP, first, next_s, strike
 from ..engine.job_state import (
@@ -86,7 +86,7 @@ def decide(c: Controller, now_s: float) -> None:
         backfill_loop(c, now_s)
 
 
-@inner
+@borrowing
 def _next_s(c: Controller) -> float:
     """Return the time of the next event; NEVER where only priority calculations or jobs not awaited are left."""
     if _awaited_ended(c):
@@ -97,7 +97,7 @@ def _next_s(c: Controller) -> float:
     return float(max(min(at_s, c.clock[CALC_DUE]), c.clock[NOW]))
 
 
-@inner
+@borrowing
 def _awaited_ended(c: Controller) -> bool:
     """Return True once the awaited jobs have ended, where only some are awaited."""
     stop, state = c.clock[AWAITED_STOP], c.stage.life.state
@@ -108,7 +108,7 @@ def _awaited_ended(c: Controller) -> bool:
     return bool(c.clock[AWAITED] >= stop)
 
 
-@inner
+@borrowing
 def _next_arrival_s(c: Controller) -> float:
     """Return the time of the next submission or admission; NEVER where none is left."""
     row, submitted = int(c.clock[ARRIVED]), max(int(c.clock[ARRIVED]), int(c.clock[SUBMITTED]))
@@ -117,7 +117,7 @@ def _next_arrival_s(c: Controller) -> float:
     return float(min(at_s, submit_s[row])) if _may_come_in(c) else float(at_s)
 
 
-@inner
+@borrowing
 def _may_come_in(c: Controller) -> bool:
     """Return True if the gate admits the next job; one that is larger than the bound comes in alone."""
     row = int(c.clock[ARRIVED])
@@ -126,7 +126,7 @@ def _may_come_in(c: Controller) -> bool:
     return bool(c.clock[ACTIVE] + c.stage.requests.gpus[row] <= c.rules.admission or c.clock[ACTIVE] == 0)
 
 
-@inner
+@borrowing
 def _let_in(c: Controller, now_s: float) -> None:
     """Submit jobs that are due, and admit them as far as the gate allows."""
     submit_s = c.stage.life.submit_s
@@ -140,7 +140,7 @@ def _let_in(c: Controller, now_s: float) -> None:
         _arrive(c, row, now_s)
 
 
-@inner
+@borrowing
 def _count_idle(c: Controller, now_s: float) -> None:
     """Add GPU-seconds free while jobs waited, and those that one of the waiting jobs could have used by number."""
     submit_s, arrived, since_s = c.stage.life.submit_s, int(c.clock[ARRIVED]), c.clock[NOW]
@@ -162,7 +162,7 @@ def _count_idle(c: Controller, now_s: float) -> None:
             return
 
 
-@inner
+@borrowing
 def _happen(c: Controller, now_s: float) -> None:
     """Process ends, freed nodes, failures and repairs, and begin times that are due."""
     stage = c.stage
@@ -187,7 +187,7 @@ def _happen(c: Controller, now_s: float) -> None:
             _fail_or_repair(c, serial, now_s)
 
 
-@inner
+@borrowing
 def _stir_if_free(c: Controller, row: int, now_s: float) -> None:
     """Update queue and limits if a job's nodes are free: others may run now, and a requeued one waits again."""
     state = c.stage.life.state[row]
@@ -203,7 +203,7 @@ def _stir_if_free(c: Controller, row: int, now_s: float) -> None:
         c.clock[MAIN_DUE] = now_s
 
 
-@inner
+@borrowing
 def _step(c: Controller, row: int, now_s: float) -> None:
     """Move a running job to its next step of attained service, unless it has stopped in the meantime."""
     life = c.stage.life
@@ -241,7 +241,7 @@ def ask_to_stop(c: Controller, row: int, now_s: float) -> None:
         save(c.stage, row, now_s + c.rules.saves_s, now_s)
 
 
-@inner
+@borrowing
 def _arrive(c: Controller, row: int, now_s: float) -> None:
     """Queue an arrived job. It does not start at submit: slurmctld does that only for salloc and srun."""
     c.stage.life.state[row] = PENDING

@@ -13,7 +13,7 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray
-from ...policies.compiled import compiled, inner
+from ...policies.compiled import borrowing, compiled, inner
 from ...policies.selection import sorted_rows
 from ...policies.selection.allowed_nodes import PartitionSets
 from ...policies.selection.loops import Claims, Started
@@ -153,7 +153,7 @@ def stir(c: Controller, now_s: float) -> None:
     c.clock[BACKFILL_DUE] = min(c.clock[BACKFILL_DUE], backfill_s)
 
 
-@inner
+@borrowing
 def _backfill_s(c: Controller, from_s: float) -> float:
     """Return the time at which the backfill loop next checks for work, *from_s* at the soonest.
 
@@ -166,7 +166,7 @@ def _backfill_s(c: Controller, from_s: float) -> float:
     return float(wakes_s + max(0.0, np.ceil((from_s - wakes_s) / poll_s)) * poll_s)
 
 
-@inner
+@borrowing
 def wait(c: Controller, row: int, now_s: float) -> None:
     """Put a job in the queue."""
     life = c.stage.life
@@ -178,7 +178,7 @@ def wait(c: Controller, row: int, now_s: float) -> None:
     _queue_up(c, row, key_of(c, row))
 
 
-@inner
+@borrowing
 def _queue_up(c: Controller, row: int, key: float) -> None:
     """Insert a job in the queue."""
     queue, spot = c.queue, c.queue.many[0]
@@ -189,7 +189,7 @@ def _queue_up(c: Controller, row: int, key: float) -> None:
     queue.many[0] += 1
 
 
-@inner
+@borrowing
 def _precedes(c: Controller, row: int, key: float, other: int, other_key: float) -> bool:
     """Return True if a job comes before another one: by key, then by the second of its submission, then by id.
 
@@ -201,7 +201,7 @@ def _precedes(c: Controller, row: int, key: float, other: int, other_key: float)
     return row < other if second == other_second else second < other_second
 
 
-@inner
+@borrowing
 def _turn(c: Controller, row: int) -> float:
     """Return the place of a job among those of its priority; without a slurmctld they go by id alone."""
     return 0.0 if c.rules.direct else float(np.floor(c.stage.life.submit_s[row]))
@@ -216,7 +216,7 @@ def key_of(c: Controller, row: int) -> float:
     return float(-(c.parts.tier[c.parts.of[row]] * MOST_PRIORITY + priority(c, row)))
 
 
-@inner
+@borrowing
 def priority(c: Controller, row: int) -> int:
     """Return a job's priority as squeue shows it."""
     if c.wishes.held[row]:
@@ -264,7 +264,7 @@ def begin_at(c: Controller, row: int, at_s: float) -> None:
         foresee(c.stage, at_s, BEGIN, row)
 
 
-@inner
+@borrowing
 def may_run(c: Controller, row: int, now_s: float) -> bool:
     """Return True if a waiting job may run at all, its account's limit apart."""
     if c.wishes.held[row] or c.wishes.barred[row] or c.stage.life.begin_s[row] > now_s:
@@ -272,7 +272,7 @@ def may_run(c: Controller, row: int, now_s: float) -> bool:
     return bool(c.parts.up[c.parts.of[row]])
 
 
-@inner
+@borrowing
 def ready(c: Controller, row: int, now_s: float) -> bool:
     """Return True if a waiting job may start now, if there is room."""
     if not may_run(c, row, now_s):
@@ -281,7 +281,7 @@ def ready(c: Controller, row: int, now_s: float) -> bool:
     return bool(c.caps.used[account] + c.stage.requests.gpus[row] <= c.caps.most[account])
 
 
-@inner
+@borrowing
 def try_to_start(c: Controller, row: int, now_s: float) -> bool:
     """Start a job where it fits on nodes that are not barred; return True if it started."""
     count = find(c.stage.resources, c.stage.requests, row, c.stage.resources.free, c.barred)
@@ -290,14 +290,14 @@ def try_to_start(c: Controller, row: int, now_s: float) -> bool:
     return count > 0
 
 
-@inner
+@borrowing
 def begin(c: Controller, row: int, count: int, now_s: float) -> None:
     """Start a waiting job on the *count* nodes that were found for it."""
     start(c.stage, row, count, now_s)
     drop_from_queue(c, row)
 
 
-@inner
+@borrowing
 def drop_from_queue(c: Controller, row: int) -> None:
     """Remove a started job from the queue, and count its GPUs for its account."""
     drop_out(c.queue, row)
@@ -305,14 +305,14 @@ def drop_from_queue(c: Controller, row: int) -> None:
     c.caps.used[c.caps.account[row]] += c.stage.requests.gpus[row]
 
 
-@inner
+@borrowing
 def note_step(c: Controller, row: int) -> None:
     """Schedule the next step of attained service of a running job, where its key has steps."""
     if c.stage.life.level[row] < len(c.given.steps):
         foresee(c.stage, step_s(c, row), STEP, row)
 
 
-@inner
+@borrowing
 def step_s(c: Controller, row: int) -> float:
     """Return the time of a running job's next step of attained service."""
     life = c.stage.life
@@ -451,7 +451,7 @@ def _plan(c: Controller, now_s: float, on: BoolArray, sets: BoolArray, tested: i
     return tested
 
 
-@inner
+@borrowing
 def _start_on_slots(c: Controller, row: int, now_s: float) -> bool:
     """Start a job with slots if they are free, and its node is not kept for another job; return True on success."""
     stage, outlook = c.stage, c.outlook
@@ -467,7 +467,7 @@ def _start_on_slots(c: Controller, row: int, now_s: float) -> bool:
     return True
 
 
-@inner
+@borrowing
 def _last_that_may_start(c: Controller, now_s: float) -> int:
     """Return the last place in the queue whose job asks for no more GPUs than are free; -1 where there is none."""
     free = c.stage.resources.free.gpus.sum()

@@ -73,10 +73,13 @@ class Check:
         return found
 
     def findings(self, hook: str, part: str) -> Iterator[Finding]:
-        """Judge a part by each demand."""
+        """Judge a part by each demand. What fails several demands is told once, with ``the same`` for the others."""
+        failures: set[str] = set()
         for demand in demands_on(hook):
             passed, detail = self.judge(Judge(hook, part, demand, self.count))
-            yield Finding(hook, part, demand, passed, detail)
+            yield Finding(hook, part, demand, passed, "the same" if detail in failures else detail)
+            if not passed:
+                failures.add(detail)
 
     def judge(self, request: Judge) -> tuple[bool, str]:
         """Return whether a part meets a demand, with a remark; a process that hangs or dies does not."""

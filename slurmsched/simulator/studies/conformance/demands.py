@@ -5,9 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from functools import cached_property
 from itertools import pairwise
+from pathlib import Path
 from time import process_time
+from traceback import extract_tb
 from typing import Any
 
 import numpy as np
@@ -39,6 +42,9 @@ FEW = 100
 
 TRIED = (0.11, 0.17, 0.37, 0.61, 0.89)
 """The points between two steps at which a key must lie on a line."""
+
+PACKAGE = Path(__file__).parents[3]
+"""The directory of slurmsched: lines of other files are an author's own."""
 
 POWERS_OF_PARTS = frozenset(POWERS) | {"start", "preempt", "resize"}
 
@@ -274,4 +280,14 @@ def judged(case: Case, name: str) -> tuple[bool, str]:
     except BrokenRule as broken:
         return False, str(broken)
     except Exception as error:  # code of strangers may raise anything
-        return False, f"it raises {type(error).__name__}: {error}"
+        return False, _raised(error)
+
+
+def _raised(error: Exception) -> str:
+    """Return what was raised, the last line outside this package on the way to it, and the nearest word to a typo."""
+    text = f"it raises {type(error).__name__}: {error}"
+    if isinstance(error, AttributeError) and error.name is not None:
+        near = get_close_matches(error.name, [name for name in dir(error.obj) if name[0] != "_"], n=1)
+        text += f"; did you mean {near[0]}?" if near else ""
+    theirs = [frame for frame in extract_tb(error.__traceback__) if PACKAGE not in Path(frame.filename).parents]
+    return text + (f" ({Path(theirs[-1].filename).name}, line {theirs[-1].lineno})" if theirs else "")
