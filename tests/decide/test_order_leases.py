@@ -144,6 +144,28 @@ def test_before_any_lease_ends_the_end_of_the_first_one_is_waited_for():
     assert next_change_s(alone, decide(alone, LAS, RULES), LAS, RULES) == np.inf
 
 
+@pytest.mark.parametrize(
+    ("left_s", "changes_s"),
+    [
+        ([500.0, 1e6], [380.0, 500.0]),  # it would end sooner than it can give way; then it outlasted its forecast
+        ([1e6, 500.0], [469.0, 500.0]),  # the other one ends as soon as room could be made; then it did not
+    ],
+    ids=str,
+)
+def test_a_request_ends_and_begins_where_time_alone_changes_what_a_forecast_says(left_s, changes_s):
+    what, qssf = ran(3 * HOUR_S, 2 * HOUR_S, ckpt=[True, False]), find_ordering("qssf")
+    forecast_s = np.array([3, 2]) * HOUR_S + left_s
+    told = replace(what.forecast_running, runtime_s=forecast_s, low_s=forecast_s, high_s=forecast_s)
+    what, first_s, then_s = replace(what, forecast_running=told), *changes_s
+    asked_from_to = [(0.0, first_s, [901]), (first_s, then_s, []), (then_s + 1.0, 1e5, [901])]
+    for from_s, to_s, expected in asked_from_to:
+        now = replace(what, now_s=NOW_S + from_s)
+        assert (
+            stopped(now, ordering=qssf) == stopped(replace(what, now_s=NOW_S + to_s - 1.0), ordering=qssf) == expected
+        )
+        assert min(next_change_s(now, decide(now, qssf, RULES), qssf, RULES) - NOW_S, 1e5) == to_s
+
+
 @given(st.data())
 def test_where_keys_stay_time_alone_changes_no_request_to_stop_before_the_next_change(data):
     count = data.draw(st.integers(1, 4), "running jobs")
