@@ -29,7 +29,7 @@ def compiled(function: F) -> F:
 
 
 def inner(function: F) -> F:
-    """Compile a function that only compiled ones call, without an entry from Python.
+    """Compile a function that only compiled ones call, without an entry from Python, where the plain function runs.
 
     For many array arguments such an entry would double the compile time.
     """
@@ -58,8 +58,9 @@ class Compiled:
         self._function, self._flags = function, flags
 
     def __call__(self, *arguments: Any) -> Any:
-        """Return the result of the compiled function."""
-        return self.dispatcher(*arguments)
+        """Return the result of the compiled function, or of the plain one if the former has no entry from Python."""
+        entry = self._function if "no_cpython_wrapper" in self._flags else self.dispatcher  # without one Python crashes
+        return entry(*arguments)
 
     @cached_property
     def dispatcher(self) -> Any:
