@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -358,12 +358,16 @@ def test_a_client_that_drips_its_request_gets_no_longer_than_any_other(serve):
 
 def test_a_client_that_never_reads_its_answer_is_dropped(serve, munge):
     length = 7 * 2**20
-    door = serve(patience_s=1.0, handlers=private_handlers(status=lambda: {"text": "x" * length}))
-    with Caller(door) as deaf:
-        deaf.send(by_munge(munge, {"ask": "status"})(deaf))
-        wait_until(lambda: door.results["answered"] == 1)
-        wait_until(lambda: not door.server.visits)
-        assert len(_rest(deaf.stream)) < length
+    handlers = private_handlers(status=lambda: {"text": "x" * length})
+    for patience_s in (1.0, 5.0, 60.0):  # on a busy machine even the question may take longer
+        door = serve(patience_s=patience_s, handlers=handlers)
+        with suppress(OSError), Caller(door) as deaf:
+            deaf.send(by_munge(munge, {"ask": "status"})(deaf))
+            wait_until(lambda door=door: not door.server.visits)
+            if door.results["answered"]:
+                assert len(_rest(deaf.stream)) < length
+                return
+    pytest.fail("the question was never answered")
 
 
 def test_a_user_has_a_bounded_number_of_requests_under_way(serve, munge):
