@@ -18,7 +18,10 @@ from .ordering.ranking import classes
 from .rules import Rules
 
 HEAD = 20
-"""Number of jobs in line whose holds are equally long: those of each further group last ``hold_s`` longer."""
+"""Number of jobs in line whose holds are equally long: those of each further group last longer by the same time."""
+
+RENEWAL = 5
+"""The shortest hold in terms of ``hold_s``, at which it is renewed: a job outside costs a write in some cycles only."""
 
 HOLD_MOST_S = 1_800.0
 """The longest hold of a job outside, in seconds; jobs at the end of a long line cost few writes."""
@@ -95,13 +98,14 @@ def hold_wishes(view: View, rules: Rules, outside: IntArray) -> list[Action]:
     """Return the holds of the jobs *outside* that would end before the cycle after the next.
 
     A hold is the longer the farther back its job stands in line: a long line costs few writes, and without the daemon
-    the jobs come free in their order.
+    the jobs come free in their order. A job that comes inside is released at once, however long its hold is.
     """
     if rules.admission is None or rules.composition is not None or not len(outside):
         return []
     jobs, now_s, least_s = view.pending, view.now_s, rules.admission.hold_s
     rows = in_order(jobs, outside)
-    lasts_s = np.minimum(least_s * (1 + np.arange(len(rows)) // HEAD), max(HOLD_MOST_S, least_s))
+    lasts_s = RENEWAL * least_s * (1 + np.arange(len(rows)) // HEAD)
+    lasts_s = np.minimum(lasts_s, max(HOLD_MOST_S, RENEWAL * least_s))
     left_s = np.where(jobs.held_by_us, np.nan_to_num(jobs.eligible_s - now_s), 0.0)[rows]
     due = left_s < least_s
     until_s = now_s + lasts_s[due]

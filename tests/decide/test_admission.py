@@ -71,7 +71,7 @@ def test_a_job_comes_in_as_soon_as_the_bound_has_room():
 def test_holds_are_renewed_when_they_are_about_to_end_and_last_longer_farther_back():
     seen = crowd(HEAD * 100)
     plan = decide(seen, SJF, rules())
-    assert [holds(plan)[job] for job in (2, HEAD + 1, HEAD + 2, 2 * HEAD + 2)] == [30.0, 30.0, 60.0, 90.0]
+    assert [holds(plan)[job] for job in (2, HEAD + 1, HEAD + 2, 2 * HEAD + 2)] == [150.0, 150.0, 300.0, 450.0]
     assert max(holds(plan).values()) == HOLD_MOST_S
     count = len(seen.pending)
     left_s = np.where(np.arange(count) < 500, 29.0, 31.0)
