@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..cluster.actions import Action, Hold
-from ..cluster.columns import BoolArray, IntArray
+from ..cluster.columns import BoolArray, FloatArray, IntArray
 from ..cluster.jobs import JobTable
 from ..cluster.plan import Standing
 from ..cluster.state import View
@@ -18,10 +18,10 @@ from .ordering.ranking import classes
 from .rules import Rules
 
 HEAD = 20
-"""Number of jobs in line whose holds are equally long: those of each further group last longer by the same time."""
+"""Number of jobs in line whose holds end together: those of each further group end a step later."""
 
-RENEWAL = 5
-"""The shortest hold in terms of ``hold_s``, at which it is renewed: a job outside costs a write in some cycles only."""
+STEP = 5
+"""The time between ends of holds in terms of ``hold_s``, at which they are renewed: one cycle in ten writes them."""
 
 HOLD_MOST_S = 1_800.0
 """The longest hold of a job outside, in seconds; jobs at the end of a long line cost few writes."""
@@ -98,18 +98,26 @@ def hold_wishes(view: View, rules: Rules, outside: IntArray) -> list[Action]:
     """Return the holds of the jobs *outside* that would end before the cycle after the next.
 
     A hold is the longer the farther back its job stands in line: a long line costs few writes, and without the daemon
-    the jobs come free in their order. A job that comes inside is released at once, however long its hold is.
+    the jobs come free in their order. Holds end together, at multiples of a step, so that most cycles write none. A job
+    that comes inside is released at once, however long its hold is.
     """
-    if rules.admission is None or rules.composition is not None or not len(outside):
+    if rules.admission is None or not rules.admission.hold_s or rules.composition is not None or not len(outside):
         return []
     jobs, now_s, least_s = view.pending, view.now_s, rules.admission.hold_s
     rows = in_order(jobs, outside)
-    lasts_s = RENEWAL * least_s * (1 + np.arange(len(rows)) // HEAD)
-    lasts_s = np.minimum(lasts_s, max(HOLD_MOST_S, RENEWAL * least_s))
     left_s = np.where(jobs.held_by_us, np.nan_to_num(jobs.eligible_s - now_s), 0.0)[rows]
-    due = left_s < least_s
-    until_s = now_s + lasts_s[due]
-    return [Hold(job, end_s) for job, end_s in zip(jobs.job_id[rows[due]].tolist(), until_s.tolist(), strict=True)]
+    until_s = _hold_ends_s(len(rows), now_s, least_s)
+    due = left_s <= least_s
+    return [Hold(job, end_s) for job, end_s in zip(jobs.job_id[rows[due]].tolist(), until_s[due].tolist(), strict=True)]
+
+
+def _hold_ends_s(count: int, now_s: float, least_s: float) -> FloatArray:
+    """Return when holds end for each of *count* places in line."""
+    step_s = STEP * least_s
+    group = np.arange(count) // HEAD
+    ends_s = step_s * ((now_s + least_s) // step_s + 1 + group)
+    # Those far back do not end together: their renewal would take all writes of a cycle.
+    return np.asarray(np.minimum(ends_s, now_s + max(HOLD_MOST_S, step_s + least_s)))
 
 
 def in_order(jobs: JobTable, rows: IntArray) -> IntArray:

@@ -139,7 +139,7 @@ class AdmissionRules:
     """Rules of the jobs that wait outside; on Slurm each does so under a hold that expires by itself."""
 
     part: str  #: the part of the policy that admits jobs, as ``find_admission`` takes it
-    hold_s: float = 30.0  #: a hold with less time left is renewed, for five times as long or more
+    hold_s: float = 30.0  #: a hold with less time left is renewed; 0 makes no holds
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.plan import Plan, Standing
 from slurmsched.cluster.records.promises import PromiseState, promise_table
 from slurmsched.cluster.state import View
-from slurmsched.decide.admission import HEAD, HOLD_MOST_S
+from slurmsched.decide.admission import HEAD, HOLD_MOST_S, STEP
 from slurmsched.decide.engine import decide
 from slurmsched.decide.explain.eta import admitted_last, delayed_jobs
 from slurmsched.decide.explain.explain import queue
@@ -71,7 +71,11 @@ def test_a_job_comes_in_as_soon_as_the_bound_has_room():
 def test_holds_are_renewed_when_they_are_about_to_end_and_last_longer_farther_back():
     seen = crowd(HEAD * 100)
     plan = decide(seen, SJF, rules())
-    assert [holds(plan)[job] for job in (2, HEAD + 1, HEAD + 2, 2 * HEAD + 2)] == [150.0, 150.0, 300.0, 450.0]
+    step_s, first_s = STEP * 30.0, holds(plan)[2]
+    assert 30.0 <= first_s < 30.0 + step_s
+    assert (NOW_S + first_s) % step_s == 0
+    more_s = [holds(plan)[job] - first_s for job in (HEAD + 1, HEAD + 2, 2 * HEAD + 2)]
+    assert more_s == [0.0, step_s, 2 * step_s]
     assert max(holds(plan).values()) == HOLD_MOST_S
     count = len(seen.pending)
     left_s = np.where(np.arange(count) < 500, 29.0, 31.0)
@@ -79,6 +83,20 @@ def test_holds_are_renewed_when_they_are_about_to_end_and_last_longer_farther_ba
     again = decide(replace(seen, pending=held), SJF, rules())
     assert sorted(holds(again)) == list(range(2, 501)), "a hold that lasts costs no write"
     assert next_change_s(replace(seen, pending=held), again, SJF, rules()) == NOW_S
+
+
+def test_most_cycles_renew_no_hold_of_the_first_jobs_in_line():
+    seen, eligible_s, writing = crowd(HEAD), np.zeros(HEAD), []
+    for now_s in NOW_S + 15.0 * np.arange(100):
+        held = replace(
+            seen.pending, held_by_us=eligible_s > now_s, eligible_s=np.where(eligible_s > 0, eligible_s, now_s)
+        )
+        plan = decide(replace(seen, pending=held, now_s=now_s), SJF, rules())
+        for job, left_s in holds(plan).items():
+            eligible_s[job - 1] = NOW_S + left_s
+        writing.append(bool(holds(plan)))
+        assert (eligible_s[1:] >= now_s + 30.0).all(), "the next cycle may be late"
+    assert sum(writing) <= 11
 
 
 @pytest.mark.parametrize(
