@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from .db.tracking.decisions import DecisionRecord
 from .decide.deadlines.promise_outcomes import JobEnds, settle
 from .decide.decision import Decider, decide_here
 from .decide.policy import Policy
-from .decide.shadow import others_in_shadow, with_shadow
+from .decide.shadow import ShadowDecisions, others_in_shadow, shadow_here
 from .errors import SlurmError, SlurmUnavailable
 from .models.port import Model
 from .slurm.port import ActionResult, Slurm
@@ -78,6 +78,7 @@ class CycleContext:
     progress: Callable[[], ProgressTable] = _no_progress  #: the progress of running jobs
     let_end: Callable[[Sequence[int]], None] = _nothing  #: called with all jobs to answer with a stop
     decider: Decider = decide_here
+    shadow: ShadowDecisions = shadow_here
     late: Timer = field(init=False)  #: until the next accounting query about lost promises
 
     def __post_init__(self) -> None:
@@ -104,6 +105,7 @@ class CycleReport:
     window: int  #: number of jobs ordered, from the top
     fallbacks: tuple[str, ...]  #: parts that work in a degraded mode
     plugin_trouble: str  #: what happened to the plug-ins of the policy; empty if nothing did
+    shadow_trouble: str  #: what happened to the ordering in shadow; empty if nothing did
     view: View
     plan: Plan
     ended: OutcomeTable
@@ -133,15 +135,19 @@ def run_cycle(context: CycleContext, number: int, now_s: float, mode: str) -> Cy
     loans = context.memory.loans(state, acting=mode == "act")
     policy = context.policy.capped_for(view.qos, context.site).over(window).lending(loans)
     decision = context.decider(view, policy)
-    policy = decision.policy
-    plan = with_shadow(decision.plan, view, policy)
+    policy, plan = decision.policy, decision.plan
     # In observe mode no new promise can be met, so none is stored.
     context.memory.keep_promises(plan.promises if mode == "act" else promises, now_s)
     watch.enter("act")
     _let_end(context, number, view, plan, mode)
     answers, deferred = _act(context, watch, number, plan, now_s) if mode == "act" else ((), 0)
     watch.enter("record")
-    fallbacks = (*decision.failed, *(() if context.memory.available else ("database",)))
+    shadow, failed = context.shadow(view, policy), decision.failed
+    plan = replace(plan, shadow=shadow.runs)
+    if policy.shadow is not None and shadow.trouble:  # a replay would find what the record lacks
+        failed = (*failed, f"shadow {policy.shadow.name!r}")
+        policy = replace(policy, shadow=None)
+    fallbacks = (*failed, *(() if context.memory.available else ("database",)))
     lag_s = context.writer.lag.lag_s(context.clock.monotonic())
     sentence = _sentence(view, plan, policy, mode, answers, deferred, lag_s, fallbacks)
     context.memory.save_decision(
@@ -165,6 +171,7 @@ def run_cycle(context: CycleContext, number: int, now_s: float, mode: str) -> Cy
         window=policy.rules.window,
         fallbacks=fallbacks,
         plugin_trouble=decision.trouble,
+        shadow_trouble=shadow.trouble,
         view=view,
         plan=plan,
         ended=remembered.ended,

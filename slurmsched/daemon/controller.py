@@ -96,7 +96,8 @@ class DaemonController:
             self._adapt_to_load()
         report = run_cycle(self._world, self._world.memory.next_number(now_s), now_s, mode)
         self._flow.after(report)
-        if self._actor.watch(report.view, self._world.policy):
+        policy = self._world.policy
+        if self._actor.watch(report.view, replace(policy, shadow=None) if report.shadow_trouble else policy):
             self._chosen.refresh()
         self._busy_share = busy_share(report.view.nodes, self.policy.rules)
         if mode == "advise":

@@ -112,6 +112,9 @@ class Metrics:
             ["result"],
             registry=to,
         )
+        self._shadow_failures = Counter(
+            "slurmsched_shadow_failures", "Decisions of the ordering in shadow that failed.", registry=to
+        )
         self._pending = Gauge("slurmsched_pending_jobs", "Pending jobs; an array counts once.", registry=to)
         self._running = Gauge("slurmsched_running_jobs", "Jobs that have started and not ended.", registry=to)
         self._ranked = Gauge("slurmsched_ranked_jobs", "Pending jobs that we order.", registry=to)
@@ -298,6 +301,10 @@ class Metrics:
     def progress_report(self, result: str) -> None:
         """Count one report of a job: ok, stop, later, or the reason for its refusal."""
         self._progress.labels(result).inc()
+
+    def shadow_failed(self) -> None:
+        """Count one failure of the ordering in shadow."""
+        self._shadow_failures.inc()
 
     def no_solver_answer(self) -> None:
         """Count one problem that the solver did not answer."""

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import logging
 
-from ..child_process import ChildFailed, ChildProcess
-from ..cluster.plan import Plan
+from ..child_process import ChildFailed
 from ..cluster.state import View
-from ..decide import decision_worker
 from ..decide.decision import Decision, decide_here
 from ..decide.policy import Policy
+from .plan_process import STARTUP_S, PlanProcess
 
 logger = logging.getLogger(__name__)
 
 LIMIT_S = 10.0
 """The longest decision, in seconds: the daemon's watchdog waits a minute."""
-
-STARTUP_S = 30.0
-"""Seconds in which the process must start and import."""
 
 
 class PluginDecider:
@@ -28,8 +24,7 @@ class PluginDecider:
     """
 
     def __init__(self, limit_s: float = LIMIT_S, startup_s: float = STARTUP_S) -> None:
-        self._process = ChildProcess(decision_worker.__name__, "decision")
-        self._limit_s, self._startup_s = limit_s, startup_s
+        self._process = PlanProcess("decision", limit_s, startup_s)
 
     def __call__(self, view: View, policy: Policy) -> Decision:
         """Return the decision on *view*, by *policy* or by what is left of it."""
@@ -37,7 +32,7 @@ class PluginDecider:
         if not names:
             return decide_here(view, policy)
         try:
-            return Decision(self._decided(view, policy), policy)
+            return Decision(self._process.plan(view, policy), policy)
         except ChildFailed as error:
             trouble = f"{' and '.join(names)} failed, since {error}: jobs stay in the order that they have"
         logger.error("%s", trouble)
@@ -47,12 +42,3 @@ class PluginDecider:
     def close(self) -> None:
         """Stop the process."""
         self._process.close()
-
-    def _decided(self, view: View, policy: Policy) -> Plan:
-        """Return the plan of the process; ChildFailed where there is none."""
-        self._process.ask(decision_worker.READY, self._startup_s)
-        error, plan = self._process.ask((view, policy.to_json()), self._limit_s)
-        if error:
-            raise ChildFailed(error)
-        decided: Plan = plan
-        return decided

@@ -245,7 +245,8 @@ class Service:
         sentences = [f"no new predictions: {trouble}"] if trouble else []
         if played and played.trouble:
             sentences.append(f"the composition stays as it is: {played.trouble}")
-        return "; ".join([report.plugin_trouble, *sentences] if report and report.plugin_trouble else sentences)
+        troubles = [report.plugin_trouble, report.shadow_trouble] if report else []
+        return "; ".join([*filter(None, troubles), *sentences])
 
     def problem(self) -> str:
         """Describe in one sentence why the daemon does not do its work; empty if it does, or is not meant to."""

@@ -143,12 +143,14 @@ def _fingerprints(file: Path) -> set[str]:
 class CacheLayers:
     """The cache of one function: several of Numba's caches, one of which is writable; *caching* is Numba's module.
 
+    *variant* names what else decides about the code of a function: code of another variant would crash its caller.
+
     They are looked for when the function is first called, since a process calls few of the functions that it imports.
     An unreadable file or a full disk only leads to compiling again.
     """
 
-    def __init__(self, function: Callable[..., Any], caching: Any) -> None:
-        self._function, self._caching = function, caching
+    def __init__(self, function: Callable[..., Any], caching: Any, variant: str = "") -> None:
+        self._function, self._caching, self._variant = function, caching, variant
         self._full = False
 
     @cached_property
@@ -156,7 +158,7 @@ class CacheLayers:
         source = Path(self._function.__code__.co_filename)
         if not unchanged_since(source, _STARTED_S):
             return {}
-        return {place: _layer(self._function, self._caching, place) for place in directories(source)[0]}
+        return {place: _layer(self._function, self._caching, place, self._variant) for place in directories(source)[0]}
 
     @property
     def _writable(self) -> Any | None:
@@ -202,14 +204,14 @@ class CacheLayers:
                 self._writable.flush()
 
 
-def _layer(function: Callable[..., Any], caching: Any, directory: Path) -> Any:
+def _layer(function: Callable[..., Any], caching: Any, directory: Path, variant: str) -> Any:
     """Return a Numba cache limited to *directory*."""
+    name = ".".join(filter(None, (Path(function.__code__.co_filename).stem, function.__qualname__, variant)))
 
     class In(caching.CompileResultCacheImpl):  # type: ignore[misc]
         def __init__(self, function: Callable[..., Any]) -> None:
             self._lineno, self._locator = function.__code__.co_firstlineno, CacheDirectory(function, directory)
-            module = Path(function.__code__.co_filename).stem
-            self._filename_base = self.get_filename_base(f"{module}.{function.__qualname__}", "")
+            self._filename_base = self.get_filename_base(name, "")
 
     class Layer(caching.FunctionCache):  # type: ignore[misc]
         _impl_class = In

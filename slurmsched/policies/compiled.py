@@ -33,7 +33,7 @@ def inner(function: F) -> F:
 
     For many array arguments such an entry would double the compile time.
     """
-    return _compiled(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    return _compiled(function, "inner", no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
 def borrowing(function: F) -> F:
@@ -43,19 +43,19 @@ def borrowing(function: F) -> F:
     the arrays: such a function may neither allocate one, which Numba refuses to compile, nor return one or call what
     returns one.
     """
-    return _compiled(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False)
+    return _compiled(function, "borrowing", no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False)
 
 
-def _compiled(function: F, **flags: bool) -> F:
-    return Compiled(function, flags) if HAVE_NUMBA else function  # type: ignore[return-value]
+def _compiled(function: F, variant: str = "", **flags: bool) -> F:
+    return Compiled(function, variant, flags) if HAVE_NUMBA else function  # type: ignore[return-value]
 
 
 class Compiled:
-    """A function that Numba compiles; *flags* are those of ``numba.njit``."""
+    """A function that Numba compiles; *flags* are those of ``numba.njit``, and have the name *variant* in the cache."""
 
-    def __init__(self, function: Callable[..., Any], flags: dict[str, bool]) -> None:
+    def __init__(self, function: Callable[..., Any], variant: str, flags: dict[str, bool]) -> None:
         update_wrapper(self, function)
-        self._function, self._flags = function, flags
+        self._function, self._variant, self._flags = function, variant, flags
 
     def __call__(self, *arguments: Any) -> Any:
         """Return the result of the compiled function, or of the plain one if the former has no entry from Python."""
@@ -67,7 +67,7 @@ class Compiled:
         """Numba's object for the function; the plain function if compiling is switched off."""
         jitted = _numba().njit(self._function, **({"_nrt": True} | self._flags))  # else callees inherit it
         if jitted is not self._function:
-            jitted._cache = CacheLayers(self._function, import_module("numba.core.caching"))
+            jitted._cache = CacheLayers(self._function, import_module("numba.core.caching"), self._variant)
         return jitted
 
 

@@ -143,7 +143,7 @@ def _server(home: Path, jobs: Any, plan: Any) -> tuple[RemoteServer, QueryWorker
         private=lambda: True,
     )
     handlers = QueryHandlers(sources, trusted=())
-    counts: tuple[Any, ...] = (length, 0, length, 0, {}, 0, 0, 0.0, 500, (), "")
+    counts: tuple[Any, ...] = (length, 0, length, 0, {}, 0, 0, 0.0, 500, (), "", "")
     ended: Any = None
     handlers.observe(CycleReport(1, now_s, "act", "", {}, *counts, jobs, plan, ended))
     settings = RemoteSettings(f"{HERE}:{PORT}", str(home / "server.crt"), str(home / "server.key"))

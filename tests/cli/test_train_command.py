@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -253,6 +254,14 @@ def test_an_actor_is_trained_by_itself_on_a_trace_of_eight_weeks(site: Site, wor
     found = run(site, "train", *words)
     assert found.exit_code != 0
     assert message in found.output
+
+
+@pytest.mark.skipif(find_spec("torch") is not None, reason="PyTorch is installed")
+def test_without_pytorch_the_training_of_an_actor_names_the_extra(site: Site):
+    found = run(site, "train", "--model", "actor", "--trace", "synthetic:4000:0.5")
+    assert found.exit_code != 0
+    assert "training an actor needs PyTorch" in found.output
+    assert "pip install '.[rl]'" in found.output
 
 
 def test_a_promoted_actor_that_was_worse_in_the_last_week_is_withdrawn(tmp_path: Path):

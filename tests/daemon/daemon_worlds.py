@@ -41,6 +41,7 @@ def report(number: int = 1, **known: Any) -> CycleReport:
         "starving": 0,
         "fallbacks": (),
         "plugin_trouble": "",
+        "shadow_trouble": "",
         "view": view(),
         "plan": plan(2),
         "ended": ended(),

@@ -165,6 +165,35 @@ def test_a_changed_callee_or_constant_of_another_module_is_compiled_again(instal
     assert [run(install), run(install)] == [f"{result} compiled", f"{result} loaded"]
 
 
+BOTH_WAYS = """\
+from slurmsched.policies.compiled import borrowing, compiled, inner
+
+def total(numbers):
+    return numbers.sum()
+
+outer_total, inner_total, borrowing_total = compiled(total), inner(total), borrowing(total)
+
+@compiled
+def through_inner(numbers):
+    return inner_total(numbers)
+
+@compiled
+def through_borrowing(numbers):
+    return borrowing_total(numbers)
+"""
+WAYS = ("through_borrowing", "through_inner", "outer_total")
+
+
+@pytest.mark.parametrize("first", WAYS)
+def test_code_of_one_function_for_python_and_for_compiled_callers_is_kept_apart(install, first):
+    """Code without an entry from Python that was taken for code with one ended the process."""
+    (install / "code" / "site_code.py").write_text(BOTH_WAYS)
+    call = "import numpy, site_code\nfor way in {ways}: print(getattr(site_code, way)(numpy.ones(42)), end=' ')"
+    for ways in ((first,), WAYS, WAYS[::-1]):
+        (install / "code" / "program.py").write_text(call.format(ways=ways))
+        assert run(install) == " ".join(["42.0"] * len(ways))
+
+
 def test_code_of_earlier_sources_is_removed_and_no_other(install, monkeypatch):
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)  # the tests' own code may be kept elsewhere
     run(install)

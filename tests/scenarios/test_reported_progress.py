@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
@@ -27,6 +29,30 @@ while not told:
     open("told." + os.environ["SLURM_JOB_ID"], "w").write(str(job._REPORTER._next_s < float("inf")))
 print("saved", file=open("saved." + os.environ["SLURM_JOB_ID"], "w"))
 """
+
+STEADY = """
+import json, os, time
+import job
+job.REPORT_S = job.UNREACHED_S = 0.2
+job.ANSWER_S = 1.0
+
+def queued_s():
+    return int(open("/proc/thread-self/schedstat").read().split()[1]) / 1e9
+
+step, slowed_s, ended, under_way, told = 0, 0.0, 0, False, False
+while not os.path.exists("enough"):
+    time.sleep(0.02)
+    step += 1
+    before_s, before_queued_s = time.monotonic(), queued_s()
+    told |= job.report(step, accuracy=0.5)
+    slowed_s += time.monotonic() - before_s - (queued_s() - before_queued_s)
+    ended += under_way and job._REPORTER._next_s < float("inf")
+    under_way = job._REPORTER._next_s == float("inf")
+    with open("new." + os.environ["SLURM_JOB_ID"], "w") as file:
+        json.dump({"step": step, "slowed_s": slowed_s, "ended": ended, "told": told}, file)
+    os.replace(file.name, "state." + os.environ["SLURM_JOB_ID"])
+"""
+"""A loop that notes how long reports took, without the time in which other programs had the processor."""
 
 
 def training(site: Site, home: Path, user: str, comment: str) -> int:
@@ -102,6 +128,35 @@ def test_a_report_about_a_job_of_somebody_else_is_refused(site_of_reports, home)
         site.until(lambda: answer("alice") == "ok" or answer("alice").startswith("later"), "a report of its owner")
         assert answer("bob") == f"refused: job {job} is not of user {uid_of(site.lab.user('bob'))}"
         site.lab.ask(["scancel", str(job)])
+
+
+def test_a_daemon_that_hangs_and_is_killed_neither_ends_nor_slows_a_job_that_reports(site_of_reports, home):
+    site = site_of_reports
+    (home / "train.py").write_text(STEADY)
+    with site.daemon() as daemon:
+        jobs = [training(site, home, "alice", comment) for comment in ("slurmsched:stop=acc:0.9", "")]
+
+        def state(job: int) -> dict[str, float]:
+            return json.loads((home / f"state.{job}").read_text())
+
+        def more_reports(count: int) -> None:
+            """Wait until *count* more reports of each job were answered, or given up."""
+            until = {job: state(job)["ended"] + count for job in jobs}
+            site.until(lambda: all(state(job)["ended"] >= until[job] for job in jobs), f"{count} more reports")
+
+        site.until(lambda: [site.states()[job] for job in jobs] == ["RUNNING"] * 2, "running jobs")
+        site.until(lambda: all(state(job)["step"] for job in jobs), "their first iterations")
+        more_reports(2)
+        daemon.send_signal(signal.SIGSTOP)
+        more_reports(2)
+        daemon.kill()
+        daemon.wait(90.0)
+        more_reports(5)
+        assert [site.states()[job] for job in jobs] == ["RUNNING"] * 2
+    (home / "enough").touch()
+    site.until(lambda: [site.states()[job] for job in jobs] == ["COMPLETED"] * 2, "their own ends")
+    assert [state(job)["told"] for job in jobs] == [False] * 2
+    assert max(state(job)["slowed_s"] for job in jobs) < 1.0, [state(job) for job in jobs]
 
 
 def kinds(site: Site, job: int) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -15,9 +16,10 @@ from slurmsched.models.registry import ACTOR
 from slurmsched.policies.ordering.mlfs_rl import FEATURES, Actor
 from slurmsched.simulator.run import simulate
 from slurmsched.simulator.setup import Setup
+from slurmsched.simulator.studies.actor.imitation import imitated
 from slurmsched.simulator.studies.actor.judgement import Against, TrainedActor, _against, reviewed, train_actor
-from slurmsched.simulator.studies.actor.learning import Effort, static_actor
-from slurmsched.simulator.studies.actor.week_loop import play
+from slurmsched.simulator.studies.actor.learning import STARTS, Effort, learn, static_actor
+from slurmsched.simulator.studies.actor.week_loop import Decisions, play
 from slurmsched.simulator.studies.actor.weeks import FLEET, WEEK_S, Weeks, drawn_week
 from slurmsched.simulator.workload.workload import workload
 
@@ -47,6 +49,14 @@ def some_actor() -> Actor:
     weights = (random.normal(size=shape) for shape in (wide, (wide, 3), 3, 3))
     linear, into, offset, out = weights
     return Actor.of_text(Actor(linear, np.full(wide, -9.0), np.full(wide, 9.0), into, offset, out).text)
+
+
+def copied(decisions: Decisions, teacher: Actor, deviation):
+    """The weights of the order itself, where PyTorch is missing."""
+    return teacher.linear * deviation
+
+
+needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
 
 
 @pytest.mark.parametrize("actor", [some_actor(), static_actor(0.5)], ids=["network", "static"])
@@ -107,18 +117,18 @@ def test_the_jobs_of_a_site_stay_as_they_were_but_for_the_minute_of_their_arriva
 
 def test_four_weeks_of_a_site_judge_an_actor_that_another_trace_trained():
     weeks, own = Weeks.of_trace(trace()), site(4)
-    found = train_actor(weeks, 5, judged_on=own, effort=QUICK, executor="direct")
+    found = train_actor(weeks, 5, judged_on=own, effort=QUICK, executor="direct", imitate=copied)
     assert found.to_dict()["unseen"]["site"]
     assert "in 4 unseen weeks of this site" in found.why
     with pytest.raises(TooLittleHistory, match="4 weeks, which are enough to judge on: --trace"):
-        train_actor(own, 5, effort=QUICK)
+        train_actor(own, 5, effort=QUICK, imitate=copied)
     with pytest.raises(TooLittleHistory, match="3 weeks"):
         site(3)
 
 
 def test_the_same_seed_gives_the_same_weights_and_the_judgement_names_every_order():
     weeks = Weeks.of_trace(trace())
-    first, again = (train_actor(weeks, 5, effort=QUICK, executor="direct") for _ in range(2))
+    first, again = (train_actor(weeks, 5, effort=QUICK, executor="direct", imitate=copied) for _ in range(2))
     assert first.actor.text == again.actor.text
     assert list(first.against) == ["qssf", "sjf", "mlfs-h", "static"]
     facts, artifact = first.to_dict(), first.artifact(weeks.jobs)
@@ -129,10 +139,35 @@ def test_the_same_seed_gives_the_same_weights_and_the_judgement_names_every_orde
     assert "if " in model_card(artifact).text
 
 
+@needs_torch
+@pytest.mark.parametrize("teacher", [static_actor(1.5), STARTS[9]], ids=["static", "mixture"])
+def test_an_imitation_chooses_as_the_order_that_it_imitates(teacher):
+    weeks = Weeks.of_trace(trace())
+    decisions = play(weeks.draw(weeks.train[0], 3), weeks.fleet, teacher, 10_000).decisions
+    deviation = decisions.rows.std(axis=0)
+    weights = imitated(decisions, teacher, deviation)
+    assert np.array_equal(weights, imitated(decisions, teacher, deviation))
+    linear = np.divide(weights, deviation, out=np.zeros(len(FEATURES)), where=deviation > 0)
+    unseen = play(weeks.draw(weeks.unseen[0], 3), weeks.fleet, teacher, 10_000).decisions
+    scores, wanted = unseen.rows @ linear, teacher.scores(unseen.rows)
+    lists = list(zip(unseen.first[:-1], unseen.first[1:], strict=True))
+    assert len(lists) > 50
+    alike = [scores[first:end].argmax() == wanted[first:end].argmax() for first, end in lists]
+    assert np.mean(alike) > 0.95
+
+
+@needs_torch
+def test_training_begins_with_the_imitation():
+    weeks = Weeks.of_trace(trace())
+    first, again = (learn(weeks, 5, QUICK, lambda doing: None)[0] for _ in range(2))
+    assert first.text == again.text
+    assert first.text != learn(weeks, 6, QUICK, lambda doing: None)[0].text
+
+
 def test_a_trace_without_a_queue_is_too_little_to_learn_from():
     jobs = trace()
     with pytest.raises(TooLittleHistory, match="no two jobs ever wait"):
-        train_actor(Weeks.of_trace(replace(jobs, runtime_s=np.ones(len(jobs)))), 5, effort=QUICK)
+        train_actor(Weeks.of_trace(replace(jobs, runtime_s=np.ones(len(jobs)))), 5, effort=QUICK, imitate=copied)
 
 
 @pytest.mark.parametrize(

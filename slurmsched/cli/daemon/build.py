@@ -35,6 +35,7 @@ from ...daemon.profiles.profile_receiver import ProfileReceiver, Receiver, Recor
 from ...daemon.profiling_controller import ProfilingController
 from ...daemon.progress_book import ProgressBook
 from ...daemon.service import Service, ServiceParts
+from ...daemon.shadow_decider import ShadowDecider
 from ...daemon.sharing_context import SharingContext
 from ...daemon.solver_service import SolverService
 from ...daemon.synthesis_service import CompositionPlayer, CompositionSwitcher, SynthesisService
@@ -71,6 +72,7 @@ class Daemon:
     leadership: Leadership
     store: Store
     decider: PluginDecider
+    shadow: ShadowDecider
     synthesis: SynthesisService
 
     @property
@@ -83,8 +85,9 @@ class Daemon:
         return self.controller.dry_run(now_s)
 
     def close(self) -> None:
-        """Close the database, and stop the process of plug-ins."""
+        """Close the database, and stop the processes beside the cycles."""
         self.decider.close()
+        self.shadow.close()
         self.synthesis.close()
         self.store.close()
 
@@ -112,6 +115,7 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
     memory = Memory(store, cluster=name, monotonic=monotonic, leads=leads.held)
     sharer = SharingContext(artifacts, memory.mismatches)
     decider, spread_speeds = PluginDecider(), SpreadSpeeds()
+    shadow = ShadowDecider(app.clock, metrics.shadow_failed)
     world = CycleContext(
         cluster=cluster,
         memory=memory,
@@ -124,6 +128,7 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
         entering=lambda phase: service.progressed(),
         scored=lambda state: spread_speeds.filled(sharer.scored(state)),
         decider=decider,
+        shadow=shadow,
     )
     synthesis = SynthesisService(
         chosen,
@@ -156,8 +161,8 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
     predictions = None if dry else _predictions(app, world, facts, store, metrics)
     solver = SolverService(lambda: world.policy, LeaseSolver(), metrics.no_solver_answer)
     world.solved = solver.latest
-    service = _service(app, parts, controller, metrics, predictions, solver, synthesis)
-    return Daemon(controller, service, world, leads, store, decider, synthesis)
+    service = _service(app, parts, controller, metrics, predictions, solver, synthesis, lambda: shadow.trouble)
+    return Daemon(controller, service, world, leads, store, decider, shadow, synthesis)
 
 
 def _metrics(chosen: ActivePolicy, world: Callable[[], CycleContext]) -> Metrics:
@@ -178,6 +183,7 @@ def _service(
     predictions: PredictionService | None,
     solver: SolverService,
     synthesis: SynthesisService,
+    shadow_trouble: Callable[[], str],
 ) -> Service:
     """Build the service that runs the controller's cycles and answers queries."""
     settings, world, facts, store = parts.settings, parts.world, parts.facts, parts.store
@@ -187,6 +193,7 @@ def _service(
         *(world, facts, store, parts.serving, parts.chosen, parts.sharer, figures, predictions),
         lambda: controller.settings.predict,
         parts.spread_speeds.table,
+        shadow_trouble,
     )
 
     def give_back(budget_s: float) -> None:

@@ -29,7 +29,7 @@ def train_actor_of(
 ) -> None:
     """Train and judge the actor; write it unless it was not promoted and the active one was."""
     from ...models.registry import ACTOR
-    from ...simulator.studies.actor.judgement import train_actor
+    from ...simulator.studies.actor.judgement import demand_extra, train_actor
     from ...simulator.studies.actor.weeks import Weeks
     from ...simulator.traces.source import Source
 
@@ -40,6 +40,7 @@ def train_actor_of(
                 site = _weeks_of_site(app, from_db_s, cluster_name) if from_db_s is not None or not trace else None
                 weeks = Weeks.of_trace(Source.of(trace, 8).load().workload) if trace else site
                 assert weeks is not None
+                demand_extra()
                 found = train_actor(weeks, seed, judged_on=site, report=report)
             except TooLittleHistory as error:
                 raise Failed(f"{error}; what serves stays") from error

@@ -49,6 +49,7 @@ class LiveAnswers:
     predictions: PredictionService | None
     predict: Callable[[], PredictSettings]
     spread: Callable[[], Sequence[SpreadSpeed]]
+    shadow_trouble: Callable[[], str]  #: of the ordering in shadow; empty while it works
 
     def sources(self, status: Callable[[], dict[str, Any]]) -> Sources:
         """Return all sources; *status* reports the state of the daemon."""
@@ -113,7 +114,8 @@ class LiveAnswers:
         reasons = model.reasons(jobs, row) if isinstance(model, GuardedModel) else ()
         made = queries.explanation(view, plan, self._rules, job_id, score=score, reasons=reasons)
         policy = self.world.policy.without_plugins()
-        return with_shadow_place(with_order_terms(made, view, policy.ordering), view, policy)
+        made = with_order_terms(made, view, policy.ordering)
+        return made if self.shadow_trouble() else with_shadow_place(made, view, policy)
 
     def _check(self, view: View, plan: Plan, options: str, user: str) -> DeadlineAnswer:
         """Check the deadline that a job of *user* with these sbatch *options* would be promised now."""

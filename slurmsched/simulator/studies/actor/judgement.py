@@ -19,6 +19,7 @@ from ...run import simulate
 from ...setup import Setup
 from ...workload.workload import Workload
 from .distillation import Distilled, distilled
+from .imitation import Imitator, imitated
 from .learning import Costs, Effort, costs_of, learn, static_actor, tuned
 from .week_loop import SELECTION
 from .weeks import Weeks
@@ -101,6 +102,7 @@ def train_actor(
     judged_on: Weeks | None = None,
     effort: Effort | None = None,
     executor: str = "slurm",
+    imitate: Imitator = imitated,
     report: Callable[[str], None] = lambda doing: None,
 ) -> TrainedActor:
     """Train an actor on *weeks*, and judge it on the unseen ones of these or of *judged_on*.
@@ -108,14 +110,13 @@ def train_actor(
     TooLittleHistory where there are none to train on.
     """
     effort, begun_s = effort or Effort(), time.process_time()
-    demand_extra()
     if not weeks.train or not weeks.choose:
         raise TooLittleHistory(
             f"{len(weeks.unseen)} weeks, which are enough to judge on: --trace TRACE names other jobs to train on"
         )
     report("tuning the static order")
     gpus = tuned_static(weeks, effort)
-    actor, updates = learn(weeks, seed, effort, report)
+    actor, updates = learn(weeks, seed, effort, report, imitate)
     seconds = time.process_time() - begun_s
     report("distilling a tree")
     tree = distilled(actor, weeks)
@@ -152,8 +153,8 @@ def reviewed(artifact: Artifact, weeks: Weeks, fallback: str, executor: str = "s
 
 
 def demand_extra() -> None:
-    """Raise MissingExtra where a training would take days, or could not explain its result."""
-    for module, name in (("numba", "Numba"), ("sklearn", "scikit-learn")):
+    """Raise MissingExtra where a training cannot begin, would take days, or could not explain its result."""
+    for module, name in (("torch", "PyTorch"), ("numba", "Numba"), ("sklearn", "scikit-learn")):
         if find_spec(module) is None:
             raise MissingExtra(f"training an actor needs {name}", "rl")
 

@@ -1,4 +1,4 @@
-"""The training of the actor: a policy gradient whose exploration lies in the weights, from a static order on.
+"""The training of the actor: imitation of a simple order, then a policy gradient whose exploration lies in the weights.
 
 Each update draws pairs of opposite changes of all weights, and replays the same arrivals under both: what the arrivals
 cause cancels out in their difference (Sehnke et al., "Parameter-exploring policy gradients", Neural Networks 2010).
@@ -17,6 +17,7 @@ from ....errors import TooLittleHistory
 from ....policies.ordering.mlfs_rl import FEATURES, Actor
 from ...cluster_spec import ClusterSpec
 from ...workload.workload import Workload
+from .imitation import Imitator, imitated
 from .week_loop import Decisions, play
 from .weeks import Weeks
 
@@ -27,6 +28,7 @@ RATE, LEAST_RATE = 0.04, 0.004  #: of the updates, falling
 MOMENTUM, SQUARES, AVERAGED = 0.9, 0.98, 0.9  #: decay of the means of gradients, their squares, and weights
 LATE_H = 8.0  #: hours of JCT that a missed deadline counts as
 CHOOSE_EVERY = 8
+LEAST_DEVIATION = 1e-9  #: of a feature that is not constant
 KEPT_ROWS = 20_000  #: of features of each replay that determines their ranges
 
 
@@ -87,15 +89,19 @@ def tuned(weeks: Weeks, candidates: Sequence[Actor], effort: Effort) -> Actor:
     return min(candidates, key=lambda actor: mean_cost(actor, drawn, weeks.fleet))
 
 
-def learn(weeks: Weeks, seed: int, effort: Effort, report: Callable[[str], None]) -> tuple[Actor, int]:
+def learn(
+    weeks: Weeks, seed: int, effort: Effort, report: Callable[[str], None], imitate: Imitator = imitated
+) -> tuple[Actor, int]:
     """Train an actor from the best simple one of STARTS; return it and the updates after which it was best.
 
     The same seed gives the same weights. TooLittleHistory where no jobs queue.
     """
     random, start = np.random.default_rng(seed), tuned(weeks, STARTS, effort)
     replays = [play(weeks.draw(week, seed), weeks.fleet, start, KEPT_ROWS) for week in weeks.train]
-    scale = _Scale.of([one.decisions for one in replays])
-    weights, step = scale.initial(start), np.where(scale.varies, STEP, 0.0)
+    decisions = Decisions.of([one.decisions for one in replays])
+    scale = _Scale.of(decisions.rows)
+    report("imitating the best simple order")
+    weights, step = imitate(decisions, start, scale.deviation), np.where(scale.varies, STEP, 0.0)
     choosing = [weeks.draw(week, draw) for week in weeks.choose for draw in range(effort.choosing)]
     best, best_at = scale.actor(weights), 0
     least = mean_cost(best, choosing, weeks.fleet)
@@ -132,22 +138,18 @@ class _Scale(NamedTuple):
     high: FloatArray
 
     @classmethod
-    def of(cls, decisions: Sequence[Decisions]) -> _Scale:
-        rows = np.concatenate([one.rows for one in decisions])
+    def of(cls, rows: FloatArray) -> _Scale:
         if not len(rows):
             raise TooLittleHistory("no two jobs ever wait at the same time: there is nothing to learn an order from")
-        return cls(rows.std(axis=0), rows.min(axis=0), rows.max(axis=0))
+        deviation = rows.std(axis=0)
+        return cls(np.where(deviation > LEAST_DEVIATION, deviation, 0.0), rows.min(axis=0), rows.max(axis=0))
 
     @property
     def varies(self) -> BoolArray:
         """A mask of the features that are not constant."""
-        return self.deviation > 1e-9
-
-    def initial(self, start: Actor) -> FloatArray:
-        """Return the weights of a linear actor, in units of the deviation of the features."""
-        return start.linear * self.deviation
+        return self.deviation > 0
 
     def actor(self, weights: FloatArray) -> Actor:
         """Return the actor of *weights*, in the precision of its text."""
-        linear = np.where(self.varies, weights / np.maximum(self.deviation, 1e-9), 0.0)
+        linear = np.where(self.varies, weights / np.where(self.varies, self.deviation, 1.0), 0.0)
         return Actor.of_text(Actor(linear, self.low, self.high, np.zeros((WIDE, 0)), np.zeros(0), np.zeros(0)).text)

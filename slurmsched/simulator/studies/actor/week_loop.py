@@ -6,6 +6,7 @@ one pool of GPUs.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -52,6 +53,12 @@ class Decisions(NamedTuple):
 
     rows: FloatArray  #: of features, decision by decision
     first: IntArray  #: the first row of each decision, and at last the number of all rows
+
+    @classmethod
+    def of(cls, several: Sequence[Decisions]) -> Decisions:
+        """Return the decisions of *several* replays, one after the other."""
+        sizes = np.concatenate([np.diff(one.first) for one in several])
+        return cls(np.concatenate([one.rows for one in several]), np.concatenate([[0], np.cumsum(sizes)]))
 
 
 class Played(NamedTuple):

@@ -1,0 +1,33 @@
+"""Plans made in a process of their own and within a time limit, since what makes them may raise, hang or die."""
+
+from __future__ import annotations
+
+from ..child_process import ChildFailed, ChildProcess
+from ..cluster.plan import Plan
+from ..cluster.state import View
+from ..decide import decision_worker
+from ..decide.policy import Policy
+
+STARTUP_S = 30.0
+"""Seconds in which the process must start and import."""
+
+
+class PlanProcess:
+    """A process that decides, and is replaced when it fails; *limit_s* bounds one decision."""
+
+    def __init__(self, product: str, limit_s: float, startup_s: float = STARTUP_S) -> None:
+        self._process = ChildProcess(decision_worker.__name__, product)
+        self._limit_s, self._startup_s = limit_s, startup_s
+
+    def plan(self, view: View, policy: Policy) -> Plan:
+        """Return the plan of *policy* for *view*; ChildFailed where there is none."""
+        self._process.ask(decision_worker.READY, self._startup_s)
+        error, plan = self._process.ask((view, policy.to_json()), self._limit_s)
+        if error:
+            raise ChildFailed(error)
+        decided: Plan = plan
+        return decided
+
+    def close(self) -> None:
+        """Stop the process."""
+        self._process.close()
