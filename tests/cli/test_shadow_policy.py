@@ -71,6 +71,29 @@ def test_the_record_has_what_the_shadow_would_run_and_replays(make):
     daemon.close()
 
 
+def test_a_shadow_whose_process_has_ended_shows_in_the_status_and_the_cycles_go_on(make):
+    site = make("sjf", shadow="fifo")
+    daemon = build(site)
+
+    def explained(job: int) -> list[str]:
+        return daemon.service.questions.answer({"ask": "explain", "job_id": job}, 0)["explain"]["sentences"]
+
+    short, long = cycle(site, daemon).view.pending.job_id.tolist()
+    assert "in shadow" not in daemon.service.status()["degraded"]
+    assert any(one.startswith("In shadow, fifo") for one in explained(long))
+    daemon.shadow.close()
+    report = cycle(site, daemon)
+    assert report.view.pending.job_id[report.plan.jobs.runs].tolist() == [short]
+    status = daemon.service.status()
+    assert status["degraded"].startswith("fifo in shadow failed, since the daemon is stopping")
+    assert status["cycle"]["fallbacks"] == ["shadow 'fifo'"]
+    assert (status["mode"], status["problem"]) == ("act", "")
+    assert not any("In shadow" in one for one in explained(long))
+    record = site.store().latest_decision()
+    assert json_of(site, "replay", str(record.number))["identical"]
+    daemon.close()
+
+
 def test_an_actor_without_promotion_orders_nobody_and_one_that_is_promoted_later_does(make):
     site = make("mlfs-rl")
     site.artifacts().put(artifact(promoted=False))

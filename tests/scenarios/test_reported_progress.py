@@ -39,15 +39,15 @@ job.ANSWER_S = 1.0
 def queued_s():
     return int(open("/proc/thread-self/schedstat").read().split()[1]) / 1e9
 
-step, slowed_s, ended, under_way, told = 0, 0.0, 0, False, False
+step, slowed_s, ended, told, due_s = 0, 0.0, 0, False, float("-inf")
 while not os.path.exists("enough"):
     time.sleep(0.02)
     step += 1
     before_s, before_queued_s = time.monotonic(), queued_s()
     told |= job.report(step, accuracy=0.5)
     slowed_s += time.monotonic() - before_s - (queued_s() - before_queued_s)
-    ended += under_way and job._REPORTER._next_s < float("inf")
-    under_way = job._REPORTER._next_s == float("inf")
+    if job._REPORTER._next_s not in (due_s, float("inf")):
+        ended, due_s = ended + 1, job._REPORTER._next_s
     with open("new." + os.environ["SLURM_JOB_ID"], "w") as file:
         json.dump({"step": step, "slowed_s": slowed_s, "ended": ended, "told": told}, file)
     os.replace(file.name, "state." + os.environ["SLURM_JOB_ID"])
