@@ -34,8 +34,8 @@ def read_policy(path: str | Path, **otherwise: Any) -> Setup:
 
     The keys of a daemon's ``[policy]`` are accepted too: there ``slurm`` as a selection or placement stands for the
     executor slurm, without ``sharing``, which needs a ``[share]`` too; ``starvation_s``, ``profiling``, ``stopping``,
-    ``shadow``, ``auto`` and a ``preemption`` that is no lease count on a cluster alone. An ``ordering`` or a ``preset`` is
-    required. Without a ``name`` the policy is named after the file.
+    ``shadow``, ``auto`` and a ``preemption`` that is no lease count on a cluster alone. An ``ordering`` or a ``preset``
+    is required. Without a ``name`` the policy is named after the file.
     ConfigError names the file, the key and what is accepted.
     """
     section = read_toml(path, {"policy": dict}).get("policy")
