@@ -42,7 +42,7 @@ def policy_of(settings: Settings, line: str | None = None) -> Policy:
     So is a part that Slurm does not leave to anybody.
     """
     settings, line = _composed(settings, ordering_line(settings, line or ""))
-    order, stopping = settings.order, STOPPINGS.find(settings.policy.stopping).line
+    order = settings.order
     rules = Rules(
         powers=frozenset(powers(settings)),
         scope=order.scope,  # type: ignore[arg-type]  # the loader lets only scopes through
@@ -53,7 +53,7 @@ def policy_of(settings: Settings, line: str | None = None) -> Policy:
         deadlines=_deadline_rules(settings) if settings.deadline.enabled else None,
         profiling=profiling_rules(settings) if settings.power.profile else None,
         sharing=sharing_rules(settings),
-        stopping=stopping if settings.power.stop else "never",
+        stopping=stopping_rule(settings),
         admission=admission_rules(settings),
         lease=lease_rules(settings),
     )
@@ -196,10 +196,15 @@ def ordering_line(settings: Settings, line: str = "") -> str:
     return preset.ordering
 
 
+def demand_solver(settings: Settings) -> None:
+    """Raise ConfigError if ``[deadline]`` needs a solver that is not installed."""
+    if settings.deadline.enabled and settings.deadline.solver_s:
+        check_installed()
+
+
 def _deadline_rules(settings: Settings) -> DeadlineRules:
     section = settings.deadline
-    if section.solver_s:
-        check_installed()
+    demand_solver(settings)
     return DeadlineRules(
         margin=section.margin,
         reserve=section.reserve,
@@ -229,6 +234,12 @@ def _deadline_rules(settings: Settings) -> DeadlineRules:
         again_s=section.again_s,
         solver_s=section.solver_s,
     )
+
+
+def stopping_rule(settings: Settings) -> str:
+    """Return the rule of ``policy.stopping``, ``never`` without power.stop; ConfigError for one that is not known."""
+    line = STOPPINGS.find(settings.policy.stopping).line
+    return line if settings.power.stop else "never"
 
 
 def profiling_rules(settings: Settings) -> ProfilingRules:

@@ -55,15 +55,18 @@ def named_partitions(settings: Settings) -> Iterator[tuple[str, str]]:
 def _tests(settings: Settings) -> tuple[Callable[[], object], ...]:
     from ..db.database import Database, database_url
     from ..decide.rules import read_steps
+    from ..policies.contract import PROFILINGS
     from .api import http_metrics
     from .api.remote_access import remote_access
     from .policy_settings import (
         admission_rules,
+        demand_solver,
         lease_rules,
         ordering_of,
         profiling_rules,
         shadow_of,
         sharing_rules,
+        stopping_rule,
     )
     from .profiles import profile_receiver
 
@@ -77,7 +80,9 @@ def _tests(settings: Settings) -> tuple[Callable[[], object], ...]:
         lambda: profile_receiver.parse_listen(settings.profile.listen),
         lambda: remote_access(settings.remote),
         lambda: read_steps(settings.deadline.soft_steps),
-        lambda: settings.power.profile and profiling_rules(settings),
+        lambda: demand_solver(settings),
+        lambda: profiling_rules(settings) if settings.power.profile else PROFILINGS.find(settings.policy.profiling),
         lambda: sharing_rules(settings),
+        lambda: stopping_rule(settings),
         lambda: Database(url, timeout_s=settings.database.timeout_s).close(),
     )

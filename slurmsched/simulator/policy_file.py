@@ -9,7 +9,7 @@ from typing import Any, get_type_hints
 
 from ..errors import ConfigError
 from ..policies.admission import load_of
-from ..policies.contract import PREEMPTIONS, PROFILINGS, SHARINGS, STOPPINGS, Ordering
+from ..policies.contract import PREEMPTIONS, PROFILINGS, SHARINGS, STOPPINGS, Ordering, find_ordering
 from ..policies.preemption import Lease
 from ..policies.presets import preset_of
 from ..policies.registry import Registry
@@ -23,6 +23,8 @@ _ON_CLUSTERS: dict[str, Registry[Any]] = {
 }
 """Parts that decide about promises, profiling and reports of jobs, which a policy file does not have."""
 
+_DAEMONS = {"admission": str, "preset": str, "starvation_s": float, "shadow": str, "auto": str}
+"""Other keys of a daemon's ``[policy]``, with their types."""
 
 _NO_KEYS = ("site", "synthesis")  #: parts of a Setup that a text does not have
 
@@ -32,8 +34,8 @@ def read_policy(path: str | Path, **otherwise: Any) -> Setup:
 
     The keys of a daemon's ``[policy]`` are accepted too: there ``slurm`` as a selection or placement stands for the
     executor slurm, without ``sharing``, which needs a ``[share]`` too; ``starvation_s``, ``profiling``, ``stopping``,
-    and a ``preemption`` that is no lease count on a cluster alone. An ``ordering`` or a ``preset`` is required.
-    Without a ``name`` the policy is named after the file.
+    ``shadow``, ``auto`` and a ``preemption`` that is no lease count on a cluster alone. An ``ordering`` or a ``preset``
+    is required. Without a ``name`` the policy is named after the file.
     ConfigError names the file, the key and what is accepted.
     """
     section = read_toml(path, {"policy": dict}).get("policy")
@@ -42,12 +44,12 @@ def read_policy(path: str | Path, **otherwise: Any) -> Setup:
     hints = get_type_hints(Setup)
     names = [f.name for f in fields(Setup) if f.name not in _NO_KEYS]
     kinds = {name: str if hints[name] is Ordering else hints[name] for name in names}
-    daemons = {"admission": str, "preset": str, "starvation_s": float} | dict.fromkeys(_ON_CLUSTERS, str)
-    parts = checked(f"{path}: [policy]", section, kinds | daemons)
+    parts = checked(f"{path}: [policy]", section, kinds | _DAEMONS | dict.fromkeys(_ON_CLUSTERS, str))
     for key, value in parts.items():
         if not isinstance(value, str) and not 0 <= value < math.inf:
             raise ConfigError(f"{path}: [policy]: {key} = {value}: accepted are finite numbers from 0 on")
-    parts.pop("starvation_s", None)
+    for key in ("starvation_s", "auto"):
+        parts.pop(key, None)
     if not ("ordering" in parts or parts.get("preset")):
         raise ConfigError(f"{path}: [policy] needs an ordering")
     try:
@@ -65,6 +67,8 @@ def read_policy(path: str | Path, **otherwise: Any) -> Setup:
 
 def _simulated(parts: dict[str, Any]) -> dict[str, Any]:
     """Return the keys of a daemon's ``[policy]`` as parts of a Setup; ConfigError for parts that do not exist."""
+    if shadow := parts.pop("shadow", ""):
+        find_ordering(shadow)
     for hook, registry in _ON_CLUSTERS.items():
         if hook in parts:
             part = registry.find(parts.pop(hook))

@@ -17,7 +17,10 @@ REFUSED = {
     "[metrics]\nlisten = '0.0.0.0:80'": "metrics.listen = '0.0.0.0:80'",
     "[deadline]\nsoft_steps = ['x']": "deadline.soft_steps: 'x' is no step",
     "[deadline]\nenabled = true\nsoft_steps = ['50@0.5']": "deadline.soft_steps: '50@0.5' is no step",
-    "[policy]\nordering = 'magic'": "policy.ordering = 'magic'",
+    **{
+        f"[policy]\n{part} = 'magic'": f"policy.{part} = 'magic'"
+        for part in ("ordering", "admission", "preemption", "profiling", "sharing", "stopping")
+    },
     "[power]\nprofile = true\n[profile]\nhome = 'profile'": "profile.home = 'profile'",
     "[share]\npartition = 'a b'": "share.partition = 'a b'",
 }

@@ -33,6 +33,19 @@ TWO_GPUS = """
 0 1 processes 0
 """
 
+#: The NVLinks between four V100: `0-3` is one between two.
+V100_LINKS = ("0-1", "0-2", "0-3", "0-3", "1-2", "1-2", "1-3", "2-3", "2-3")
+
+
+def four_gpus(*links: str) -> str:
+    """The script of four GPUs at work, with *links* like those of V100_LINKS; `0-99` leads to a switch."""
+    script, used = "0 * gpus 4\n0 * util 40/10\n0 * processes 1\n", [0] * 100
+    for one, other in (map(int, link.split("-")) for link in links):
+        for gpu, far in ((one, other), (other, one)):
+            script += f"0 {gpu} link{used[gpu]} {far}\n"
+            used[gpu] += 1
+    return script
+
 
 #: Notes who waits for how long, and makes the long pauses of prolog and epilog longer: what they start gets its second
 #: on a machine that is busy with other work, too.

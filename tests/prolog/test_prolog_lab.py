@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from node_worlds import PROGRAMS, ROUND, TWO_GPUS, patient_path, wait_until
+from node_worlds import PROGRAMS, ROUND, TWO_GPUS, V100_LINKS, four_gpus, patient_path, wait_until
 
 from slurmsched.clock import SystemClock
 from slurmsched.cluster.records.profiles import NodeProfile, ProfileTable
@@ -268,7 +268,7 @@ profile = {{ listen = "127.0.0.1:{site.port}" }}
     store = Store(f"sqlite:///{tmp_path}/state/slurmsched.db")
     try:
         wait_until((tmp_path / "run/slurmsched.sock").exists, "the daemon")
-        site.script(f"{TWO_GPUS}0 0 link0 1\n0 1 link0 0\n")
+        site.script(four_gpus(*V100_LINKS))
         job_id = site.run("--gpus=2", "--nodes=1", rounds=2)
 
         def kept() -> ProfileTable:
@@ -280,7 +280,10 @@ profile = {{ listen = "127.0.0.1:{site.port}" }}
         wait_until(lambda: len(kept()) == 1 or not site.run("--gpus=1", **later), "the delivery", 120.0)
         mine = kept()
         assert (mine.gpu_util.tolist(), mine.gpus.tolist()) == ([pytest.approx(0.4)], [2])
-        assert (mine.link_gbps.tolist(), mine.best_link_gbps.tolist()) == ([25.0], [25.0])
+        assert (mine.link_gbps.tolist(), mine.best_link_gbps.tolist()) == ([25.0], [50.0]), "Slurm gave it GPUs 0 and 1"
+        command = [sys.executable, "-m", "slurmsched", "advice", "--json"]
+        advice = json.loads(subprocess.run(command, env=environ, capture_output=True, check=True).stdout)
+        assert [(row["gpus"], row["runs"], row["lost"]) for row in advice["links"]] == [(2, 1, 0.5)]
     finally:
         store.close()
         daemon.terminate()

@@ -16,7 +16,7 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from node_worlds import PROGRAMS, TWO_GPUS
+from node_worlds import PROGRAMS, TWO_GPUS, V100_LINKS, four_gpus
 
 from slurmsched.daemon.profiles.profile_record import read_record
 from slurmsched.prolog.sampler import BINS, BLOCK, HUNG_S, RunningStatistics, Steadiness, first_record_s
@@ -108,21 +108,8 @@ def test_only_the_gpus_of_the_job_are_measured_found_by_their_device_files(node)
     assert [gpu["uuid"] for gpu in record["gpus"]] == ["GPU-0"]
 
 
-def linked(*ends: str) -> str:
-    """The script of four GPUs, the first two of them at work; `0-3` is an NVLink between two, `0-99` to a switch."""
-    script, used = "0 * gpus 4\n0 * util 40/10\n0 * processes 1\n", [0] * 100
-    for one, other in (map(int, end.split("-")) for end in ends):
-        for gpu, far in ((one, other), (other, one)):
-            script += f"0 {gpu} link{used[gpu]} {far}\n"
-            used[gpu] += 1
-    return script
-
-
-V100 = ("0-1", "0-2", "0-3", "0-3", "1-2", "1-2", "1-3", "2-3", "2-3")
-
-
 def test_the_links_of_the_node_are_recorded_with_the_gpus_that_the_job_has_of_it(node):
-    node.script(linked(*V100))
+    node.script(four_gpus(*V100_LINKS))
     record = node.measure(SLURM_JOB_GPUS="0,1")
     assert record["links"] == {
         "counts": [[-1, 1, 1, 2], [1, -1, 2, 1], [1, 2, -1, 2], [2, 1, 2, -1]],
@@ -135,11 +122,11 @@ def test_the_links_of_the_node_are_recorded_with_the_gpus_that_the_job_has_of_it
 
 @pytest.mark.parametrize(
     ("ends", "gpus"),
-    [((), "0,1"), (("0-99", "1-99", "2-99", "3-99"), "0,1"), (V100, "2")],
+    [((), "0,1"), (("0-99", "1-99", "2-99", "3-99"), "0,1"), (V100_LINKS, "2")],
     ids=["no link", "switches", "one GPU"],
 )
 def test_there_are_no_links_to_record_where_all_pairs_are_alike_or_there_is_no_pair(node, ends, gpus):
-    node.script(linked(*ends))
+    node.script(four_gpus(*ends))
     assert "links" not in node.measure(SLURM_JOB_GPUS=gpus)
 
 
@@ -273,7 +260,7 @@ def test_the_daemon_believes_the_record(node):
 
 
 def test_the_page_describes_every_field(node):
-    node.script(linked(*V100))
+    node.script(four_gpus(*V100_LINKS))
     record = node.measure()
     page = (PROGRAMS.parents[1] / "docs/profiling.md").read_text()
     for name in {*record, *record["gpus"][0], *record["gpus"][0]["gpu_util"]}:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
+from slurmsched.config.settings import PolicySettings
 from slurmsched.errors import ConfigError
 from slurmsched.policies.admission import load_of
 from slurmsched.simulator.policy_file import read_policy
@@ -47,6 +49,15 @@ def test_a_daemons_policy_is_read_too(file):
     file.write_text("[policy]\npreset = 'tiresias'\nplacement = 'first-free'\n")
     setup = read_policy(file)
     assert (setup.ordering.name, setup.selection, setup.placement) == ("tiresias", "preemptive", "first-free")
+
+
+def test_every_setting_of_a_daemons_policy_is_a_key(file):
+    said = {one.name: getattr(PolicySettings, one.name) for one in fields(PolicySettings)} | {"shadow": "sjf"}
+    file.write_text("[policy]\n" + "".join(f"{name} = {value!r}\n" for name, value in said.items()))
+    assert read_policy(file).executor == "slurm"
+    file.write_text("[policy]\nordering = 'sjf'\nshadow = 'mine'\n")
+    with pytest.raises(ConfigError, match=r"mine\.toml: \[policy\]: .*'mine' is not known"):
+        read_policy(file)
 
 
 @pytest.mark.parametrize("hook", ["preemption", "profiling"])
