@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from ...cluster.job_record import outcomes_of
 from ...cluster.records.faults import Fault, Instability
 from ...cluster.spread_speeds import SpreadSpeeds
+from ...cluster.type_speeds import TypeSpeeds
 from ...config import Settings
 from ...cycle import CycleContext, CycleReport
 from ...daemon.active_actor import ActiveActor
@@ -103,7 +104,10 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
         JobPlacements(),
     )
     metrics = _metrics(chosen, lambda: world)
-    cluster = app.cluster(lambda command, result, took_s, _: metrics.slurm_call(command, result, took_s))
+    cluster = app.cluster(
+        lambda command, result, took_s, _: metrics.slurm_call(command, result, took_s),
+        exclusions=lambda: world.policy.rules.steering is not None or memory.steers(),
+    )
     facts = ClusterFacts(cluster, app.clock, patience_s)
     name = facts.latest.cluster
     store = app.open_store(Unchanged) if dry else _opened(app)
@@ -111,7 +115,7 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
     flow = ProfilingController(artifacts)
     memory = Memory(store, cluster=name, monotonic=monotonic, leads=leads.held)
     sharer = SharingContext(artifacts, memory.mismatches)
-    decider, spread_speeds = PluginDecider(), SpreadSpeeds()
+    decider, spread_speeds, type_speeds = PluginDecider(), SpreadSpeeds(), TypeSpeeds()
     world = CycleContext(
         cluster=cluster,
         memory=memory,
@@ -122,7 +126,7 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
         learns=settings.forecast.learn_online,
         site=facts.latest.config,
         entering=lambda phase: service.progressed(),
-        scored=lambda state: spread_speeds.filled(sharer.scored(state)),
+        scored=lambda state: type_speeds.filled(spread_speeds.filled(sharer.scored(state))),
         decider=decider,
     )
     synthesis = SynthesisService(
@@ -150,6 +154,7 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
         whereabouts=job_placements,
         progress=ProgressBook(monotonic, every_s=settings.profile.report_s),
         spread_speeds=spread_speeds,
+        type_speeds=type_speeds,
         switcher=CompositionSwitcher(chosen, synthesis.take, memory, leads.held, metrics.synthesis_step),
     )
     controller = DaemonController(parts)
