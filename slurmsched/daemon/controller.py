@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from ..clock import Clock
 from ..cluster.spread_speeds import SpreadSpeeds
 from ..cluster.state import ClusterState
+from ..cluster.stranded_gpus import StrandedGpus
 from ..cluster.type_speeds import TypeSpeeds
 from ..config import DaemonSettings, Settings
 from ..cycle import CycleContext, CycleReport, run_cycle
@@ -57,6 +58,7 @@ class Components:
     progress: ProgressBook
     spread_speeds: SpreadSpeeds
     type_speeds: TypeSpeeds
+    stranded: StrandedGpus
     switcher: CompositionSwitcher
 
 
@@ -199,6 +201,7 @@ class DaemonController:
         self._parts.progress.observe(state)
         self._parts.spread_speeds.observe(state)
         self._parts.type_speeds.observe(state)
+        self._parts.stranded.observe(state, self._parts.clock.now())
         self._warn_of_partitions(tuple(state.partitions.name))
 
     def _warn_of_partitions(self, partitions: tuple[str, ...]) -> None:

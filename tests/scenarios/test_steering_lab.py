@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
+import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -142,3 +144,36 @@ def test_an_ordered_stop_lifts_what_is_ours_and_the_power_switched_off_does_too(
         site.write(power="order = true")
         process.send_signal(signal.SIGHUP)
         site.until(lambda: excluded(site) == {theirs: "n1"}, "the user's own list alone")
+
+
+@pytest.mark.parametrize("count", [20, pytest.param(100, marks=pytest.mark.soak)])
+def test_daemons_that_are_killed_at_any_moment_lose_no_job_and_leave_none_that_cannot_start(site, count):
+    fillers = [fill(site, "a100"), fill(site, "v100")]
+    jobs = [
+        site.lab.submit("--gres=gpu:1", "-t1", f"-J{FASTER_ON_V100}", "--wrap=true", "-o/dev/null", user="alice")
+        for _ in range(count)
+    ]
+    moments = itertools.cycle(("send", "answer", "record", "observe"))
+    for moment, cycle_to_die in zip(moments, (1, 1, 1, 2, 2, 2), strict=False):
+        process = site.start(*site.driver(cycle_to_die, moment))
+        try:
+            assert process.wait(15.0) == -signal.SIGKILL
+        except subprocess.TimeoutExpired:  # once all are sent there is nothing to send
+            process.kill()
+            process.wait(60.0)
+    with site.daemon():
+        site.until(lambda: excluded(site).keys() == set(jobs), "all jobs sent to a type")
+        assert set(excluded(site).values()) == {"n[1-2]", "n[3-4]"}, "some take the slower type"
+    assert site.run("release-all").returncode == 0
+    assert excluded(site) == {}
+    with site.daemon():
+        site.until(lambda: excluded(site).keys() == set(jobs), "all jobs sent once more")
+    free(site, *fillers)
+    reasons: set[str] = set()
+
+    def all_ran() -> bool:
+        reasons.update(site.lab.ask(["squeue", "-h", "-t", "PD", "-o", "%r"]).split())
+        return {site.states()[job] for job in jobs} == {"COMPLETED"}
+
+    site.until(all_ran, "all jobs run, without a daemon", 300.0)
+    assert "BadConstraints" not in reasons

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from ...cluster.job_record import outcomes_of
 from ...cluster.records.faults import Fault, Instability
 from ...cluster.spread_speeds import SpreadSpeeds
+from ...cluster.stranded_gpus import StrandedGpus
 from ...cluster.type_speeds import TypeSpeeds
 from ...config import Settings
 from ...cycle import CycleContext, CycleReport
@@ -155,6 +156,7 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
         progress=ProgressBook(monotonic, every_s=settings.profile.report_s),
         spread_speeds=spread_speeds,
         type_speeds=type_speeds,
+        stranded=StrandedGpus(),
         switcher=CompositionSwitcher(chosen, synthesis.take, memory, leads.held, metrics.synthesis_step),
     )
     controller = DaemonController(parts)
@@ -192,6 +194,8 @@ def _service(
         *(world, facts, store, parts.serving, parts.chosen, parts.sharer, figures, predictions),
         lambda: controller.settings.predict,
         parts.spread_speeds.table,
+        parts.type_speeds.table,
+        parts.stranded.table,
     )
 
     def give_back(budget_s: float) -> None:
