@@ -32,7 +32,7 @@ settings.register_profile(
 )
 settings.load_profile("any machine")
 
-LAB_FIXTURES = {"lab", "plain_lab", "lab_directory"}
+LAB_FIXTURES = {"lab", "plain_lab", "typed_lab", "lab_directory"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -82,6 +82,18 @@ def plain_lab(plain_lab_of_the_session: Lab) -> Iterator[Lab]:
     """The same without accounting, hence without QOS and operator rights; its queue is empty."""
     yield plain_lab_of_the_session
     plain_lab_of_the_session.cancel_all()
+
+
+@pytest.fixture(scope="session")
+def typed_lab_of_the_session() -> Iterator[Lab]:
+    yield from shared_lab(LabSpec(gpus=2, gpu_types=("a100", "v100")))
+
+
+@pytest.fixture
+def typed_lab(typed_lab_of_the_session: Lab) -> Iterator[Lab]:
+    """n1 and n2 with two A100 each, n3 and n4 with two V100 each, with accounting; its queue is empty."""
+    yield typed_lab_of_the_session
+    typed_lab_of_the_session.cancel_all()
 
 
 @pytest.fixture

@@ -3,7 +3,8 @@
 --
 -- For Slurm's job_submit/lua plugin (JobSubmitPlugins=lua): slurmctld reads it from the directory of slurm.conf, and
 -- again whenever it changes. It never stops a job for a fault of its own, and changes nothing in one unless
--- PROFILE_PARTITION is set: then new jobs may start there too.
+-- PROFILE_PARTITION is set: then new jobs may start there too; or STEER_DELAY_S: then new jobs for GPUs of any type wait
+-- that long, so that the daemon can send them to a type before they start (docs/elastic.md).
 -- A site that has a job_submit.lua keeps it: save this file as slurmsched.lua beside it and write
 -- dofile("/etc/slurm/slurmsched.lua") before the last line of the site's; that asks us first, then the site.
 --
@@ -16,9 +17,11 @@ local SHARE_PARTITION = "shared" -- where jobs share GPUs (sharing.conf): only r
 local PROFILE_PARTITION = "" -- where new jobs may start to be measured (docs/profiling.md); empty: nowhere
 local PROFILE_GPUS = 8 -- most GPUs of such a job; profile.n_max of slurmsched.toml or more
 
+local STEER_DELAY_S = 0 -- 0 for none; with power.steer a few seconds more than daemon.every_s
+
 local ACCEPTED = "deadline=TIME, soft, PERCENT@TIME, gpus=MIN-MAX, ckpt, nopack, noprofile, coldstart=SECONDS, amp, "
   .. "urgency=0..10, iterations=N, pace=SECONDS, done=N, stop=never|opt|acc:X|loss:P%, busy=opt|acc:X, "
-  .. "graph=chain:N|layers:LxW|replicas:N, off"
+  .. "graph=chain:N|layers:LxW|replicas:N, types=TYPE+TYPE, off"
 local TIME = "a time: 2026-12-01T18:00[:SS], with Z or an offset such as +01:00 if not local, or +6h, +90m, +1d12h"
 local NEAR = "is not read; write slurmsched: and what you ask for in small letters and without blanks"
 local FLAGS = { soft = true, ckpt = true, nopack = true, noprofile = true, amp = true, off = true }
@@ -136,6 +139,14 @@ local function graph(text)
   return depth and #depth <= 4 and #width <= 4
 end
 
+local function types(text)
+  if #text > 100 or not text:match("^[A-Za-z0-9_.+-]+$") then return false end
+  for name in (text .. "+"):gmatch("([^+]*)%+") do
+    if not name:match("^[A-Za-z0-9]") then return false end
+  end
+  return true
+end
+
 local VALUES = {
   deadline = { TIME, read_time },
   gpus = { "a number of GPUs such as 4 or a range such as 2-8", gpus },
@@ -147,6 +158,7 @@ local VALUES = {
   stop = { "never, opt, acc: and a fraction from 0 to 1 such as acc:0.93, or loss: and per cent such as loss:0.2%", stop },
   busy = { "opt, or acc: and a fraction from 0 to 1 such as acc:0.93", busy },
   graph = { "chain:, layers: or replicas: and the number of its tasks such as chain:8 or layers:4x2", graph },
+  types = { "types of GPUs joined by +, such as a100+v100", types },
 }
 
 -- How many letters to change, add or leave out to make one word of the other.
@@ -408,6 +420,36 @@ local function with_profiling(job, partitions)
   return PROFILE_PARTITION .. "," .. home
 end
 
+-- Whether a request such as gres:gpu:2,gres/gpu=4 names GPUs, all of them without a type.
+local function has_open_gpus(job)
+  local open = false
+  for _, name in ipairs({ "tres_per_job", "tres_per_node", "tres_per_socket", "tres_per_task", "gres" }) do
+    for item in (type(job[name]) == "string" and job[name] or ""):gmatch("[^,]+") do
+      local rest = item:gsub("^gres[:/]", ""):match("^gpu(.*)$")
+      if rest and rest ~= "" and not rest:match("^[:=][0-9]+$") then return false end
+      open = open or rest ~= nil
+    end
+  end
+  return open
+end
+
+local function said_off(comment)
+  local off = false
+  if type(comment) == "string" then each_item(comment, function(item) off = off or item == "off" end) end
+  return off
+end
+
+-- The begin time of a new job that the daemon may send to a type of GPU; nil where it stays as it is.
+local function steered_from(job, now)
+  if STEER_DELAY_S <= 0 or said_off(job.comment) or not has_open_gpus(job) then return nil end
+  if not known(job.script) or known(job.het_job_offset) then return nil end
+  for _, name in ipairs({ "req_nodes", "exc_nodes", "features", "reservation" }) do
+    if known(job[name]) then return nil end
+  end
+  local begin = known(job.begin_time) and job.begin_time or 0
+  return begin < now + STEER_DELAY_S and now + STEER_DELAY_S or nil
+end
+
 local function verdict(job, uid, now, record)
   local fine, trouble = pcall(check_all, job, uid == 0 or uid == DAEMON_UID, now, record)
   if fine then return slurm.SUCCESS end
@@ -428,6 +470,9 @@ function slurm_job_submit(job, partitions, uid)
     local fine, wanted = pcall(with_profiling, job, partitions)
     if fine and wanted then job.partition = wanted end
     if not fine then pcall(slurm.log_info, "slurmsched: a fault in job_submit.lua: %s", tostring(wanted)) end
+    local well, from_s = pcall(steered_from, job, os.time())
+    if well and from_s then job.begin_time = from_s end
+    if not well then pcall(slurm.log_info, "slurmsched: a fault in job_submit.lua: %s", tostring(from_s)) end
   end
   return answer
 end

@@ -116,13 +116,16 @@ class App:
         url = database_url(settings.database.url, settings.daemon.state_dir)
         return (kind or Store)(url, timeout_s=settings.database.timeout_s)
 
-    def cluster(self, called: Called | None = None) -> Slurm:
-        """Return the port to the real Slurm, without a call yet; *called* is notified of each command run."""
+    def cluster(self, called: Called | None = None, exclusions: Callable[[], bool] = lambda: False) -> Slurm:
+        """Return the port to the real Slurm, without a call yet; *called* is notified of each command run.
+
+        *exclusions* says whether an observation has the excluded nodes of jobs too.
+        """
         from ..slurm.adapters.backend import SlurmBackend
 
         console = self.console()
         wanted = self.settings().slurm.backend
-        return SlurmBackend.of(console if called is None else replace(console, called=called), wanted)
+        return SlurmBackend.of(console if called is None else replace(console, called=called), wanted, exclusions)
 
     def partitions(self) -> tuple[str, ...]:
         """Return the names of the cluster's partitions; SlurmError where it does not answer."""

@@ -124,6 +124,26 @@ class SpreadRow(TypedDict):
     speed: float
 
 
+class TypeRow(TypedDict):
+    """The speed of a kind of job on a type of GPU, as a share of that on its fastest type."""
+
+    kind: str
+    gpus: int
+    gpu_type: str
+    runs: int
+    seconds: float
+    speed: float
+
+
+class StrandedRow(TypedDict):
+    """The GPU-hours that stood idle because the jobs of a user took the CPUs or the memory of their nodes."""
+
+    account: str
+    user: str
+    cpu_gpu_hours: float
+    memory_gpu_hours: float
+
+
 class AdviceAnswer(OfCycle):
     """Who gains and who loses by our order."""
 
@@ -131,6 +151,8 @@ class AdviceAnswer(OfCycle):
     overrunners: NotRequired[list[Overrunner]]
     links: NotRequired[list[LinkUse]]
     spread: NotRequired[list[SpreadRow]]
+    types: NotRequired[list[TypeRow]]
+    stranded: NotRequired[list[StrandedRow]]
 
 
 class Story(TypedDict):

@@ -107,6 +107,22 @@ class RequireNodes(JobAction):
 
 
 @dataclass(frozen=True)
+class Steer(JobAction):
+    """Keep a pending job off the *excluded* nodes, so that it starts on GPUs of some *types*, such as a100+v100."""
+
+    types: str
+    excluded: str  #: a host list, never empty
+    power = "steer"
+
+
+@dataclass(frozen=True)
+class Unsteer(JobAction):
+    """Let a pending job that we steered start on nodes of any type again."""
+
+    power = "steer"
+
+
+@dataclass(frozen=True)
 class Share(JobAction):
     """Replace the GPUs of a pending job by slots: one of each GPU of *token* (0+1) on *node* of *partition*.
 
@@ -232,6 +248,8 @@ ACTIONS: dict[str, type[Action]] = {
     "Resume": Resume,
     "MovePartition": MovePartition,
     "RequireNodes": RequireNodes,
+    "Steer": Steer,
+    "Unsteer": Unsteer,
     "Tell": SetAdminComment,
     "Share": Share,
     "StartShared": StartShared,

@@ -29,6 +29,7 @@ _TEXTS: dict[str, Callable[[CommentOptions], str]] = {
     "stop": lambda options: options.stop.rule if options.stop else "",
     "busy": lambda options: options.busy.rule if options.busy else "",
     "graph": lambda options: str(options.graph) if options.graph else "",
+    "types": lambda options: "+".join(options.types),
     "deadline_since": lambda options: options.deadline.since if options.deadline else "",
 }
 

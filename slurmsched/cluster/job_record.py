@@ -48,6 +48,7 @@ class JobRecord:
     waiting_since_s: float = float("nan")  #: when it became eligible, without begin times of ours; NaN where unknown
     delayed_s: float = 0.0  #: total delay by begin times of ours
     ran_s: float = 0.0  #: seconds of its earlier runs
+    gpu_type: str = ""  #: of the nodes of its last run; empty where unknown, or of several types
 
     @property
     def unit(self) -> int:
@@ -104,7 +105,7 @@ def outcomes_of(runs: Iterable[EndedRun]) -> OutcomeTable:
     )
 
 
-_TEXTS = ("name", "user", "account", "qos", "partition")
+_TEXTS = ("name", "user", "account", "qos", "partition", "gpu_type")
 _INTS = ("job_id", "gpus", "nodes", "cpus")
 _SECONDS = ("time_limit_s", "first_submit_s", "eligible_s", "started_s")
 

@@ -14,9 +14,11 @@ from .columns import BoolArray, FloatArray, IntArray
 from .events import Event, JobEnded, JobRequeued, JobStarted, JobSubmitted
 from .job_record import EndedRun, Index, JobRecord, Phase, jobs_in, outcomes_of, units_in
 from .jobs import JobState, JobTable, deadlines_from
+from .nodes import NodeTable
 from .records.outcomes import OutcomeTable
 from .state import ClusterState
 from .text.comment import owner_request
+from .type_speeds import run_types
 
 #: Slurm's times are whole seconds and some of its programs round differently.
 SAME_TIME_S = 1.0
@@ -95,7 +97,7 @@ class JobTracker:
         *delays* are the begin times that we may have set: a job delayed by them still counts as waiting. Of the
         ``missing`` jobs, those *forgotten* by Slurm have ended; the others stay unchanged.
         """
-        page = _Page(self._jobs, self._index, now_s, delays)
+        page = _Page(self._jobs, self._index, now_s, delays, state.nodes)
         live = np.concatenate([units_in(state.pending), units_in(state.running)])
         page.meet(state.ended, Phase.ENDED, ~np.isin(units_in(state.ended), live))
         page.meet(state.running, Phase.RUNNING)
@@ -145,6 +147,7 @@ class _Page:
     before: Index
     now_s: float
     delays: Mapping[int, Delay]
+    nodes: NodeTable
     events: list[Event] = field(default_factory=list)
     runs: list[EndedRun] = field(default_factory=list)
     changed: dict[int, JobRecord | None] = field(default_factory=dict)
@@ -153,8 +156,10 @@ class _Page:
         """Process the changed ones of *rows* of *table*."""
         news = ~self.before.unchanged(table, phase)
         some = np.flatnonzero(news if rows is None else news & rows)
-        extras = zip(table.state[some].tolist(), table.ended_s[some].tolist(), table.comment.take(some), strict=True)
-        for job, (state, ended_s, comment) in zip(jobs_in(table, some), extras, strict=True):
+        columns = (table.state[some].tolist(), table.ended_s[some].tolist(), table.comment.take(some))
+        extras = zip(*columns, run_types(table.take(some), self.nodes), strict=True)
+        for job, (state, ended_s, comment, gpu_type) in zip(jobs_in(table, some), extras, strict=True):
+            job = replace(job, gpu_type=gpu_type) if gpu_type else job
             if state == JobState.COMPLETING and self._between_runs(job):
                 continue
             if phase is Phase.ENDED:
@@ -203,7 +208,7 @@ class _Page:
             ran_s = earlier.ran_s + self._ran_until(earlier, job)
             return replace(job, first_submit_s=earlier.first_submit_s, delayed_s=earlier.delayed_s, ran_s=ran_s)
         if earlier is not None and _continues(earlier, job):
-            same = replace(self._waiting(earlier, job), ran_s=earlier.ran_s)
+            same = replace(self._waiting(earlier, job), ran_s=earlier.ran_s, gpu_type=job.gpu_type or earlier.gpu_type)
             return replace(same, first_submit_s=earlier.first_submit_s, phase=earlier.phase)
         if earlier is not None and earlier.phase is not Phase.ENDED:
             self._vanish(earlier)

@@ -98,6 +98,10 @@ class JobTable(Table):
     licences: Labels
     dependency: Labels
     required_nodes: Labels
+    excluded_nodes: Labels  #: host list; empty too where nobody reads it (``power.steer``)
+    steered: Labels  #: the types of GPUs that we sent it to, as a100+v100; empty where the excluded nodes are not ours
+    steered_s: FloatArray  #: when we sent it to these types, else when we let it go; 0 where never
+    type_speeds: Labels  #: the speed of its kind by type of GPU over the fastest, as a100=1 v100=0.4; empty if unknown
     node_list: Labels  #: where it runs
     node_gpus: Labels  #: its GPUs on each of these nodes, as 8,4; empty where not known, and they are taken as even
     beside: IntArray  #: the job on whose GPUs it runs as a second job, where the cluster shows it; 0 for none
@@ -141,6 +145,7 @@ class JobTable(Table):
     deadline_since: Labels  #: submit, epoch or local (see ``Deadline``); empty where there is no deadline
     stop: Labels  #: its owner's rule for an early end: never, opt, acc or loss; empty where none was said
     busy: Labels  #: opt or acc, what ``stop`` may become while the cluster is overloaded; empty where none was said
+    types: Labels  #: the types of GPUs that its owner accepts, as a100+v100; empty for any
     graph: Labels  #: the graph of its tasks (``text.task_graph``); empty where none was said
     steps: Labels  #: its own steps after a soft deadline, as ``soft_steps`` reads them
     share_token: Labels  #: the GPUs that a share token names, ours or not; empty where there is none

@@ -27,15 +27,16 @@ class NodeTable(Table):
     features: Labels
 
     def with_gpus_for(self, partitions: str, gpu_type: str) -> BoolArray:
-        """Select usable nodes with GPUs in one of some *partitions*, a comma list; of one type if that is not empty.
+        """Select usable nodes with GPUs in one of some *partitions*, a comma list; of some types unless that is empty.
 
-        On a cluster without partitions they are all nodes: simulated jobs may come from one that had some.
+        Types are joined as a100+v100. On a cluster without partitions they are all nodes: simulated jobs may come from
+        one that had some.
         """
         wanted, bind = set(partitions.split(",")), any(self.partitions.names)
         inside = [not bind or bool(wanted & set(names.split(","))) for names in self.partitions.names]
         found = self.partitions.map(inside, np.bool_) & self.usable & (self.gpus > 0)
         if gpu_type:
-            found &= self.gpu_type.map([name == gpu_type for name in self.gpu_type.names], np.bool_)
+            found &= self.gpu_type.map([name in gpu_type.split("+") for name in self.gpu_type.names], np.bool_)
         return found
 
 

@@ -20,6 +20,7 @@ from .settings import (
     Settings,
     ShareSettings,
     SlurmSettings,
+    SteerSettings,
 )
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "RemoteSettings",
     "Settings",
     "ShareSettings",
+    "SteerSettings",
     "SlurmSettings",
     "Unreadable",
     "load",

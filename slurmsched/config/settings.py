@@ -71,6 +71,7 @@ class PowerSettings:
     )
     profile: bool = setting(False, "serve a partition in which new jobs are measured first ([profile])")
     nodes: bool = setting(False, "move nodes between profile.partition and profile.home; needs SlurmUser's rights")
+    steer: bool = setting(False, "send untyped pending jobs to a type of GPU, through excluded nodes ([steer])")
     share: bool = setting(False, "let measured jobs share GPUs, on nodes set aside for sharing")
 
 
@@ -270,6 +271,19 @@ class ShareSettings:
 
 
 @dataclass(frozen=True)
+class SteerSettings:
+    """``[steer]``: untyped jobs that are sent to a type of GPU; see power.steer."""
+
+    patience_s: float = setting(
+        3600.0, "seconds after which a job whose type is full is let go to any type", least=1, most=1e7
+    )
+    again_s: float = setting(14400.0, "seconds after which such a job may be sent to a type again", least=0, most=1e7)
+    least_gain: float = setting(
+        1.1, "least speed of a job on its fastest type over that on its slowest for it to be sent", least=1, most=100
+    )
+
+
+@dataclass(frozen=True)
 class ForecastSettings:
     """``[forecast]``: the sources of forecasts."""
 
@@ -386,6 +400,7 @@ class Settings:
     order: OrderSettings = field(default_factory=OrderSettings)
     deadline: DeadlineSettings = field(default_factory=DeadlineSettings)
     share: ShareSettings = field(default_factory=ShareSettings)
+    steer: SteerSettings = field(default_factory=SteerSettings)
     forecast: ForecastSettings = field(default_factory=ForecastSettings)
     models: ModelsSettings = field(default_factory=ModelsSettings)
     database: DatabaseSettings = field(default_factory=DatabaseSettings)

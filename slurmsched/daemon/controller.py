@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from ..clock import Clock
 from ..cluster.spread_speeds import SpreadSpeeds
 from ..cluster.state import ClusterState
+from ..cluster.stranded_gpus import StrandedGpus
+from ..cluster.type_speeds import TypeSpeeds
 from ..config import DaemonSettings, Settings
 from ..cycle import CycleContext, CycleReport, run_cycle
 from ..db.leader import Leadership
@@ -55,6 +57,8 @@ class Components:
     whereabouts: JobPlacements
     progress: ProgressBook
     spread_speeds: SpreadSpeeds
+    type_speeds: TypeSpeeds
+    stranded: StrandedGpus
     switcher: CompositionSwitcher
 
 
@@ -96,6 +100,7 @@ class DaemonController:
             self._adapt_to_load()
         report = run_cycle(self._world, self._world.memory.next_number(now_s), now_s, mode)
         self._flow.after(report)
+        self._parts.type_speeds.learn(report.ended)
         policy = self._world.policy
         if self._actor.watch(report.view, replace(policy, shadow=None) if report.shadow_trouble else policy):
             self._chosen.refresh()
@@ -168,6 +173,7 @@ class DaemonController:
             self._world.model = model
             self._taught = True
             self._flow.learn(history)
+            self._parts.type_speeds.learn(history)
             logger.info("the forecast knows %d runs (%s)", len(history), serving.described(model))
 
     def _adopt_choice(self, now_s: float, *, acting: bool) -> None:
@@ -195,6 +201,8 @@ class DaemonController:
         job_placements.note_scan(self._parts.clock.now())
         self._parts.progress.observe(state)
         self._parts.spread_speeds.observe(state)
+        self._parts.type_speeds.observe(state)
+        self._parts.stranded.observe(state, self._parts.clock.now())
         self._warn_of_partitions(tuple(state.partitions.name))
 
     def _warn_of_partitions(self, partitions: tuple[str, ...]) -> None:

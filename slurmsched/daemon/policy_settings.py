@@ -12,7 +12,16 @@ from ..cluster.text.links import link_counts
 from ..config import Settings
 from ..config.settings import MlfsSettings, PolicySettings
 from ..decide.policy import Policy
-from ..decide.rules import AdmissionRules, DeadlineRules, LeaseRules, ProfilingRules, Rules, SharingRules, read_steps
+from ..decide.rules import (
+    AdmissionRules,
+    DeadlineRules,
+    LeaseRules,
+    ProfilingRules,
+    Rules,
+    SharingRules,
+    SteeringRules,
+    read_steps,
+)
 from ..decide.synthesis import AUTO, Candidate, SynthesisRules, is_auto
 from ..decide.synthesis_record import Admissible, admissible
 from ..errors import ConfigError, MissingExtra
@@ -56,6 +65,7 @@ def policy_of(settings: Settings, line: str | None = None) -> Policy:
         stopping=stopping_rule(settings),
         admission=admission_rules(settings),
         lease=lease_rules(settings),
+        steering=steering_rules(settings),
     )
     return Policy(ordering_of(settings, line), rules, shadow=shadow_of(settings))
 
@@ -151,6 +161,14 @@ def admission_rules(settings: Settings) -> AdmissionRules | None:
             f"policy.admission = {settings.policy.admission!r} holds jobs back: it needs power.hold = true"
         )
     return AdmissionRules(settings.policy.admission, hold_s=2 * settings.daemon.every_s)
+
+
+def steering_rules(settings: Settings) -> SteeringRules | None:
+    """Return the rules of ``[steer]``, None without power.steer."""
+    section = settings.steer
+    if not settings.power.steer:
+        return None
+    return SteeringRules(patience_s=section.patience_s, again_s=section.again_s, least_gain=section.least_gain)
 
 
 def lease_rules(settings: Settings) -> LeaseRules | None:

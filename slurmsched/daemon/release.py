@@ -8,9 +8,11 @@ from threading import Event
 from typing import Protocol
 
 from ..clock import Clock
-from ..cluster.actions import MoveNodes
+from ..cluster.actions import MoveNodes, Unsteer
+from ..cluster.jobs import JobTable
 from ..cluster.records.node_loans import LentNodes, lent_lists
 from ..db.tracking.intent_records import Intent
+from ..db.tracking.intents import Intents
 from ..decide.rules import SharingRules
 from ..decide.sharing.packing import settle_shared
 from ..errors import SlurmschedError
@@ -38,10 +40,19 @@ def give_back(
         {intent.job_id for intent in intents if intent.kind == "Rank"},
         {intent.job_id for intent in intents if intent.kind == "Hold"},
         now_s=now_s,
-        settling=lambda state: settle_shared(state.pending, asked_for, sharing, now_s),
+        settling=lambda state: [
+            *let_go(state.pending, intents),
+            *settle_shared(state.pending, asked_for, sharing, now_s),
+        ],
         within=lambda: clock.monotonic() < until_s,
         rest=lambda: clock.wait(REST_S, Event()),
     )
+
+
+def let_go(pending: JobTable, intents: Sequence[Intent]) -> list[Unsteer]:
+    """Return the ends of our exclusions of nodes, of jobs that still exclude just what we wrote."""
+    steered = Intents(intent for intent in intents if intent.kind == "Steer").steered(pending)[0]
+    return [Unsteer(job) for job, types in zip(pending.job_id.tolist(), steered, strict=True) if types]
 
 
 class LoanStore(Protocol):

@@ -161,7 +161,8 @@ class Memory:
             tables.append(jobs)
         pending, running = tables
         held, points = self._intents.held(pending, now_s), self._intents.points(pending, now_s)
-        pending = pending.changed(held_by_us=held, site_points=points)
+        steered, steered_s = self._intents.steered(pending)
+        pending = pending.changed(held_by_us=held, site_points=points, steered=steered, steered_s=steered_s)
         return replace(state, pending=pending, running=running)
 
     def loans(self, state: ClusterState, *, acting: bool) -> tuple[LentNodes, ...] | None:
@@ -218,6 +219,10 @@ class Memory:
     def intents(self) -> tuple[Intent, ...]:
         """Return our open requests to Slurm, by job, oldest first."""
         return tuple(sorted(self._intents, key=lambda intent: (intent.job_id, intent.requested_s)))
+
+    def steers(self) -> bool:
+        """Return True if some job may have excluded nodes of ours."""
+        return self._intents.steers()
 
     def recently_refused(self, now_s: float) -> set[int]:
         """Return the jobs whose write Slurm refused in the last ten minutes; these are not retried yet."""

@@ -101,6 +101,7 @@ jobs = Table(
     Column("waiting_since_s", Seconds),
     Column("delayed_s", Seconds),
     Column("ran_s", Seconds),
+    Column("gpu_type", Words, nullable=False, server_default=""),
 )
 
 #: Runs that ended. The first submit time is part of the key and stored in whole seconds, as in Slurm.
@@ -119,6 +120,7 @@ outcomes = Table(
     Column("ended_s", Seconds, nullable=False),
     Column("runtime_s", Seconds, nullable=False),
     Column("state", Integer, nullable=False),
+    Column("gpu_type", Words, nullable=False, server_default=""),
     Index("outcomes_by_end", "cluster", "ended_s"),
 )
 

@@ -33,6 +33,7 @@ from .rules import DeadlineRules, Rules
 from .run_set import start_wishes
 from .sharing.packing import packing_wishes
 from .sharing.pair_eviction import eviction_wishes, unsteady
+from .steering import steer_wishes
 
 ROOM = 8
 """Points reserved per job if points are scarce, so that a new job fits between two others."""
@@ -126,7 +127,14 @@ def _plan(
     # Holds are renewed in each cycle: without alternation they could use up all writes, and no answer would be sent.
     turns = [wish for pair in zip_longest(holds, answers) for wish in pair if wish is not None]
     lending = node_wishes(view, rules, standings)
-    ranks = _rank_wishes(jobs, tier, rank, points, moves)
+    ranks: list[Action] = [*_rank_wishes(jobs, tier, rank, points, moves)]
+    steers = [
+        wish
+        for wish in steer_wishes(view, rules, standings, ranked, starving)
+        if job_of(wish) not in set(map(job_of, moves))
+    ]
+    # A burst of jobs needs as many of the one as of the other.
+    ranks = [wish for pair in zip_longest(steers, ranks) for wish in pair if wish is not None]
     kept_out = hold_wishes(view, rules, outside)
     ends = end_wishes(view, rules)
     wishes = [*releases, *stop_requests, *ends, *moves, *lending, *ranks, *turns, *kept_out, *starts]

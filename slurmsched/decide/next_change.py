@@ -14,7 +14,7 @@ from ..policies.contract import Ordering
 from ..policies.deadlines.lateness import notice_s
 from .deadlines.order_leases import next_lease_change_s
 from .profiling import both, limits_s
-from .rules import DeadlineRules, ProfilingRules, Rules
+from .rules import DeadlineRules, ProfilingRules, Rules, SteeringRules
 
 
 def next_change_s(view: View, plan: Plan, ordering: Ordering, rules: Rules) -> float:
@@ -35,6 +35,8 @@ def next_change_s(view: View, plan: Plan, ordering: Ordering, rules: Rules) -> f
     times.append(next_lease_change_s(replace(view, promises=plan.promises), ordering, rules))
     if rules.profiling is not None:
         times += _profiling(view, rules.profiling)
+    if rules.steering is not None:
+        times += _steering(view, rules.steering)
     if rules.sharing is not None and view.pending.shares.any():
         times.append(view.now_s)
     return float(max(min(times), view.now_s))
@@ -60,6 +62,15 @@ def _profiling(view: View, rules: ProfilingRules) -> Iterator[float]:
     here = running.partition.map([name == rules.partition for name in running.partition.names], np.bool_)
     ends_s = running.started_s[here] + np.array(limits_s(running.take(np.flatnonzero(here)), rules))
     yield _next_s(ends_s, view.now_s)
+
+
+def _steering(view: View, rules: SteeringRules) -> Iterator[float]:
+    """Yield when the patience with full types is over, and when jobs that were let go may be sent to a type again."""
+    jobs = view.pending
+    ours = jobs.steered.map([bool(types) for types in jobs.steered.names], np.bool_)
+    since_s = np.maximum(jobs.steered_s, jobs.submitted_s)
+    yield _next_s(since_s[ours] + rules.patience_s, view.now_s)
+    yield _next_s(jobs.steered_s[~ours & (jobs.steered_s > 0)] + rules.again_s, view.now_s)
 
 
 def _next_s(times_s: FloatArray, now_s: float) -> float:

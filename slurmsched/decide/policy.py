@@ -18,7 +18,16 @@ from ..policies.contract import PREEMPTIONS, PROFILINGS, SHARINGS, STOPPINGS, Or
 from ..policies.deadlines.lease_terms import LeaseTerms
 from ..policies.deadlines.value_steps import SOFT_STEPS
 from ..policies.registry import Part
-from .rules import AdmissionRules, Composition, DeadlineRules, LeaseRules, ProfilingRules, Rules, SharingRules
+from .rules import (
+    AdmissionRules,
+    Composition,
+    DeadlineRules,
+    LeaseRules,
+    ProfilingRules,
+    Rules,
+    SharingRules,
+    SteeringRules,
+)
 from .synthesis_record import SynthesisStep
 
 NO_LIMIT_POINTS = 1_000_000
@@ -80,7 +89,7 @@ class Policy:
             "only_partitions": sorted(self.rules.only_partitions),
             "loans": _stored(self.rules.loans),
         }
-        for part in ("composition", "admission", "lease"):
+        for part in ("composition", "admission", "lease", "steering"):
             if rules[part] is None:  # as records had it before there was one
                 del rules[part]
         step = {} if self.synthesis is None else {"synthesis": self.synthesis.to_dict()}
@@ -115,6 +124,8 @@ class Policy:
         if section := rules.get("lease"):
             rules["lease"] = LeaseRules(**section)
             PREEMPTIONS.find(rules["lease"].part)
+        if section := rules.get("steering"):
+            rules["steering"] = SteeringRules(**section)
         if rules.get("loans") is not None:
             rules["loans"] = tuple(LentNodes(name, *map(expand, lists)) for name, *lists in rules["loans"])
         step = SynthesisStep.from_dict(stored["synthesis"]) if "synthesis" in stored else None

@@ -24,9 +24,11 @@ from ..cluster.actions import (
     Share,
     Start,
     StartShared,
+    Steer,
     Suspend,
     Unmark,
     Unshare,
+    Unsteer,
     job_of,
 )
 from ..cluster.columns import IntArray
@@ -115,6 +117,37 @@ def hold_is_ours(action: Action, jobs: JobTable, row: int, rules: Rules) -> str 
 def token_is_ours(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
     """Refuse to change GPU slots that we did not make; our own changes may be finished without power.share."""
     return None if jobs.shares[row] else "we did not make slots of its GPUs"
+
+
+def type_is_open(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
+    """Refuse to steer a job that asks for a type of GPU: another one would leave it without nodes for good."""
+    return f"it asks for GPUs of type {jobs.gpu_type[row]}" if jobs.gpu_type[row] else None
+
+
+def nodes_are_open(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
+    """Refuse to steer a job whose owner, or an admin, chose nodes: by name, by feature or by a reservation."""
+    if jobs.excluded_nodes[row] and not jobs.steered[row]:
+        return "somebody else excluded nodes of it"
+    for column, what in (
+        (jobs.required_nodes, "nodes"),
+        (jobs.features, "features"),
+        (jobs.reservation, "a reservation"),
+    ):
+        if column[row]:
+            return f"it asks for {what}"
+    return None
+
+
+def type_is_accepted(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
+    """Refuse to steer a job to a type that its owner does not accept (``slurmsched:types=``)."""
+    accepted = jobs.types[row].split("+") if jobs.types[row] else []
+    others = [name for name in action.types.split("+") if name not in accepted] if isinstance(action, Steer) else []
+    return f"its owner does not accept {others[0]}" if accepted and others else None
+
+
+def exclusion_is_ours(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
+    """Refuse to lift the exclusion of nodes that somebody else wrote."""
+    return None if jobs.steered[row] else "the nodes that it excludes are not ours"
 
 
 def _in_state(jobs: JobTable, row: int, wanted: JobState) -> str | None:
@@ -261,6 +294,16 @@ RULES: dict[type[Action], tuple[Rule, ...]] = {
     SetAdminComment: (power_is_on, owner_did_not_opt_out),
     Suspend: (power_is_on, job_is_running, owner_did_not_opt_out, nobody_sits_in_front),
     Resume: (power_is_on, job_is_suspended),
+    Steer: (
+        power_is_on,
+        job_is_pending,
+        owner_did_not_opt_out,
+        nobody_sits_in_front,
+        type_is_open,
+        nodes_are_open,
+        type_is_accepted,
+    ),
+    Unsteer: (job_is_pending, exclusion_is_ours),
     Share: (power_is_on, job_is_pending, owner_did_not_opt_out, nobody_sits_in_front),
     StartShared: (token_is_ours, job_is_pending),
     Unmark: (token_is_ours, job_is_pending),
@@ -309,6 +352,10 @@ SPELLINGS: dict[Rule | PairRule | MoveRule, str] = {
     job_is_suspended: "job_is_suspended",
     hold_is_ours: "hold_is_ours",
     token_is_ours: "token_is_ours",
+    type_is_open: "type_is_open",
+    nodes_are_open: "nodes_are_open",
+    type_is_accepted: "type_is_accepted",
+    exclusion_is_ours: "exclusion_is_ours",
     job_is_alone: "job_is_alone",
     sharing_is_on: "sharing_is_on",
     host_is_running: "host_is_running",
@@ -329,8 +376,8 @@ SPELLINGS: dict[Rule | PairRule | MoveRule, str] = {
 
 
 def gives_back(action: Action) -> bool:
-    """Return whether an action only gives a job back to Slurm: a Release, or a Rank of 0 points."""
-    return isinstance(action, Release) or (isinstance(action, Rank) and action.points == 0)
+    """Return whether an action only gives a job back to Slurm: a Release, an Unsteer, or a Rank of 0 points."""
+    return isinstance(action, Release | Unsteer) or (isinstance(action, Rank) and action.points == 0)
 
 
 def judge(wishes: Sequence[Action], view: View, rules: Rules) -> tuple[list[Action], list[Refusal]]:

@@ -143,6 +143,15 @@ class AdmissionRules:
 
 
 @dataclass(frozen=True)
+class SteeringRules:
+    """Rules of steering: untyped jobs go to the type of GPU on which they end soonest."""
+
+    patience_s: float = 3_600.0  #: a job is let go when its type is full after this time
+    again_s: float = 14_400.0  #: and not steered again before this time is over
+    least_gain: float = 1.1  #: least speed on its fastest type over that on its slowest one
+
+
+@dataclass(frozen=True)
 class Composition:
     """The parts of a policy that choose the jobs to start, where no Slurm does; each by name, with its parameters."""
 
@@ -167,6 +176,7 @@ class Rules:
     composition: Composition | None = None  #: None where Slurm starts the jobs
     admission: AdmissionRules | None = None  #: None if every job is considered
     lease: LeaseRules | None = None  #: None if running jobs yield to promised ones alone
+    steering: SteeringRules | None = None  #: None if no job is sent to a type of GPU
     loans: tuple[LentNodes, ...] | None = None  #: partitions whose nodes we changed; None while no node may move
 
     @property

@@ -101,7 +101,7 @@ def _nodes(spec: LabSpec, ports: Mapping[str, int], host: str) -> list[str]:
     ones = "".join(f",slot:i{gpu}:1" for gpu in range(spec.gpus)) if shared else ""
     lines = [
         f"DefMemPerCPU={max(1, spec.memory_mib // spec.cpus)}",
-        _node(spec, plain, ports["slurmd"], spec.nodes - spec.shared_nodes, host, gres + ones),
+        *_whole_nodes(spec, ports["slurmd"], host, ones),
         f"PartitionName=gpu Nodes={plain} Default=YES MaxTime=INFINITE DefaultTime=60 State=UP",
     ]
     if shared:
@@ -111,6 +111,13 @@ def _nodes(spec: LabSpec, ports: Mapping[str, int], host: str) -> list[str]:
             f"PartitionName=shared Nodes={shared} MaxTime=INFINITE DefaultTime=60 State=UP",
         ]
     return lines
+
+
+def _whole_nodes(spec: LabSpec, port: int, host: str, ones: str) -> Iterable[str]:
+    """Yield the lines of the nodes with whole GPUs, one for each type of GPU."""
+    for kind, first, count in spec.parts:
+        gres = f"gpu:{kind}{':' * bool(kind)}{spec.gpus}" * bool(spec.gpus)
+        yield _node(spec, f"n[{first}-{first + count - 1}]", port + first - 1, count, host, gres + ones)
 
 
 def _names(spec: LabSpec) -> tuple[str, str]:
@@ -150,7 +157,11 @@ def gres_conf(layout: Layout, spec: LabSpec) -> str:
     if not spec.gpus:
         return "AutoDetect=off\n"
     plain, shared = _names(spec)
-    lines = ["AutoDetect=off", f"NodeName=n[1-{spec.nodes}] Name=gpu File={layout.devices}/gpu[0-{spec.gpus - 1}]"]
+    devices = f"File={layout.devices}/gpu[0-{spec.gpus - 1}]"
+    lines = ["AutoDetect=off"]
+    for kind, first, many in spec.parts:
+        last = spec.nodes if not spec.gpu_types else first + many - 1
+        lines.append(f"NodeName=n[{first}-{last}] Name=gpu{f' Type={kind}' * bool(kind)} {devices}")
     if shared:  # two slots are two files, which newer releases want to have two names
         lines += [
             f"NodeName={shared} Name=slot Type=i{gpu} File={layout.devices}/{name}{gpu}"

@@ -19,6 +19,7 @@ class LabSpec:
     nodes: int = 4
     gpus: int = 4  #: fake GPUs per node
     shared_nodes: int = 0  #: this many at the end have two slots per GPU too, only in the partition ``shared``
+    gpu_types: tuple[str, ...] = ()  #: types of GPUs, each on an equal part of the nodes; none for GPUs without type
     cpus: int = 8  #: per node, whatever the machine has
     memory_mib: int = 16_000  #: per node, never enforced
     accounting: bool = True  #: slurmdbd over a MariaDB of the lab's own
@@ -40,6 +41,11 @@ class LabSpec:
                 f"nodes that share GPUs are some of the nodes, never all, and have GPUs; got nodes={self.nodes}"
                 f" gpus={self.gpus} shared_nodes={self.shared_nodes}"
             )
+        if self.gpu_types and (self.shared_nodes or not self.gpus or self.nodes % len(self.gpu_types)):
+            raise LabError(
+                f"types of GPUs are on equal parts of the nodes, all with GPUs of their own; got nodes={self.nodes}"
+                f" gpus={self.gpus} shared_nodes={self.shared_nodes} gpu_types={','.join(self.gpu_types)}"
+            )
         if both := sorted(set(self.users) & set(self.operators)):
             raise LabError(f"a lab user is either ordinary or an operator, not both: {', '.join(both)}")
 
@@ -47,6 +53,13 @@ class LabSpec:
     def accounts(self) -> tuple[str, ...]:
         """The Slurm accounts the users belong to, in first-seen order."""
         return tuple(dict.fromkeys(self.users.values())) or ("astro",)
+
+    @property
+    def parts(self) -> list[tuple[str, int, int]]:
+        """The nodes with whole GPUs by their type: type, first number, number of nodes; one part without types."""
+        whole, types = self.nodes - self.shared_nodes, self.gpu_types or ("",)
+        each = whole // len(types)
+        return [(name, 1 + each * number, each) for number, name in enumerate(types)]
 
     @property
     def node_names(self) -> tuple[str, ...]:

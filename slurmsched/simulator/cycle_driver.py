@@ -26,7 +26,16 @@ from ..decide.deadlines.solving import problem_after, solver_limit_s
 from ..decide.next_change import next_change_s
 from ..decide.policy import Policy
 from ..decide.present_load import busy_share, follows_load, under_load
-from ..decide.rules import AdmissionRules, Composition, DeadlineRules, LeaseRules, ProfilingRules, Rules, SharingRules
+from ..decide.rules import (
+    AdmissionRules,
+    Composition,
+    DeadlineRules,
+    LeaseRules,
+    ProfilingRules,
+    Rules,
+    SharingRules,
+    SteeringRules,
+)
 from ..models.arrival_counter import ArrivalCounter
 from ..models.arrivals import STEP_S as ARRIVALS_STEP_S
 from ..models.port import Model
@@ -61,15 +70,22 @@ MEASURING = frozenset({"profile", MovePartition.power, Requeue.power, MoveNodes.
 Watch = Callable[[CycleReport], None]
 
 
-def whole_queue(ordering: Ordering, admission: AdmissionRules | None = None, lease: LeaseRules | None = None) -> Policy:
+def whole_queue(
+    ordering: Ordering, admission: AdmissionRules | None = None, lease: LeaseRules | None = None, *, steer: bool = False
+) -> Policy:
     """Return a policy that applies *ordering* to the whole queue.
 
-    It holds the jobs that *admission* keeps out, and stops those that had their *lease*.
+    It holds the jobs that *admission* keeps out, and stops those that had their *lease*. With *steer* it sends jobs to
+    the type of GPU on which they end soonest.
     """
     powers = {"order"} if admission is None else {"order", *find_admission(admission.part).powers}
     if lease is not None:
         powers |= PREEMPTIONS.find(lease.part).powers
-    return Policy(ordering, Rules(powers=frozenset(powers), scope="queue", admission=admission, lease=lease))
+    steering = SteeringRules() if steer else None
+    powers |= {"steer"} if steer else set()
+    return Policy(
+        ordering, Rules(powers=frozenset(powers), scope="queue", admission=admission, lease=lease, steering=steering)
+    )
 
 
 def composed(

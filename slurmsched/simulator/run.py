@@ -38,8 +38,12 @@ from .simulated_cluster import DEFAULT_CONFIG, SimulatedCluster
 from .slurmctld.slurmconf import SlurmConf
 from .slurmctld.slurmctld import FRAGMENTED, IDLE, Controller, SlurmctldConfig
 from .synthesizer import Synthesizer
+from .training.type_speeds import TypedJobs, at_mean_speed, on_types, with_type_speeds
 from .unfit_jobs import too_large
 from .workload.workload import EVERY_JOB, NO_EARLIER_JOBS, EarlierJobs, Workload
+
+STEER_DELAY_S = 20.0
+"""The begin time of a job after its submission, where jobs are steered: more than a cycle."""
 
 NO_PREEMPTION = "jobs that share GPUs cannot be preempted yet; accepted on this cluster: other selections"
 
@@ -54,13 +58,14 @@ def simulate(
     check: bool = False,
     awaited: slice = EVERY_JOB,
     earlier: EarlierJobs = NO_EARLIER_JOBS,
+    types: TypedJobs | None = None,
 ) -> Replay:
     """Replay *jobs* on *fleet*, with compiled event loops where there are any.
 
     The replay ends with the last of the *awaited* jobs; others may go on then, with NaN for what did not happen.
     *learnt* has the forecasts for a setup with one of LEARNT; the rules of a site follow the load of its *earlier* jobs
-    and these. With *segments* the replay has every run
-    with its GPUs, at up to twice the cost; the executor slurm, and clusters whose jobs share GPUs, have none.
+    and these. With *segments* the replay has every run with its GPUs, at up to twice the cost; the executor slurm, and
+    clusters whose jobs share GPUs, have none. *types* are speeds by type of GPU, for the executor slurm.
     With *check*, AssertionError names what is broken in the simulator's own state.
     ConfigError names a job that can never run.
     """
@@ -71,7 +76,7 @@ def simulate(
             "the runtimes of these jobs follow from what they train: say --applications, --throughputs or --profiles"
         )
     if setup.executor == "slurm":
-        return _on_slurm(jobs, fleet, setup, learnt, check, awaited, earlier)
+        return _on_slurm(jobs, fleet, setup, learnt, check, awaited, earlier, types)
     if setup.sharing and not SHARINGS.find(setup.sharing).pairs_jobs:
         fleet = replace(fleet, sharing=None)
     fast = setup.selection in FAST_SELECTIONS and fleet.sharing is None and setup.site is None
@@ -124,6 +129,7 @@ def _on_slurm(
     check: bool,
     awaited: slice,
     earlier: EarlierJobs,
+    types: TypedJobs | None,
 ) -> Replay:
     """Replay on a modelled slurmctld; an ordering of ours acts through our cycle."""
     conf = (
@@ -135,13 +141,19 @@ def _on_slurm(
     )
     conf = replace(conf, rules=_restarting(conf.rules, setup))
     failures, pace = outages_of(jobs, fleet), pace_of(jobs, fleet)
-    config = setup.slurm_config or DEFAULT_CONFIG
-    cluster = SimulatedCluster(jobs, fleet, conf, config, outages=failures, pace=pace, checked=check, awaited=awaited)
-    if setup.site is None and setup.ordering.native and setup.admits is None:
+    config, submitted, shown = setup.slurm_config or DEFAULT_CONFIG, None, jobs
+    if types is not None:
+        pace, submitted, shown = on_types(pace, types), with_type_speeds(jobs, types), at_mean_speed(jobs, types)
+    cluster = SimulatedCluster(
+        jobs, fleet, conf, config, submitted, outages=failures, pace=pace, checked=check, awaited=awaited
+    )
+    if setup.steer:  # as job_submit.lua delays them, so that a cycle sees them before slurmctld starts them
+        cluster.model.stage.life.begin_s[:] += STEER_DELAY_S
+    if setup.site is None and setup.ordering.native and setup.admits is None and not setup.steer:
         cluster.advance(np.inf)
         return _modelled(cluster.model, jobs, fleet, setup, no_forecast(len(jobs)))
-    forecast, decisions = forecast_of(jobs, setup, learnt), DecisionWatch()
-    policy, arrivals = setup.site or whole_queue(setup.ordering, setup.admits, setup.leases), None
+    forecast, decisions = forecast_of(shown, setup, learnt), DecisionWatch()
+    policy, arrivals = setup.site or whole_queue(setup.ordering, setup.admits, setup.leases, steer=setup.steer), None
     if setup.site is not None:
         arrivals = ArrivalCounter(setup.throughput)
         arrivals.learn(*earlier)

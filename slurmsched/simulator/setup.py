@@ -71,6 +71,7 @@ class Setup:
     interference: float = 0.0  #: part of its speed that a job on several nodes loses where it shares one with another
     synthesis: SynthesisRules | None = None  #: ordering and admission are chosen anew every few rounds
     load_control: str = "none"  #: of tasks: when training ends early
+    steer: bool = False  #: beside slurmctld: untyped jobs are sent to the type of GPU on which they end soonest
     migrate: bool = False  #: tasks leave overloaded servers
     averaging: Literal["server", "ring"] = "server"  #: of replicas: by a parameter server, or round a ring
 
@@ -121,6 +122,8 @@ class Setup:
                 raise ConfigError(f"{part} {getattr(setup, part)!r} is not known; there are: {', '.join(accepted)}")
         if setup.sharing:
             SHARINGS.find(setup.sharing)
+        if setup.steer and setup.executor != "slurm":
+            raise ConfigError("steer goes with executor slurm: elsewhere no job is kept off nodes")
         if setup.executor == "slurm":
             setup.check_slurm()
         elif setup.leases is not None and not setup.ordering.native:

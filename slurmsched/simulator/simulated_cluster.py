@@ -21,9 +21,11 @@ from ..cluster.actions import (
     SetAdminComment,
     Share,
     StartShared,
+    Steer,
     Suspend,
     Unmark,
     Unshare,
+    Unsteer,
     job_of,
 )
 from ..cluster.columns import IntArray
@@ -249,9 +251,11 @@ class SimulatedCluster:
             raise SlurmUnavailable("simulation: slurmctld does not answer")
 
     def _made(self) -> Controller:
-        required = self._table.required_nodes
+        required, excluded = self._table.required_nodes, self._table.excluded_nodes
         pace = with_pairs(self.pace or alone(self.jobs), self.jobs, self.fleet.sharing, self.unmeasured)
-        model = controller(self.jobs, self.fleet, self.conf, required=required, outages=self.outages, pace=pace)
+        model = controller(
+            self.jobs, self.fleet, self.conf, required=required, excluded=excluded, outages=self.outages, pace=pace
+        )
         model.stage.life.keeps_work[:] = self._table.ckpt
         model.stage.requests.exclusive[:] = self._table.exclusive
         shares = self._table.per_node.map([bool(slots_in(text)) for text in self._table.per_node.names], np.bool_)
@@ -282,7 +286,7 @@ class SimulatedCluster:
             if step.partition not in list(self.fleet.partitions.name):
                 return f"Invalid partition name specified for partition {step.partition}"
             self.fleet = with_nodes(self.fleet, step)
-            self.model = places_changed(self.model, self.jobs, self.fleet, self._table.required_nodes)
+            self.model = self._replaced()
         return None
 
     def _do(self, action: Action) -> str | None:
@@ -318,6 +322,10 @@ class SimulatedCluster:
                 return self._reshape(action, rows)
             case RequireNodes(nodes=names):
                 self._edits.put(rows, {"required_nodes": names})
+            case Steer(excluded=names):
+                self._edits.put(rows, {"excluded_nodes": names})
+            case Unsteer():
+                self._edits.put(rows, {"excluded_nodes": ""})
         return None
 
     def _has_partitions(self, names: str) -> bool:
@@ -363,7 +371,12 @@ class SimulatedCluster:
         before = requests.gpus[reshaped].sum()
         self._request_slots(self.model, reshaped)
         self.model.clock[ACTIVE] += requests.gpus[reshaped].sum() - before
-        self.model = places_changed(self.model, self.jobs, self.fleet, self._table.required_nodes)
+        self.model = self._replaced()
+
+    def _replaced(self) -> Controller:
+        """Return the model after jobs were sent to other nodes, or partitions got others."""
+        table = self._table
+        return places_changed(self.model, self.jobs, self.fleet, table.required_nodes, table.excluded_nodes)
 
     def _note_partitions(self) -> None:
         """Note in which of several requested partitions each run is."""
@@ -420,4 +433,4 @@ class SimulatedCluster:
             meet(self.model.stage, row, self.now_s)
 
 
-_OF_PENDING = (Rank, Hold, Release, MovePartition, RequireNodes, Share, StartShared, Unmark, Unshare)
+_OF_PENDING = (Rank, Hold, Release, MovePartition, RequireNodes, Steer, Unsteer, Share, StartShared, Unmark, Unshare)

@@ -93,10 +93,11 @@ def unfit(view: View, config: Mapping[str, str]) -> dict[int, str]:
     Nodes that are down count as if they were there: they may come back.
     """
     jobs = _as_workload(view.pending, view.forecast.runtime_s, view, config)
-    return _unfit(jobs, view.pending.required_nodes, ClusterSpec(view.nodes, view.partitions, view.qos))
+    return _unfit(jobs, view.pending, ClusterSpec(view.nodes, view.partitions, view.qos))
 
 
-def _unfit(jobs: Workload, required: Labels, fleet: ClusterSpec) -> dict[int, str]:
+def _unfit(jobs: Workload, table: JobTable, fleet: ClusterSpec) -> dict[int, str]:
+    """Find jobs that no nodes could hold; *table* has the nodes that they require and exclude."""
     if not len(jobs):
         return {}
     longest = dict(zip(fleet.partitions.name, fleet.partitions.max_time_s.tolist(), strict=True))
@@ -106,21 +107,21 @@ def _unfit(jobs: Workload, required: Labels, fleet: ClusterSpec) -> dict[int, st
     late = np.flatnonzero(np.isfinite(jobs.time_limit_s) & (jobs.time_limit_s > most_s))
     found = dict.fromkeys(late.tolist(), "its time limit is longer than its partition allows")
     timeless = replace(jobs, time_limit_s=np.full(len(jobs), np.inf))
-    if _refusal(timeless, required, fleet) is None:
+    if _refusal(timeless, table, fleet) is None:
         return found
-    texts = (jobs.partition, jobs.gpu_type, jobs.features, required)
+    texts = (jobs.partition, jobs.gpu_type, jobs.features, table.required_nodes, table.excluded_nodes)
     numbers = (jobs.gpus, jobs.nodes, jobs.cpus, jobs.memory_mib)
     shapes = np.stack([*(column.codes for column in texts), *numbers])
     _, first, shape = np.unique(shapes, axis=1, return_index=True, return_inverse=True)
-    refusals = [_refusal(timeless.take(rows), required.take(rows), fleet) for rows in first[:, np.newaxis]]
+    refusals = [_refusal(timeless.take(rows), table.take(rows), fleet) for rows in first[:, np.newaxis]]
     words = ((row, refusals[at]) for row, at in enumerate(shape.reshape(-1).tolist()))
     return {row: why for row, why in words if why is not None} | found
 
 
-def _refusal(jobs: Workload, required: Labels, fleet: ClusterSpec) -> str | None:
+def _refusal(jobs: Workload, table: JobTable, fleet: ClusterSpec) -> str | None:
     try:
-        controller(jobs, fleet, SlurmConf(), required=required)
-    except (ConfigError, ValueError) as error:  # ValueError: the required nodes are no host list
+        controller(jobs, fleet, SlurmConf(), required=table.required_nodes, excluded=table.excluded_nodes)
+    except (ConfigError, ValueError) as error:  # ValueError: these nodes are no host list
         return str(error)
     return None
 
@@ -171,7 +172,7 @@ def _at_ease(jobs: Workload, table: JobTable, running: int, fleet: ClusterSpec) 
     Their partition may have changed or gone, their time limit may have been extended, their nodes may be gone.
     """
     for ease in (_in_any_partition, _on_any_node, _of_any_size):
-        odd = list(_unfit(jobs.take(slice(0, running)), table.required_nodes.take(slice(0, running)), fleet))
+        odd = list(_unfit(jobs.take(slice(0, running)), table.take(slice(0, running)), fleet))
         if odd:
             jobs, table = ease(jobs, table, odd, fleet)
     return jobs, table

@@ -74,7 +74,7 @@ def _sent(cell: Cell, fleet: ClusterSpec, check: bool) -> CellResult | RunFailed
 def _jobs(cell: Cell, fleet: ClusterSpec) -> tuple[Workload, Performance | None]:
     """Return the jobs to replay, and how fast they train if they do: then their runtimes are those they have alone."""
     jobs = cell.case.trace().workload
-    if not cell.setup.scaling or cell.case.speeds is None:
+    if cell.case.speeds is None:
         return jobs, None
     performance = cell.case.speeds.performance(jobs, fleet)
     return replace(jobs, runtime_s=performance.runtime_s), performance
@@ -83,7 +83,7 @@ def _jobs(cell: Cell, fleet: ClusterSpec) -> tuple[Workload, Performance | None]
 def _run(cell: Cell, fleet: ClusterSpec, check: bool) -> CellResult:
     try:
         jobs, performance = _jobs(cell, fleet)
-        if performance is not None:
+        if performance is not None and cell.setup.scaling:
             from .training.rounds import train
 
             replay = train(jobs, fleet, cell.setup, performance, check=check)
@@ -92,7 +92,7 @@ def _run(cell: Cell, fleet: ClusterSpec, check: bool) -> CellResult:
 
             replay = play_gangs(jobs, fleet, cell.setup, check=check)
         else:
-            replay = _scheduled(cell, jobs, fleet, check)
+            replay = _scheduled(cell, jobs, fleet, check, performance)
         replay = replace(replay, measured=cell.case.measured())
         if check and performance is None and cell.setup.executor != "tasks":
             _verify(replay, cell.setup.executor == "direct" and fleet.equal)
@@ -106,9 +106,10 @@ def _run(cell: Cell, fleet: ClusterSpec, check: bool) -> CellResult:
         raise
 
 
-def _scheduled(cell: Cell, jobs: Workload, fleet: ClusterSpec, check: bool) -> Replay:
+def _scheduled(cell: Cell, jobs: Workload, fleet: ClusterSpec, check: bool, performance: Performance | None) -> Replay:
     """Replay jobs with a runtime of their own; its module is imported here, since jobs that train do not need it."""
     from .run import simulate
+    from .training.type_speeds import TypedJobs
 
     case, setup = cell.case, cell.setup
     pool = setup.executor == "direct" and fleet.equal
@@ -127,6 +128,7 @@ def _scheduled(cell: Cell, jobs: Workload, fleet: ClusterSpec, check: bool) -> R
         check=check,
         awaited=case.measured() if case.until_measured else EVERY_JOB,
         earlier=case.trace().earlier,
+        types=performance if isinstance(performance, TypedJobs) else None,
     )
 
 

@@ -246,6 +246,20 @@ def _nodes(facts: ClusterInfo, settings: Settings) -> Finding:
     return Finding(name, False, text, f"[power] nodes = false; or run slurmsched as {owner}")
 
 
+def _steering(facts: ClusterInfo, settings: Settings) -> Finding:
+    name = "types of GPUs"
+    if not settings.power.steer:
+        return Finding(name, True, "power.steer is off: Slurm gives untyped jobs any type")
+    if "gpu" not in _words(facts, "GresTypes"):
+        return Finding(name, False, "GresTypes has no gpu: there are no GPUs to send jobs to", "GresTypes=gpu")
+    if "lua" not in _words(facts, "JobSubmitPlugins"):
+        text = "without job_submit.lua only jobs that have to wait are sent to a type of GPU"
+        return Finding(name, None, text, f"{shipped('contrib/slurm.conf.d/job_submit.lua')}, with STEER_DELAY_S = 20")
+    return Finding(
+        name, True, "untyped jobs are sent to a type, new ones too if STEER_DELAY_S in job_submit.lua says so"
+    )
+
+
 def _sharing(facts: ClusterInfo, settings: Settings) -> Finding:
     name, section = "shared GPUs", settings.share
     if not settings.power.share:
@@ -295,6 +309,7 @@ _RULES: tuple[Callable[[ClusterInfo, Settings], Finding], ...] = (
     _profiles,
     _profiling,
     _nodes,
+    _steering,
     _sharing,
 )
 

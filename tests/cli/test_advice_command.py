@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from slurmsched.cli.jobs.advice import BEYOND, LINKS, SPREAD, beyond_sheet, links_sheet, spread_sheet
+from slurmsched.cli.jobs.advice import (
+    BEYOND,
+    LINKS,
+    SPREAD,
+    STRANDED,
+    TYPES,
+    beyond_sheet,
+    links_sheet,
+    spread_sheet,
+    stranded_sheet,
+    types_sheet,
+)
 from slurmsched.cli.output import plain
 
 
@@ -25,3 +36,14 @@ def test_what_spreading_costs_kinds_of_jobs_is_a_table_of_its_own():
     head, line = plain(spread_sheet([kind | {"spread_iteration_s": 0.5, "speed": 0.6}])).splitlines()
     assert head.split("  ")[0] == SPREAD[0]
     assert line.split() == ["eva/bert", "4", "a100", "9", "0.300", "4", "0.500", "60%"]
+
+
+def test_speeds_by_type_of_gpu_and_stranded_gpus_are_tables_of_their_own():
+    kind = {"kind": "eva/bert", "gpus": 4, "gpu_type": "v100", "runs": 9, "seconds": 600.0, "speed": 0.25}
+    head, line = plain(types_sheet([kind])).splitlines()
+    assert head.split("  ")[0] == TYPES[0]
+    assert line.split() == ["eva/bert", "4", "v100", "9", "600", "25%"]
+    owner = {"account": "bio", "user": "bob", "cpu_gpu_hours": 7.5, "memory_gpu_hours": 0.0}
+    head, line = plain(stranded_sheet([owner])).splitlines()
+    assert head.split("  ")[0] == STRANDED[0]
+    assert line.split() == ["bio", "bob", "7.5", "0.0"]

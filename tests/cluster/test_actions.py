@@ -22,6 +22,8 @@ STORED = {
     "Resume": actions.Resume,
     "MovePartition": actions.MovePartition,
     "RequireNodes": actions.RequireNodes,
+    "Steer": actions.Steer,
+    "Unsteer": actions.Unsteer,
     "Tell": actions.SetAdminComment,
     "Share": actions.Share,
     "StartShared": actions.StartShared,

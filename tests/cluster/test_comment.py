@@ -69,6 +69,8 @@ GOOD = {
     "slurmsched:graph=chain:8": CommentOptions(graph=TaskGraph("chain", 8, 1)),
     "slurmsched:graph=layers:8x4": CommentOptions(graph=TaskGraph("layers", 8, 4)),
     "slurmsched:graph=replicas:16": CommentOptions(graph=TaskGraph("replicas", 1, 16)),
+    "slurmsched:types=a100+v100": CommentOptions(types=("a100", "v100")),
+    "slurmsched:types=1g.10gb": CommentOptions(types=("1g.10gb",)),
     "slurmsched:off": CommentOptions(off=True),
 }
 
@@ -134,6 +136,11 @@ BAD = {
     "slurmsched:graph=layers:4": "layers:4x2",
     "slurmsched:graph=layers:4x2x2": "layers:4x2",
     "slurmsched:graph=ring:4": "layers:4x2",
+    "slurmsched:types=": "a100+v100",
+    "slurmsched:types=a100+": "a100+v100",
+    "slurmsched:types=+a100": "a100+v100",
+    "slurmsched:types=a100+-x": "a100+v100",
+    "slurmsched:types=a100|v100": "a100+v100",
     'slurmsched:ckpt"': "not known",
     "slurmsched:ckpt\x1b[31m": "'ckpt\\x1b[31m'",
 }

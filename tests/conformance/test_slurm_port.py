@@ -20,10 +20,13 @@ from slurmsched.cluster.actions import (
     Resume,
     Share,
     StartShared,
+    Steer,
     Suspend,
     Unmark,
     Unshare,
+    Unsteer,
 )
+from slurmsched.cluster.exclusions import same_nodes
 from slurmsched.cluster.jobs import SETTLE_S, JobState
 from slurmsched.cluster.records.node_loans import members
 from slurmsched.cluster.state import ClusterState
@@ -240,6 +243,21 @@ def test_node_lists_of_pending_jobs_can_be_set_and_lifted(world):
     world.until(lambda state: state.pending.required_nodes[row(state.pending, job)] == "n2", "the node list")
     assert world.cluster.act([RequireNodes(job, "")])[0].refused is None
     world.until(lambda state: state.pending.required_nodes[row(state.pending, job)] == "", "no node list")
+
+
+def test_excluded_nodes_of_pending_jobs_can_be_set_changed_and_lifted(world):
+    fill(world)
+    job = world.submit(5)
+    world.until(lambda state: pending(state, job), "the job pending")
+    for action, wanted in ((Steer(job, "x", "n2"), "n2"), (Steer(job, "y", "n[1,3]"), "n[1,3]"), (Unsteer(job), "")):
+        assert world.cluster.act([action])[0].refused is None
+
+        def shows(state, wanted=wanted):
+            shown = state.pending.excluded_nodes[row(state.pending, job)]
+            return same_nodes(shown, wanted) if wanted else not shown
+
+        world.until(shows, f"the excluded nodes {wanted}")
+    assert world.cluster.act([Steer(4_000_000, "x", "n2")])[0].refused is not None
 
 
 def test_what_slurm_refuses_is_told_in_its_words_and_the_rest_is_done(world):

@@ -15,6 +15,8 @@ from slurmsched.cluster.records.predictions import prediction_table
 from slurmsched.cluster.records.profiles import LinkUse
 from slurmsched.cluster.records.promises import promise_table
 from slurmsched.cluster.spread_speeds import SpreadSpeed
+from slurmsched.cluster.stranded_gpus import StrandedBy
+from slurmsched.cluster.type_speeds import TypeSpeed
 from slurmsched.daemon.api.privacy import HIDDEN
 from slurmsched.daemon.api.query_arguments import AnswerRefused
 from slurmsched.daemon.api.query_handlers import OVERRUNNERS_MOST, QueryHandlers, Sources, plain
@@ -279,6 +281,14 @@ def test_advice_says_what_spreading_costs_kinds_of_jobs():
     rows = [SpreadSpeed("eva/bert", 4, "a100", 9, 0.3, 4, 0.5)]
     (row,) = questions(seen(), spread=lambda: rows).answer({"ask": "advice"}, uid=0)["spread"]
     assert (row["kind"], row["gpus"], row["speed"]) == ("eva/bert", 4, 0.6)
+
+
+def test_advice_says_how_fast_kinds_are_by_type_of_gpu_and_whose_jobs_left_gpus_without_cpus():
+    types = [TypeSpeed("eva/bert", 4, "a100", 9, 300.0, 1.0), TypeSpeed("eva/bert", 4, "v100", 4, 600.0, 0.5)]
+    owners = [StrandedBy("bio", "bob", 7.5, 0.25)]
+    answer = questions(seen(), types=lambda: types, stranded=lambda: owners).answer({"ask": "advice"}, uid=0)
+    assert [(row["gpu_type"], row["speed"]) for row in answer["types"]] == [("a100", 1.0), ("v100", 0.5)]
+    assert answer["stranded"] == [{"account": "bio", "user": "bob", "cpu_gpu_hours": 7.5, "memory_gpu_hours": 0.25}]
 
 
 def test_advice_names_whose_runs_go_far_beyond_their_forecasts_to_those_who_see_all_jobs():

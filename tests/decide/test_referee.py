@@ -23,15 +23,18 @@ from slurmsched.cluster.actions import (
     Resume,
     SetAdminComment,
     Start,
+    Steer,
     Suspend,
+    Unsteer,
 )
 from slurmsched.cluster.jobs import JobState
 from slurmsched.cluster.records.promises import NO_PROMISES, PromiseState, promise_table
 from slurmsched.decide.referee import MOVE_RULES, PAIR_RULES, RULES, SPELLINGS, UNKNOWN_JOB, judge
 from slurmsched.decide.rules import DeadlineRules, Rules, SharingRules
 
+TO_A100 = Steer(1, "a100", "n2")
 ALL = Rules(powers=ALL_POWERS, deadlines=DeadlineRules(asks_a_day=4))
-PENDING = [Rank(1, 5), Hold(1, 9.0), Release(1), MovePartition(1, "fast"), RequireNodes(1, "n1")]
+PENDING = [Rank(1, 5), Hold(1, 9.0), Release(1), MovePartition(1, "fast"), RequireNodes(1, "n1"), TO_A100]
 RUNNING = [Requeue(901), AskToStop(901, "URG"), Suspend(901), SetAdminComment(901, "slurmsched:met")]
 
 
@@ -64,6 +67,16 @@ def test_a_suspended_job_may_be_resumed():
         (MovePartition(1, "x"), {"interactive": True}, "nobody_sits_in_front"),
         (RequireNodes(1, "n1"), {"off": True}, "owner_did_not_opt_out"),
         (RequireNodes(1, "n1"), {"interactive": True}, "nobody_sits_in_front"),
+        (TO_A100, {"off": True}, "owner_did_not_opt_out"),
+        (TO_A100, {"interactive": True}, "nobody_sits_in_front"),
+        (TO_A100, {"gpu_type": "a100"}, "type_is_open"),
+        (TO_A100, {"excluded_nodes": "n2"}, "nodes_are_open"),
+        (TO_A100, {"required_nodes": "n1"}, "nodes_are_open"),
+        (TO_A100, {"features": "ib"}, "nodes_are_open"),
+        (TO_A100, {"reservation": "class"}, "nodes_are_open"),
+        (TO_A100, {"comment": "slurmsched:types=v100+h100"}, "type_is_accepted"),
+        (Steer(901, "a100", "n2"), {}, "job_is_pending"),
+        (Unsteer(1), {"excluded_nodes": "n2"}, "exclusion_is_ours"),
         (Release(1), {"held_by_us": False}, "hold_is_ours"),
         (Requeue(901), {"off": True}, "owner_did_not_opt_out"),
         (Requeue(901), {"interactive": True}, "nobody_sits_in_front"),
@@ -197,6 +210,13 @@ def test_giving_back_is_allowed_on_a_job_whose_owner_opted_out_later():
     assert verdict(Release(1), off=True) is None
 
 
+def test_a_job_that_we_steered_is_sent_elsewhere_or_let_go_and_the_latter_without_the_power_too():
+    ours = {"excluded_nodes": "n2", "steered": "a100"}
+    assert verdict(Steer(1, "v100", "n1"), **ours) is None
+    assert verdict(Unsteer(1), Rules(), **ours) is None
+    assert verdict(Unsteer(1), off=True, **ours) is None
+
+
 def test_every_kind_of_action_has_rules_and_every_rule_speaks_in_words():
     assert {*RULES, MoveNodes} == set(ACTIONS.values())
     for rules in (*RULES.values(), PAIR_RULES, MOVE_RULES):
@@ -207,6 +227,7 @@ def test_every_kind_of_action_has_rules_and_every_rule_speaks_in_words():
 def test_every_rule_has_the_stored_spelling_that_records_metrics_and_scripts_know():
     assert sorted(SPELLINGS.values()) == [
         "a_holding_power_is_on",
+        "exclusion_is_ours",
         "hold_is_ours",
         "host_has_as_many_gpus",
         "host_has_open_gpus",
@@ -221,6 +242,7 @@ def test_every_rule_has_the_stored_spelling_that_records_metrics_and_scripts_kno
         "nobody_sits_in_front",
         "node_is_known",
         "node_keeps_partition",
+        "nodes_are_open",
         "not_asked_too_often",
         "owner_consented",
         "owner_did_not_opt_out",
@@ -233,6 +255,8 @@ def test_every_rule_has_the_stored_spelling_that_records_metrics_and_scripts_kno
         "promised_job_keeps_nodes",
         "sharing_is_on",
         "token_is_ours",
+        "type_is_accepted",
+        "type_is_open",
     ]
     assert set(SPELLINGS) == {*MOVE_RULES, *PAIR_RULES, *(rule for rules in RULES.values() for rule in rules)}
     assert verdict(Rank(12345, 1)) == UNKNOWN_JOB == "job_is_known"

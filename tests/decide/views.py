@@ -40,7 +40,9 @@ __all__ = [
     "views",
 ]
 
-ALL_POWERS = frozenset({"order", "hold", "requeue", "suspend", "stop", "partition", "comment", "share", "nodes"})
+ALL_POWERS = frozenset(
+    {"order", "hold", "requeue", "suspend", "stop", "partition", "comment", "share", "steer", "nodes"}
+)
 
 
 def after(seen: View, actions: Sequence[Any]) -> View:

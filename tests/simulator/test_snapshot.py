@@ -204,6 +204,7 @@ def test_a_job_that_left_the_number_of_its_nodes_to_slurm_gets_as_many_as_it_nee
         ({"features": ["fast"]}, "no nodes of the cluster can hold it"),
         ({"required_nodes": ["n9"]}, "no nodes of the cluster can hold it"),
         ({"required_nodes": ["n["]}, "host list"),
+        ({"excluded_nodes": ["n["]}, "host list"),
         ({"memory_mib": np.array([5000.0])}, "no nodes of the cluster can hold it"),
     ],
 )

@@ -202,3 +202,12 @@ def test_a_job_that_gets_its_gpus_back_needs_a_slot_of_each_type_on_the_nodes_wh
         " NodeName=n[1-2] Name=slot Type={i0,i1} Count=1 Flags=CountOnly"
     )
     assert finding("shared GPUs", replace(slots, gres=shared | mended), on).ok is True
+
+
+def test_sending_jobs_to_types_of_gpus_takes_gpus_and_new_jobs_are_sent_where_the_submit_plugin_delays_them():
+    steers = replace(ACT, power=PowerSettings(steer=True))
+    assert finding("types of GPUs", facts()).text.startswith("power.steer is off")
+    assert finding("types of GPUs", facts(), steers).ok
+    late = finding("types of GPUs", facts(JobSubmitPlugins="(null)"), steers)
+    assert (late.ok, "STEER_DELAY_S = 20" in late.remedy) == (None, True)
+    assert finding("types of GPUs", facts(GresTypes="(null)"), steers).ok is False

@@ -28,9 +28,11 @@ from slurmsched.cluster.actions import (
     Share,
     Start,
     StartShared,
+    Steer,
     Suspend,
     Unmark,
     Unshare,
+    Unsteer,
 )
 from slurmsched.slurm.write.verbs import Request, call, lines, ours_to_tell, signals
 
@@ -38,7 +40,7 @@ PACKAGE = Path(slurmsched.__file__).parent
 ALLOWED = re.compile(
     r"update jobid=[1-9]\d* (sitefactor=\d+|priority=\d+|starttime=(uts\d+|now)"
     r"|admincomment=slurmsched:[\w.,:;=+@%/-]*"
-    r"|partition=[\w.,+\[\]-]*|reqnodelist=[\w.,+\[\]-]*)|(release|requeue incomplete|suspend|resume) [1-9]\d*",
+    r"|partition=[\w.,+\[\]-]*|(req|exc)nodelist=[\w.,+\[\]-]*)|(release|requeue incomplete|suspend|resume) [1-9]\d*",
     re.ASCII,
 )
 
@@ -48,8 +50,9 @@ actions = st.one_of(
     st.builds(Hold, job_ids, st.floats(0, 4e9)),
     st.builds(MovePartition, job_ids, st.text(max_size=20)),
     st.builds(RequireNodes, job_ids, st.text(max_size=20)),
+    st.builds(Steer, job_ids, st.text(max_size=5), st.text(max_size=20)),
     st.builds(SetAdminComment, job_ids, st.text(max_size=20).map("slurmsched:".__add__)),
-    *(st.builds(kind, job_ids) for kind in (Release, Requeue, Suspend, Resume)),
+    *(st.builds(kind, job_ids) for kind in (Release, Requeue, Suspend, Resume, Unsteer)),
 )
 
 
@@ -58,7 +61,7 @@ def test_every_line_is_one_of_the_few_we_may_send(action, multifactor):
     try:
         written = lines(action, multifactor=multifactor)
     except ValueError:
-        assert isinstance(action, MovePartition | RequireNodes | SetAdminComment), (
+        assert isinstance(action, MovePartition | RequireNodes | SetAdminComment | Steer), (
             "only names can be what no command may hold"
         )
         return
@@ -81,6 +84,7 @@ OF_SLURM = [kind for kind in ACTIONS.values() if kind not in (MoveNodes, Start, 
 @pytest.mark.parametrize("kind", OF_SLURM, ids=lambda kind: kind.__name__)
 def test_every_kind_of_action_has_its_words(kind):
     arguments = {Rank: (5,), Hold: (100.7,), MovePartition: ("gpu,fast",), RequireNodes: ("n[1-4]",)}
+    arguments |= {Steer: ("a100", "n[1-4]")}
     arguments |= {AskToStop: ("URG",), SetAdminComment: ("slurmsched:met",)}
     arguments |= {Share: ("gpu", "shared", "n4", "0+1", "note", 100.0)}
     arguments |= {Unshare: ("gpu", 2, "note", 100.0)}
@@ -113,9 +117,15 @@ def test_an_admin_comment_is_written_only_where_it_is_empty_or_ours():
 
 @pytest.mark.parametrize("text", ["a b", "a\nshutdown", "n1;n2", "gpu priority=9", "$(id)", "'x'", "é", "n1\n"])
 def test_a_name_that_could_be_a_second_command_is_refused(text):
-    for action in (MovePartition(1, text), RequireNodes(1, text)):
+    for action in (MovePartition(1, text), RequireNodes(1, text), Steer(1, "a100", text)):
         with pytest.raises(ValueError, match="is no list of partition or node names"):
             lines(action)
+
+
+def test_a_job_is_never_steered_by_the_line_that_lets_it_go():
+    assert lines(Unsteer(7)) == ("update jobid=7 excnodelist=",)
+    with pytest.raises(ValueError, match="excludes at least one node"):
+        lines(Steer(7, "a100", ""))
 
 
 @pytest.mark.parametrize("job_id", [0, -1, "7 priority=9", 1.5, None])

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from ...cluster.job_record import outcomes_of
 from ...cluster.records.faults import Fault, Instability
 from ...cluster.spread_speeds import SpreadSpeeds
+from ...cluster.stranded_gpus import StrandedGpus
+from ...cluster.type_speeds import TypeSpeeds
 from ...config import Settings
 from ...cycle import CycleContext, CycleReport
 from ...daemon.active_actor import ActiveActor
@@ -106,7 +108,10 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
         JobPlacements(),
     )
     metrics = _metrics(chosen, lambda: world)
-    cluster = app.cluster(lambda command, result, took_s, _: metrics.slurm_call(command, result, took_s))
+    cluster = app.cluster(
+        lambda command, result, took_s, _: metrics.slurm_call(command, result, took_s),
+        exclusions=lambda: world.policy.rules.steering is not None or memory.steers(),
+    )
     facts = ClusterFacts(cluster, app.clock, patience_s)
     name = facts.latest.cluster
     store = app.open_store(Unchanged) if dry else _opened(app)
@@ -114,7 +119,7 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
     flow = ProfilingController(artifacts)
     memory = Memory(store, cluster=name, monotonic=monotonic, leads=leads.held)
     sharer = SharingContext(artifacts, memory.mismatches)
-    decider, spread_speeds = PluginDecider(), SpreadSpeeds()
+    decider, spread_speeds, type_speeds = PluginDecider(), SpreadSpeeds(), TypeSpeeds()
     shadow = ShadowDecider(app.clock, metrics.shadow_failed)
     world = CycleContext(
         cluster=cluster,
@@ -126,7 +131,7 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
         learns=settings.forecast.learn_online,
         site=facts.latest.config,
         entering=lambda phase: service.progressed(),
-        scored=lambda state: spread_speeds.filled(sharer.scored(state)),
+        scored=lambda state: type_speeds.filled(spread_speeds.filled(sharer.scored(state))),
         decider=decider,
         shadow=shadow,
     )
@@ -155,6 +160,8 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
         whereabouts=job_placements,
         progress=ProgressBook(monotonic, every_s=settings.profile.report_s),
         spread_speeds=spread_speeds,
+        type_speeds=type_speeds,
+        stranded=StrandedGpus(),
         switcher=CompositionSwitcher(chosen, synthesis.take, memory, leads.held, metrics.synthesis_step),
     )
     controller = DaemonController(parts)
@@ -194,6 +201,8 @@ def _service(
         lambda: controller.settings.predict,
         parts.spread_speeds.table,
         shadow_trouble,
+        parts.type_speeds.table,
+        parts.stranded.table,
     )
 
     def give_back(budget_s: float) -> None:

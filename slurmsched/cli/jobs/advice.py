@@ -15,6 +15,8 @@ from ..time_format import span
 BEYOND = ("FAR BEYOND FORECAST", "RUNS", "TIMES", "TYPICALLY", "RAISED")
 LINKS = ("GPUS ON A NODE", "RUNS", "GB/S", "AT BEST", "LOST")
 SPREAD = ("SPREAD OVER NODES", "GPUS", "TYPE", "RUNS", "S/ITERATION", "SPREAD RUNS", "S/ITERATION", "SPEED")
+TYPES = ("BY TYPE OF GPU", "GPUS", "TYPE", "RUNS", "SECONDS", "SPEED")
+STRANDED = ("STRANDED BY", "USER", "GPU-HOURS FOR CPUS", "FOR MEMORY")
 COLUMNS = ("WHO GAINS", "NAME", "JOBS", "SOONER", "LATER", "CHANGE")
 
 
@@ -40,6 +42,13 @@ def advice(app: App, as_json: bool) -> None:
     The fourth one, which needs a daemon, shows how fast kinds of jobs that report their iterations were on more nodes
     than they need: SPEED is a share of that on as few nodes. Slurm chooses the nodes; a job with --nodes=1 is not
     spread.
+
+    The fifth one, which needs a daemon, shows how fast kinds of jobs were by type of GPU: SPEED is a share of that on
+    their fastest type, SECONDS the typical runtime, or iteration. power.steer sends jobs by that.
+
+    The last one, which needs a daemon, shows the GPU-hours since its start that stood idle while jobs waited for GPUs,
+    because the CPUs or the memory of their node were taken. The jobs of these accounts and users had more of them than
+    the part of the node that belongs to their GPUs.
     """
     reply = app.answers().query("advice")
     parts = [sheet(reply["advice"])]
@@ -49,6 +58,10 @@ def advice(app: App, as_json: bool) -> None:
         parts.append(links_sheet(links))
     if spread := reply.get("spread"):
         parts.append(spread_sheet(spread))
+    if types := reply.get("types"):
+        parts.append(types_sheet(types))
+    if stranded := reply.get("stranded"):
+        parts.append(stranded_sheet(stranded))
     print_reply(reply, *parts, now_s=app.clock.now(), as_json=as_json)
 
 
@@ -80,3 +93,20 @@ def spread_sheet(kinds: Iterable[Mapping[str, Any]]) -> TextTable:
         for k in kinds
     ]
     return TextTable(SPREAD, cells)
+
+
+def types_sheet(kinds: Iterable[Mapping[str, Any]]) -> TextTable:
+    """Return the speeds of kinds of jobs by type of GPU as rows, in the order given."""
+    cells = [
+        (k["kind"], k["gpus"], k["gpu_type"], k["runs"], f"{k['seconds']:.3g}", f"{k['speed']:.0%}") for k in kinds
+    ]
+    return TextTable(TYPES, cells)
+
+
+def stranded_sheet(owners: Iterable[Mapping[str, Any]]) -> TextTable:
+    """Return who left GPUs without CPUs or memory as rows, in the order given."""
+    cells = [
+        (o["account"] or "(none)", o["user"], f"{o['cpu_gpu_hours']:.1f}", f"{o['memory_gpu_hours']:.1f}")
+        for o in owners
+    ]
+    return TextTable(STRANDED, cells)

@@ -124,6 +124,8 @@ _SENTENCES = {
     "released": "we ended our delay",
     "moved": "we moved it to partition {value}",
     "placed": "we gave it the node list {value}",
+    "steered": "we sent it to a type of GPU, away from other nodes ({value})",
+    "let go": "we let it go to GPUs of any type",
     "shared": "we began to change its GPUs into GPUs that it shares",
     "let start": "we let it start on GPUs that it shares ({value})",
     "unmarked": "we left its GPUs as they are, and gave its comment back to it",

@@ -85,6 +85,11 @@ FOLDER = click.Path(exists=True, file_okay=False)
     "mlfs (both, the latter while the cluster is overloaded).  [default: none]",
 )
 @click.option("--migrate", is_flag=True, help="With executor tasks: tasks leave overloaded servers.")
+@click.option(
+    "--steer",
+    is_flag=True,
+    help="With executor slurm and --throughputs: jobs are sent to the type of GPU on which they end soonest.",
+)
 @click.option("--averaging", help="With executor tasks, how replicas average: server or ring.  [default: server]")
 @click.option("--depth", type=click.IntRange(1), help="Pending jobs that a reserving selection considers.")
 @click.option("--restart-cost", "restart_s", type=click.FloatRange(0), help="Seconds a preemption costs.")

@@ -152,6 +152,7 @@ class SimulateOptions:
     executor: str | None
     load_control: str | None
     migrate: bool
+    steer: bool
     averaging: str | None
     depth: int | None
     restart_s: float | None
@@ -240,7 +241,7 @@ class SimulateOptions:
     def setups(self) -> list[Setup]:
         """Return the policies, the model of stock Slurm first."""
         speeds = self.speeds()
-        if speeds is not None:
+        if speeds is not None and not (speeds.throughputs and self.executor == "slurm"):
             return self._training(speeds)
         if self.interference is not None:
             raise click.UsageError("--interference goes with --applications: it slows jobs that train.")
@@ -331,6 +332,8 @@ class SimulateOptions:
         values = {part: value for part in PARTS if (value := getattr(self, part)) is not None}
         if self.migrate:
             values["migrate"] = True
+        if self.steer:
+            values["steer"] = True
         return values if self.admission is None else values | {"admission": load_of(self.admission)}
 
     def _sources(self, app: App, fleet: ClusterSpec) -> Iterator[Source]:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from ..columns import FloatArray, IntArray, Labels, Table
+
+NO_TYPES = Labels(np.zeros(0, dtype=np.int64), ("",))
+"""The types of GPUs of runs from a source that does not know them; the table fills in a row for each run."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,3 +36,8 @@ class OutcomeTable(Table):
     ended_s: FloatArray
     runtime_s: FloatArray  #: ended - started, less time suspended where Slurm reports it
     state: IntArray  #: a JobState that has ended
+    gpu_type: Labels = NO_TYPES  #: of all nodes of the run; empty where unknown, or of several types
+
+    def __post_init__(self) -> None:
+        if self.gpu_type is NO_TYPES:
+            object.__setattr__(self, "gpu_type", Labels(np.zeros(len(self.job_id), dtype=np.int64), NO_TYPES.names))

@@ -30,7 +30,7 @@ PREFIX = f"{NAME}:"
 ACCEPTED = (
     "deadline=TIME, soft, PERCENT@TIME, gpus=MIN-MAX, ckpt, nopack, noprofile, coldstart=SECONDS, amp, urgency=0..10,"
     " iterations=N, pace=SECONDS, done=N, stop=never|opt|acc:X|loss:P%, busy=opt|acc:X,"
-    " graph=chain:N|layers:LxW|replicas:N, off"
+    " graph=chain:N|layers:LxW|replicas:N, types=TYPE+TYPE, off"
 )
 
 _EPOCH = datetime(1970, 1, 1)
@@ -119,6 +119,7 @@ class CommentOptions:
     stop: Stop | None = None
     busy: Stop | None = None  #: opt or acc: what ``stop`` may become while the cluster is overloaded
     graph: TaskGraph | None = None
+    types: tuple[str, ...] = ()  #: the types of GPUs that it accepts; empty for any
     off: bool = False  #: leave this job alone altogether
     share: str | None = None  #: written by slurmsched alone: the pair the prolog sets up
 
@@ -178,6 +179,7 @@ def render(wishes: CommentOptions) -> str:
     rules = (("stop", wishes.stop), ("busy", wishes.busy))
     items += [f"{key}={_stop_text(rule)}" for key, rule in rules if rule]
     items += [f"graph={wishes.graph}"] if wishes.graph else []
+    items += [f"types={'+'.join(wishes.types)}"] if wishes.types else []
     return PREFIX + ",".join(items) if items else ""
 
 
@@ -230,6 +232,8 @@ _LOSS = re.compile(r"loss:([0-9]{1,2}(?:\.[0-9]{1,3})?)%")
 _ACCURACY = re.compile(r"acc:([01](?:\.[0-9]{1,10})?)")
 _PACE = re.compile(r"[0-9]{1,6}(?:\.[0-9]{1,6})?")
 _PLAIN = re.compile(r"[A-Za-z0-9_.,:;=+@%/-]*")
+_TYPES = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*(?:\+[A-Za-z0-9][A-Za-z0-9_.-]*)*")
+_TYPES_MOST = 100  #: characters
 _SHARE = re.compile(r"[A-Za-z0-9_.:+-]{1,64}")
 
 
@@ -349,6 +353,12 @@ def _read_busy(text: str) -> Stop | None:
     return rule if rule and rule.rule in ("opt", "acc") else None
 
 
+def _read_types(text: str) -> tuple[str, ...] | None:
+    if len(text) > _TYPES_MOST or not _TYPES.fullmatch(text):
+        return None
+    return tuple(dict.fromkeys(text.split("+")))
+
+
 def _read_share(text: str) -> str | None:
     return text if _SHARE.fullmatch(text) else None
 
@@ -370,6 +380,7 @@ _TAKES: dict[str, tuple[str, Callable[[str], object]]] = {
     ),
     "busy": ("opt, or acc: and a fraction from 0 to 1 such as acc:0.93", _read_busy),
     "graph": ("chain:, layers: or replicas: and the number of its tasks such as chain:8 or layers:4x2", read_graph),
+    "types": ("types of GPUs joined by +, such as a100+v100", _read_types),
     "share": ("a name of letters, digits and _.:+-; only slurmsched writes it", _read_share),
 }
 _NOT_READ = "is not read; write slurmsched: and what you ask for in small letters and without blanks"

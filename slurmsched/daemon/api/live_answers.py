@@ -11,7 +11,9 @@ from ...cluster.plan import Plan
 from ...cluster.sbatch_probe import probe
 from ...cluster.spread_speeds import SpreadSpeed
 from ...cluster.state import View
+from ...cluster.stranded_gpus import StrandedBy
 from ...cluster.text.sbatch import not_counted, read_options
+from ...cluster.type_speeds import TypeSpeed
 from ...config.settings import PredictSettings
 from ...cycle import CycleContext
 from ...db.store import Store
@@ -50,6 +52,8 @@ class LiveAnswers:
     predict: Callable[[], PredictSettings]
     spread: Callable[[], Sequence[SpreadSpeed]]
     shadow_trouble: Callable[[], str]  #: of the ordering in shadow; empty while it works
+    types: Callable[[], Sequence[TypeSpeed]]
+    stranded: Callable[[], Sequence[StrandedBy]]
 
     def sources(self, status: Callable[[], dict[str, Any]]) -> Sources:
         """Return all sources; *status* reports the state of the daemon."""
@@ -64,6 +68,8 @@ class LiveAnswers:
             overrunners=lambda: overrunners_of(self.world.model),
             links=lambda: self.figures.answer("links")["rows"],
             spread=self.spread,
+            types=self.types,
+            stranded=self.stranded,
             deadline=self._about_job("deadline"),
             deadlines=self._about_queue("deadlines"),
             claims=self._about_queue("claims"),

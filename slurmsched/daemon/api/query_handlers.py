@@ -18,6 +18,8 @@ from ...cluster.records.predictions import PredictionKind, PredictionTable
 from ...cluster.records.promises import NO_PROMISES, SAME_S
 from ...cluster.spread_speeds import SpreadSpeed
 from ...cluster.state import View
+from ...cluster.stranded_gpus import StrandedBy
+from ...cluster.type_speeds import TypeSpeed
 from ...cycle import CycleReport
 from ...decide.explain.eta import Eta, LivePredictions, coverage_words, etas, unknown, unpredicted
 from ...decide.explain.explain import Explanation, Why
@@ -47,6 +49,7 @@ SLOW = (*FIGURES, "queue", "advice", "deadlines", "check", "chart", "eta_check",
 """Queries that plan, forecast or go through all jobs: 10 ms and more on a busy cluster."""
 
 OVERRUNNERS_MOST = 20  #: users in one answer
+STRANDED_MOST = 20  #: likewise, of those whose jobs left GPUs without CPUs or memory
 ETA_USUAL = 100
 ETA_MOST = 500  #: rows in one answer: a longer one takes more than 50 ms, which delays the next query
 
@@ -66,6 +69,8 @@ class Sources:
     overrunners: Callable[[], Sequence[Any]] = tuple  #: users whose runs went far beyond their forecasts
     links: Callable[[], Sequence[Any]] = tuple  #: use of the links between GPUs, by number of GPUs
     spread: Callable[[], Sequence[SpreadSpeed]] = tuple  #: speeds of kinds of jobs on more nodes than they need
+    types: Callable[[], Sequence[TypeSpeed]] = tuple  #: speeds of kinds of jobs by type of GPU
+    stranded: Callable[[], Sequence[StrandedBy]] = tuple  #: whose jobs left GPUs without CPUs or memory
     deadline: Explainer = lambda view, plan, job_id: None
     deadlines: Callable[[View, Plan], Any] = lambda view, plan: ()
     claims: Callable[[View, Plan], Any] = lambda view, plan: ()
@@ -220,6 +225,7 @@ class QueryHandlers:
             links = self._sources.links()
         reply = {"advice": plain(shares), "overrunners": beyond, "links": plain(links)}
         reply["spread"] = plain([asdict(row) | {"speed": row.speed} for row in self._sources.spread()])
+        reply |= {"types": plain(self._sources.types()), "stranded": plain(self._sources.stranded()[:STRANDED_MOST])}
         return {"as_of_s": report.now_s, "cycle": report.number} | reply
 
     def _deadlines(self, asker: Asker) -> dict[str, Any]:

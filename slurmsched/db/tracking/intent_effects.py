@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from ...cluster.events import Value
+from ...cluster.exclusions import same_nodes
 from ...cluster.jobs import JobState, JobTable
 from ...cluster.records.node_loans import members
 from ...cluster.state import ClusterState
@@ -89,6 +90,10 @@ class IntentEffects:
             return False
         if intent.kind == "Share":  # ours while it has slots, or no GPUs at all
             return pending and is_untouched(self._pending, self._pending_row[intent.job_id])
+        if intent.kind == "Steer":  # ours as long as there is a job: a requeue keeps its excluded nodes
+            return False
+        if intent.kind == "Unsteer":  # such a job is not steered again for a while
+            return not pending
         if intent.kind in ("StartShared", "Unmark"):
             return visible or not pending
         if intent.kind == "Unshare":  # such a job is not moved again
@@ -127,6 +132,8 @@ _PENDING_LOOKS: dict[str, Callable[[JobTable, int, Value, float], bool]] = {
     "Release": _is_free,
     "MovePartition": lambda pending, row, value, now_s: pending.partition[row] == value,
     "RequireNodes": lambda pending, row, value, now_s: pending.required_nodes[row] == value,
+    "Steer": lambda pending, row, value, now_s: same_nodes(pending.excluded_nodes[row], str(value).partition(" ")[2]),
+    "Unsteer": lambda pending, row, value, now_s: not pending.excluded_nodes[row],
     "Share": lambda pending, row, value, now_s: bool(slots_in(pending.per_node[row])),
     "StartShared": _is_free,
     "Unmark": lambda pending, row, value, now_s: is_untouched(pending, row),

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from sqlalchemy import Connection, or_, select
 
-from ...cluster.actions import Action, MoveNodes, Share
+from ...cluster.actions import Action, MoveNodes, Share, Steer
 from ...cluster.events import Value
 from ..database import insert_or
 from ..tables import intents
@@ -21,7 +21,7 @@ class Intent:
 
     job_id: int  #: NO_JOB for a move of nodes
     kind: str  #: name of the action's class
-    value: Value  #: points, until_s, partition, nodes or original GPU request; None for an action without
+    value: Value  #: points, until_s, partition, nodes, types and nodes, or original GPU request; else None
     requested_s: float
     cycle: int = 0
     answered_s: float | None = None
@@ -41,6 +41,8 @@ def value_of(action: Action) -> Value:
         return action.asked_for
     if isinstance(action, MoveNodes):
         return action.text
+    if isinstance(action, Steer):
+        return f"{action.types} {action.excluded}"
     rest = [getattr(action, f.name) for f in fields(action) if f.name != "job_id"]
     value = rest[0] if rest else None
     return value.item() if isinstance(value, np.generic) else value

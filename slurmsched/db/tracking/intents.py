@@ -11,6 +11,7 @@ import numpy as np
 
 from ...cluster.actions import Action, job_of, spelling
 from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels
+from ...cluster.exclusions import same_nodes
 from ...cluster.job_tracker import SAME_TIME_S, Delay, held_rows
 from ...cluster.jobs import JobTable
 from ...cluster.state import ClusterState
@@ -108,7 +109,9 @@ class Intents:
                 if refused is not None:
                     self._share_refusals[job_id] = now_s, refused
             others = [intent for intent in same if intent.cycle != cycle]
-            if not over:
+            if not over and kind == "Steer":  # slurmctld may fall back to the nodes that an earlier one wrote
+                others.append(mine)
+            elif not over:
                 changed += [replace(other, closed_s=now_s) for other in others]
                 others = [mine]
             else:
@@ -250,6 +253,34 @@ class Intents:
             codes[row] = len(names)
             names.append(share_of[ids[row]])
         return shares, Labels(codes, tuple(names)), given_back
+
+    def steered(self, pending: JobTable) -> tuple[Labels, FloatArray]:
+        """Return the types to which we sent each of *pending*, empty for none, and when; for others when we let it go.
+
+        They count while its excluded nodes are those that we wrote, answered or not: a list of others is theirs.
+        """
+        ours: dict[int, list[Intent]] = {}
+        let_go_s: dict[int, float] = {}
+        for intent in self:
+            if intent.kind == "Steer":
+                ours.setdefault(intent.job_id, []).append(intent)
+            elif intent.kind == "Unsteer":
+                let_go_s[intent.job_id] = max(intent.requested_s, let_go_s.get(intent.job_id, 0.0))
+        names, codes, times_s = [""], np.zeros(len(pending), dtype=np.int64), np.zeros(len(pending))
+        for row in np.flatnonzero(np.isin(pending.job_id, [*ours, *let_go_s])).tolist():
+            job, excluded = int(pending.job_id[row]), pending.excluded_nodes[row]
+            times_s[row] = let_go_s.get(job, 0.0)
+            for intent in sorted(ours.get(job, []), key=lambda intent: intent.requested_s):
+                types, _, nodes = str(intent.value).partition(" ")
+                if same_nodes(excluded, nodes):
+                    times_s[row] = intent.requested_s
+                    codes[row] = len(names)
+                    names.append(types)
+        return Labels(codes, tuple(names)).renamed(names), times_s
+
+    def steers(self) -> bool:
+        """Return True if some job may have excluded nodes of ours."""
+        return any(kind == "Steer" for _, kind in self._open)
 
     def share_refusals(self, jobs: JobTable, now_s: float) -> Labels:
         """Return Slurm's refusal, within ten minutes, to change each of *jobs* to shared GPUs or back; else empty."""

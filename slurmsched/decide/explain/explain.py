@@ -114,7 +114,7 @@ def why(view: View, plan: Plan, job_id: int) -> Why:
     what = Standing(int(plan.jobs.standing[row]))
     rank = int(plan.jobs.rank[row])
     ahead = np.flatnonzero((plan.jobs.rank >= 0) & (plan.jobs.rank < rank))
-    may_use = view.nodes.with_gpus_for(jobs.partition[row], jobs.gpu_type[row])
+    may_use = view.nodes.with_gpus_for(jobs.partition[row], jobs.gpu_type[row] or jobs.steered[row])
     free = free_gpus(view.nodes, may_use)
     sentences = [_introduction(view, row)]
     if what != Standing.RANKED:

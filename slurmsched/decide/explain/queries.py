@@ -19,13 +19,14 @@ from .impact import advice
 from .lease_chart import chart
 from .profiling import with_profiling
 from .sharing import with_eviction, with_score, with_sharing
+from .steering import with_steering
 
 
 def why(view: View, plan: Plan, rules: Rules, job_id: int) -> Why:
-    """Explain why a job waits, including the roles of admission, of the profiling partition and of sharing."""
+    """Explain why a job waits, including the roles of admission, the profiling partition, sharing and steering."""
     placed = with_admission(explain.why(view, plan, job_id), view, plan, rules)
     placed = with_profiling(placed, view, rules.profiling)
-    return with_sharing(placed, view, plan, rules)
+    return with_steering(with_sharing(placed, view, plan, rules), view, plan, rules)
 
 
 def explanation(
@@ -36,6 +37,7 @@ def explanation(
     If a model is loaded, it adds the derivation of the share *score* and the *reasons* for the forecast.
     """
     made = with_eviction(explain.explain(view, plan, job_id), view, rules)
+    made = with_steering(made, view, plan, rules)
     if score:
         made = with_score(made, score)
     return with_factors(made, reasons, runs=view.running.row_of(job_id) is not None)

@@ -51,9 +51,18 @@ def _free(nodes: NodeTable) -> IntArray:
 
 
 def _kinds(jobs: JobTable, rows: IntArray) -> tuple[list[tuple[str, str]], IntArray]:
-    """Return the distinct pairs of partitions and GPU type of *rows*, and the index of the pair of each row."""
-    types = len(jobs.gpu_type.names)
-    codes = jobs.partition.codes[rows] * types + jobs.gpu_type.codes[rows]
+    """Return the distinct pairs of partitions and GPU types of *rows*, and the index of the pair of each row.
+
+    A job that was sent to types of GPUs has these.
+    """
+    types, steered = len(jobs.gpu_type.names), len(jobs.steered.names)
+    codes = (jobs.partition.codes[rows] * types + jobs.gpu_type.codes[rows]) * steered + jobs.steered.codes[rows]
     found, which = np.unique(codes, return_inverse=True)
-    kinds = [(jobs.partition.names[code // types], jobs.gpu_type.names[code % types]) for code in found.tolist()]
+    kinds = [
+        (
+            jobs.partition.names[code // steered // types],
+            jobs.gpu_type.names[code // steered % types] or jobs.steered.names[code % steered],
+        )
+        for code in found.tolist()
+    ]
     return kinds, which.reshape(-1)

@@ -240,6 +240,7 @@ def _place_bars(view: View, jobs: JobTable, rules: SharingRules, nodes: SharedNo
     types, there = set(nodes.gpu_types), set(nodes.partitions)
     return [
         (_mask(jobs.required_nodes, bool), "it asks for nodes"),
+        (_mask(jobs.excluded_nodes, bool), "it excludes nodes"),
         (_mask(jobs.features, bool), "it asks for features"),
         (_mask(jobs.reservation, bool), "it asks for a reservation"),
         (

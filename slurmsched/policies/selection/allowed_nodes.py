@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from ...cluster.columns import BoolArray, IntArray, Labels
+from ...cluster.exclusions import UNREAD
 from ...cluster.nodes import NodeTable, PartitionTable
 from ...cluster.text.hostlist import expand
 
@@ -49,21 +50,33 @@ class Wants(Protocol):
         ...
 
 
-def allowed_nodes(jobs: Wants, nodes: NodeTable, partitions: PartitionTable, required: Labels | None) -> AllowedNodes:
+def allowed_nodes(
+    jobs: Wants, nodes: NodeTable, partitions: PartitionTable, required: Labels | None, excluded: Labels | None = None
+) -> AllowedNodes:
     """Group *jobs* into kinds by the nodes they may use; *required* are host lists of nodes that jobs insist on.
+
+    *excluded* are those of nodes that jobs do not use.
 
     KeyError names a partition that does not exist. Without partitions each job may use all nodes.
     """
     parts = _partition_sets(jobs.partition, nodes, partitions)
     named = required or Labels(np.zeros(len(jobs.partition), dtype=np.int64), ("",))
-    codes = np.stack([jobs.partition.codes, jobs.gpu_type.codes, jobs.features.codes, named.codes])
+    barred = excluded or Labels(np.zeros(len(jobs.partition), dtype=np.int64), ("",))
+    codes = np.stack([jobs.partition.codes, jobs.gpu_type.codes, jobs.features.codes, named.codes, barred.codes])
     _, first, kind = np.unique(codes, axis=1, return_index=True, return_inverse=True)
     allowed = np.ones((max(1, len(first)), len(nodes)), dtype=np.bool_)
     for at, row in enumerate(first.tolist()):
         allowed[at] = parts.nodes[parts.of[row]] & suits(jobs.gpu_type[row], jobs.features[row], nodes)
         if named[row]:
             allowed[at] &= np.isin(list(nodes.name), expand(named[row]))
+        if barred[row]:
+            allowed[at] &= ~np.isin(list(nodes.name), _known(barred[row]))
     return AllowedNodes(parts, kind.reshape(-1).astype(np.int64), allowed)
+
+
+def _known(names: str) -> tuple[str, ...]:
+    """Return the names of a host list; none of one that was not read."""
+    return () if names == UNREAD else expand(names)
 
 
 def suits(gpu_type: str, features: str, nodes: NodeTable) -> BoolArray:

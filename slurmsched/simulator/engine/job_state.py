@@ -12,7 +12,7 @@ from ...cluster.jobs import JobState
 from ...policies.compiled import borrowing, compiled
 from ...policies.selection import resources as nodes
 from ...policies.selection import sorted_rows
-from ...policies.selection.resources import GPUS, NODE, Held, NodeResources, ResourceRequests, give_back, take
+from ...policies.selection.resources import CHOSEN, GPUS, NODE, Held, NodeResources, ResourceRequests, give_back, take
 from ...policies.selection.sorted_rows import Line, drop_out, line_up
 from ...policies.selection.struct_arrays import records
 from . import calendar as calendars
@@ -54,6 +54,7 @@ class Life(NamedTuple):
 class JobSpeed(NamedTuple):
     """The speeds of jobs: ``by_nodes[kind[row], n - 1]`` on *n* nodes, the last column for more.
 
+    So do GPUs of a type, by ``by_type[type_kind[row], node_type[node]]``: the slowest of its nodes counts.
     A guest on the same GPUs multiplies that by ``beside[profile[row], profile[other]]``; profile 0 never shares, except
     by slots.
     """
@@ -62,6 +63,9 @@ class JobSpeed(NamedTuple):
     by_nodes: FloatArray
     profile: IntArray
     beside: FloatArray
+    type_kind: IntArray
+    by_type: FloatArray  #: one column where types do not matter
+    node_type: IntArray
 
 
 class MachineContext(NamedTuple):
@@ -114,7 +118,8 @@ def unborn(submit_s: FloatArray, runtime_s: FloatArray, plan_s: FloatArray) -> L
 def alone(jobs: Sized) -> JobSpeed:
     """Return constant speed 1 for every job on any nodes, without sharing."""
     nobody = np.zeros(len(jobs), dtype=np.int64)
-    return JobSpeed(nobody, np.ones((1, 1)), nobody.copy(), np.zeros((1, 1)))
+    types = nobody.copy(), np.ones((1, 1)), np.zeros(0, dtype=np.int64)
+    return JobSpeed(nobody, np.ones((1, 1)), nobody.copy(), np.zeros((1, 1)), *types)
 
 
 @compiled
@@ -158,8 +163,15 @@ def start(stage: MachineContext, row: int, count: int, now_s: float) -> None:
 
 @borrowing
 def _speed_on(stage: MachineContext, row: int, nodes: int) -> float:
-    table = stage.pace.by_nodes
-    return float(table[stage.pace.kind[row], min(nodes, table.shape[1]) - 1])
+    table, by_type = stage.pace.by_nodes, stage.pace.by_type
+    speed = table[stage.pace.kind[row], min(nodes, table.shape[1]) - 1]
+    if by_type.shape[1] == 1:
+        return float(speed)
+    slowest = np.inf
+    for at in range(nodes):
+        node_type = stage.pace.node_type[stage.resources.room[CHOSEN, at]]
+        slowest = min(slowest, by_type[stage.pace.type_kind[row], node_type])
+    return float(speed * slowest)
 
 
 @borrowing

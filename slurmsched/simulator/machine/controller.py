@@ -43,11 +43,13 @@ def controller(
     conf: SlurmConf,
     *,
     required: Labels | None = None,
+    excluded: Labels | None = None,
     outages: Outages | None = None,
     pace: JobSpeed | None = None,
     given: Keys | None = None,
 ) -> Controller:
-    """Build a Slurm in its initial state; *required* are the nodes that jobs insist on, as host lists.
+    """Build a Slurm in its initial state; *required* are the nodes that jobs insist on, *excluded* those that
+    they do not use, as host lists.
 
     *outages* are future failures, *pace* the speeds of jobs, *given* the keys of a direct executor.
 
@@ -55,7 +57,7 @@ def controller(
     """
     size = len(jobs)
     no = np.zeros(size, dtype=np.bool_)
-    places = _places(jobs, fleet, required)
+    places = _places(jobs, fleet, required, excluded)
     parts, requests = places.parts, _requests(jobs, places.kind)
     resources = _resources(fleet, places.allowed)
     failures = outages or no_outages()
@@ -118,9 +120,11 @@ def _scratch(fleet: ClusterSpec, jobs: int, running: int, links: int, accounts: 
     return Scratch(no_claims(nodes), _zeros(max(1, accounts)), order, keys, runs, runs.copy(), started)
 
 
-def _places(jobs: Workload, fleet: ClusterSpec, required: Labels | None) -> AllowedNodes:
+def _places(
+    jobs: Workload, fleet: ClusterSpec, required: Labels | None, excluded: Labels | None = None
+) -> AllowedNodes:
     try:
-        return allowed_nodes(jobs, fleet.nodes, fleet.partitions, required)
+        return allowed_nodes(jobs, fleet.nodes, fleet.partitions, required, excluded)
     except KeyError as error:
         raise ConfigError(
             f"jobs ask for partition {error.args[0]!r}, which the cluster does not have; there are: "
@@ -232,9 +236,11 @@ def _words(jobs: Workload, row: int) -> str:
     return " ".join(parts)
 
 
-def places_changed(model: Controller, jobs: Workload, fleet: ClusterSpec, required: Labels) -> Controller:
+def places_changed(
+    model: Controller, jobs: Workload, fleet: ClusterSpec, required: Labels, excluded: Labels
+) -> Controller:
     """Update the model after jobs were moved to other partitions or nodes."""
-    places = _places(jobs, fleet, required)
+    places = _places(jobs, fleet, required, excluded)
     model.stage.requests.kind[:] = places.kind
     number_forms(model.stage.requests)
     stage = model.stage._replace(resources=model.stage.resources._replace(allowed=places.allowed))

@@ -10,17 +10,21 @@ import json
 import math
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ...cluster.columns import FloatArray, IntArray
+from ...cluster.columns import FloatArray, IntArray, Labels
+from ...cluster.jobs import JobTable
 from ...cluster.nodes import NodeTable
 from ...cluster.training import TypeSpeeds
+from ...cluster.type_speeds import write_speeds
 from ...errors import ConfigError
-from ..workload.workload import Workload
+from ..engine.job_state import JobSpeed
+from ..workload.workload import Workload, as_submitted
 from .performance import EndRule, FixedBatch, JobResources
 
 ROUND_S = 360.0
@@ -113,6 +117,16 @@ class TypedJobs(FixedBatch):
             return np.asarray(self._beside[self._kind[row], self._kind[has.beside], types])
         return np.asarray(self._alone[row, types])
 
+    @property
+    def relative(self) -> FloatArray:
+        """The speed of each job on each type, as a share of that on its fastest one; 0 where it cannot run."""
+        return np.asarray(self._alone / self._alone.max(axis=1, keepdims=True))
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The types of GPUs, the fastest first, on average over all kinds of jobs."""
+        return self._types
+
     def step_times(self, row: int, most: int) -> FloatArray:
         """Return the seconds of an iteration on the GPUs that it asks for, of its fastest type; infinite on others."""
         times = np.full(most + 1, np.inf)
@@ -122,3 +136,23 @@ class TypedJobs(FixedBatch):
     def type_speeds(self, rows: IntArray) -> TypeSpeeds:
         """Return what a scaling knows of the jobs in *rows*."""
         return TypeSpeeds(self._types, self.node_type, self._alone[rows], self._kind[rows], self._beside)
+
+
+def on_types(pace: JobSpeed, types: TypedJobs) -> JobSpeed:
+    """Return *pace* with the speeds of jobs by the type of their GPUs."""
+    rows = np.arange(len(types.relative))
+    return pace._replace(type_kind=rows, by_type=types.relative, node_type=types.node_type)
+
+
+def with_type_speeds(jobs: Workload, types: TypedJobs) -> JobTable:
+    """Return *jobs* as submitted, with their speeds by type of GPU as what is known of their kinds."""
+    distinct, which = np.unique(types.relative, axis=0, return_inverse=True)
+    texts = [write_speeds(types.types, row) for row in distinct]
+    return as_submitted(jobs).changed(
+        type_speeds=Labels(which.reshape(-1).astype(np.int64), tuple(texts)).renamed(texts)
+    )
+
+
+def at_mean_speed(jobs: Workload, types: TypedJobs) -> Workload:
+    """Return *jobs* with their runtimes at the mean of their speeds: what a history over all types would say."""
+    return replace(jobs, runtime_s=jobs.runtime_s / types.relative.mean(axis=1))

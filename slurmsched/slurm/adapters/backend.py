@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
 
 from ...cluster.actions import Action
@@ -41,9 +41,9 @@ class SlurmBackend:
     """The configuration on which the choice was based."""
 
     @classmethod
-    def of(cls, console: CommandRunner, wanted: str) -> SlurmBackend:
-        """Build the backend over *console*, without querying Slurm yet."""
-        return cls(SlurmCommand(console), wanted)
+    def of(cls, console: CommandRunner, wanted: str, exclusions: Callable[[], bool] = lambda: False) -> SlurmBackend:
+        """Build the backend over *console*, without querying Slurm yet; *exclusions*: excluded nodes are read too."""
+        return cls(SlurmCommand(console, exclusions=exclusions), wanted)
 
     def facts(self) -> ClusterInfo:
         """Read the cluster's description anew, and choose the adapter."""

@@ -22,6 +22,7 @@ from ...cluster.actions import (
     job_of,
 )
 from ...cluster.columns import Labels, table_of
+from ...cluster.exclusions import UNREAD
 from ...cluster.nodes import QosTable
 from ...cluster.records.outcomes import OutcomeTable
 from ...cluster.state import ClusterState
@@ -47,6 +48,11 @@ _ABOUT_JOB = re.compile(r"\bfor job (\d+)")
 _ABOUT_SIGNAL = re.compile(r"\bjob(?: id)? (\d+(?:_\d+)?)")
 
 
+def _nobody_steers() -> bool:
+    """Return False: excluded nodes need a command more in each observation."""
+    return False
+
+
 @dataclass
 class SlurmCommand:
     """The ``Slurm`` port over squeue, sprio, sinfo, scontrol, sdiag and sacct."""
@@ -55,6 +61,9 @@ class SlurmCommand:
     _facts: ClusterInfo | None = None
     _fields: tuple[str, ...] = squeue.FIELDS
     qos: QosTable = field(default_factory=lambda: table_of(QosTable, 0, {}, {}))
+    exclusions: Callable[[], bool] = field(
+        default=_nobody_steers
+    )  #: whether to read the excluded nodes of pending jobs
 
     def facts(self) -> ClusterInfo:
         """Read anew the cluster's description and our rights on it."""
@@ -77,8 +86,23 @@ class SlurmCommand:
         with ThreadPoolExecutor(2) as beside:  # squeue takes by far the longest
             nodes = beside.submit(self.nodes)
             factors = beside.submit(self.factors) if facts.multifactor else None
-            jobs = self.long("squeue", ["-a", "-t", "all"], self._fields)
+            jobs = self.with_exclusions(self.long("squeue", ["-a", "-t", "all"], self._fields))
             return state_of(jobs, nodes.result(), factors.result() if factors else None, self.qos)
+
+    def with_exclusions(self, jobs: RecordColumns) -> RecordColumns:
+        """Add to *jobs* the excluded nodes of pending ones, where somebody needs them.
+
+        They are read last: of a job that came since, nothing is decided yet. One that is not there any more is UNREAD.
+        """
+        if not self.exclusions():
+            return jobs
+        field_mark, record_mark = mark(), mark()
+        shown = self.console.query(["squeue", "-a", "-t", "PD", "-o", f"%A{field_mark}%x{record_mark}"])
+        found = cut("squeue", shown, ("JobID", squeue.EXCLUDED), "JobID", field_mark, record_mark)
+        of_job = dict(zip(found["JobID"], found[squeue.EXCLUDED], strict=True))
+        waiting = zip(jobs["JobID"], jobs["State"], strict=True)
+        texts = [of_job.get(job, UNREAD) if state == "PENDING" else "" for job, state in waiting]
+        return RecordColumns(jobs.by_name | {squeue.EXCLUDED: texts})
 
     def act(self, actions: Sequence[Action]) -> list[ActionResult]:
         """Send *actions* to the standard input of scontrol; a complaint about one job does not affect the others.

@@ -27,9 +27,11 @@ from ...cluster.actions import (
     SetAdminComment,
     Share,
     StartShared,
+    Steer,
     Suspend,
     Unmark,
     Unshare,
+    Unsteer,
     job_of,
 )
 from ...cluster.columns import Labels
@@ -201,6 +203,10 @@ class FakeSlurm:
                 return reshaped(job, action, self.now_s)
             case RequireNodes(nodes=nodes) if pending:
                 return replace(job, required_nodes=nodes)
+            case Steer(excluded=nodes) if pending:
+                return replace(job, excluded_nodes=nodes)
+            case Unsteer() if pending:
+                return replace(job, excluded_nodes="")
             case Requeue() if job.state in {JobState.RUNNING, JobState.SUSPENDED}:
                 return self._requeued(job) if job.requeueable else "Requested operation is presently disabled"
             case AskToStop() if job.state == JobState.RUNNING:
@@ -307,7 +313,7 @@ class FakeSlurm:
 
 _SAME = ("job_id", "gpus", "name", "user", "account", "qos", "partition", "time_limit_s", "submitted_s")
 _ALSO = (
-    *("nice", "restarts", "requeueable", "interactive", "per_gpu", "required_nodes"),
+    *("nice", "restarts", "requeueable", "interactive", "per_gpu", "required_nodes", "excluded_nodes"),
     *("started_s", "ended_s", "priority"),
 )
 

@@ -36,6 +36,7 @@ class FakeJob:
     interactive: bool = False
     per_gpu: bool = False  #: requests CPUs or memory per GPU
     required_nodes: str = ""
+    excluded_nodes: str = ""
     per_node: str = ""  #: requested slots, in place of GPUs
     admin_comment: str = ""
     saves_s: float = float("inf")  #: seconds from a stop request until it has saved its work and requeued itself

@@ -52,7 +52,7 @@ class SlurmBinding:
         counted = "gres/gpu" in facts.config.get("AccountingStorageTRES", "")  # else pyslurm knows no GPUs in use
         with ThreadPoolExecutor(1) as beside:
             factors = beside.submit(self.command.factors) if facts.multifactor else None
-            jobs = self._with_requests(RecordColumns(self.worker.call("jobs")))
+            jobs = self.command.with_exclusions(self._with_requests(RecordColumns(self.worker.call("jobs"))))
             self._arrays = frozenset(int(array) for array in jobs["ArrayJobID"] if array)
             nodes = RecordColumns(self.worker.call("nodes")) if counted else self.command.nodes()
             return state_of(jobs, nodes, factors.result() if factors else None, self.command.qos)

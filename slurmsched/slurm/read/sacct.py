@@ -7,6 +7,7 @@ can end neither. Times are UTC in both directions, so that daylight saving shift
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
@@ -41,6 +42,7 @@ _FIELDS = (
     *("Timelimit", "Submit", "Eligible", "Start", "End", "State", "JobName", "ElapsedRaw"),
 )
 _ENVIRONMENT = {"TZ": "UTC", "SLURM_TIME_FORMAT": "%s"}
+_TYPE = re.compile(r"\bgres/gpu:([^=,:]+)=")
 _DTYPES: dict[object, type] = {IntArray: np.int64, FloatArray: np.float64}
 
 
@@ -65,6 +67,7 @@ class _Run:
     runtime_s: float
     state: int
     restart: int = 0
+    gpu_type: str = ""
 
 
 def read_outcomes(run_command: Ask, since_s: float, until_s: float, nonce: str) -> tuple[OutcomeTable, int]:
@@ -163,7 +166,14 @@ def _run(record: list[str]) -> _Run | None:
         ended_s=_moment(fields["End"]),
         runtime_s=0.0 if math.isnan(started_s) else float(int(fields["ElapsedRaw"])),
         state=int(RUN_STATES[state]),
+        gpu_type=_one_type(fields["AllocTRES"]),
     )
+
+
+def _one_type(tres: str) -> str:
+    """Return the type of the GPUs of a run where sacct tells it and it is one; else an empty text."""
+    types = set(_TYPE.findall(tres))
+    return types.pop() if len(types) == 1 else ""
 
 
 def _time(text: str) -> float:

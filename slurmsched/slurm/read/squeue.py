@@ -25,6 +25,9 @@ FIELDS = (
 )  # fmt: skip
 """Names of ``squeue -O`` fields (squeue(1)), in the order of the output; ``fields_of`` adapts them to a release."""
 
+EXCLUDED = "ExcNodes"
+"""The column of excluded nodes, which only squeue -o prints: it is read apart, where somebody needs it."""
+
 T = TypeVar("T")
 
 
@@ -78,6 +81,7 @@ def read_jobs(columns: RecordColumns, zone: tzinfo | None = None) -> JobTable:
         per_gpu=_is_given(columns["cpus-per-tres"]) | _is_given(columns["mem-per-tres"]),
         comment=_labels(columns["Comment"]),
         **{name: _labels(columns[field]) for name, field in _TEXTS.items()},
+        **({"excluded_nodes": _labels(columns[EXCLUDED])} if EXCLUDED in columns.by_name else {}),
     )
     return _one_row_per_array(replace(jobs, deadline_s=deadlines(jobs, zone or local_zone())))
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from types import UnionType
 
-from ...cluster.actions import Action, Rank, Release, StartShared, Unmark, Unshare, job_of
+from ...cluster.actions import Action, Rank, Release, StartShared, Unmark, Unshare, Unsteer, job_of
 from ...cluster.jobs import JobTable
 from ...cluster.state import ClusterState
 from ...cluster.text.plural import count
@@ -31,13 +31,15 @@ class ReleaseReport:
     left: int = 0
     shared: int = 0  #: jobs on their way to shared GPUs that may start there now
     unshared: int = 0  #: such jobs that keep their own GPUs, or get them back
+    let_go: int = 0  #: jobs that may start on GPUs of any type again
 
     @property
     def sentence(self) -> str:
         """A summary for an admin."""
         healed = f"of jobs on their way to shared GPUs {self.shared} may start, {self.unshared} have their own"
         points = f"points taken from {count(self.ranked, 'job')}, holds of {count(self.held, 'job')} ended"
-        return f"{points}; {healed}" if self.shared or self.unshared else points
+        steered = f"; {count(self.let_go, 'job')} may start on any type of GPU again" if self.let_go else ""
+        return (f"{points}; {healed}" if self.shared or self.unshared else points) + steered
 
 
 def release_all(
@@ -98,6 +100,7 @@ def release_all(
         left=len(actions) - len(done),
         shared=_count([action for action in done if job_of(action) not in refused], StartShared),
         unshared=_count([action for action in done if job_of(action) not in refused], Unmark | Unshare),
+        let_go=_count(done, Unsteer),
     )
 
 

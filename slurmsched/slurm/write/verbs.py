@@ -26,9 +26,11 @@ from ...cluster.actions import (
     SetAdminComment,
     Share,
     StartShared,
+    Steer,
     Suspend,
     Unmark,
     Unshare,
+    Unsteer,
 )
 from ...cluster.records.node_loans import SetNodes
 from ...cluster.text.comment import is_plain
@@ -209,6 +211,16 @@ def _require(action: RequireNodes) -> tuple[str, ...]:
     return (f"update jobid={action.job_id} reqnodelist={_name(action.nodes)}",)
 
 
+def _steer(action: Steer) -> tuple[str, ...]:
+    if not action.excluded:
+        raise ValueError(f"{action!r}: it excludes at least one node")
+    return (f"update jobid={action.job_id} excnodelist={_name(action.excluded)}",)
+
+
+def _unsteer(action: Unsteer) -> tuple[str, ...]:
+    return (f"update jobid={action.job_id} excnodelist=",)
+
+
 def _share(action: Share) -> tuple[str, ...]:
     slots_line(action, Request())
     token = f"{_comment(action.comment)}{';' if action.comment else ''}slurmsched:share={action.token}"
@@ -290,6 +302,8 @@ _WRITERS: dict[type[Action], Callable[[Any], tuple[str, ...]]] = {
     Resume: _resume,
     MovePartition: _move,
     RequireNodes: _require,
+    Steer: _steer,
+    Unsteer: _unsteer,
     Share: _share,
     Unmark: _unmark,
 }

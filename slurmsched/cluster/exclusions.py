@@ -1,0 +1,19 @@
+"""Excluded nodes of jobs: ours, or those of somebody else."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from .text.hostlist import expand
+
+UNREAD = "?"
+"""The excluded nodes of a job that came after they were read; nobody's list, so that the job is left alone."""
+
+
+@lru_cache(maxsize=4_096)  # the same lists come every cycle
+def same_nodes(one: str, other: str) -> bool:
+    """Return True if two host lists name the same nodes, and some."""
+    try:
+        return one != UNREAD and bool(one) and set(expand(one)) == set(expand(other))
+    except ValueError:
+        return False

@@ -1,0 +1,292 @@
+"""Steering: untyped pending jobs are sent to the type of GPU on which they end soonest, by excluded nodes. Pure.
+
+An exclusion is one line, and so is its end: between any two lines a job can start on nodes of its type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from ..cluster.actions import Action, Steer, Unsteer
+from ..cluster.columns import BoolArray, FloatArray, IntArray, Labels
+from ..cluster.plan import Standing
+from ..cluster.state import View
+from ..cluster.text.hostlist import expand, fold
+from ..cluster.type_speeds import read_speeds
+from ..policies.steering import Ends, earliest_ends
+from .deadlines.gpu_availability import gpus_in_use
+from .node_pools import NodePools
+from .profiling import both
+from .rules import Rules, SteeringRules
+
+OVERRUN = 0.1
+"""What a job that outlasted its forecast is taken to need still, as a share of the time that it ran."""
+
+SOON_S = 60.0
+"""A job whose begin time comes within this is sent to its type now: it may start in the next cycle."""
+
+UNKNOWN_S = 3_600.0
+"""The runtime of a job without a forecast."""
+
+
+def steer_wishes(view: View, rules: Rules, standings: IntArray, ranked: IntArray, starving: BoolArray) -> list[Action]:
+    """Return the changes of excluded nodes, those of the next jobs in the order *ranked* first.
+
+    Jobs whose begin time comes soon stand behind these: what was just submitted may be delayed for this.
+
+    A job that we steered and that is no longer ours to steer is let go.
+    """
+    jobs, ours = view.pending, _said(view.pending.steered)
+    if rules.composition is not None or (rules.steering is None and not ours.any()):
+        return []
+    if rules.steering is None:
+        return [Unsteer(job) for job in jobs.job_id[ours].tolist()]
+    soon = (standings == Standing.WAITS_FOR_BEGIN) & (jobs.eligible_s <= view.now_s + SOON_S)
+    ranked = np.concatenate([ranked, np.flatnonzero(soon)])
+    pools = NodePools(view.nodes)
+    pool = pools.of(jobs.partition)
+    may = steerable(view, rules) & ~starving & (pool >= 0)
+    wishes: list[Action] = [Unsteer(job) for job in jobs.job_id[ours & ~may].tolist()]
+    rest = np.setdiff1d(np.flatnonzero(ours & may), ranked)
+    open_to_us = ours | _said(jobs.type_speeds) | _said(jobs.types)
+    for number in np.unique(pool[may & open_to_us]).tolist():
+        line, others = ranked[pool[ranked] == number], rest[pool[rest] == number]
+        late = line[rules.window :]
+        rows = np.concatenate([line[: rules.window], late[ours[late]], others])
+        wishes += _Pool(view, rules.steering, rows, may[rows], pools.of_nodes == number).wishes()
+    return wishes
+
+
+def steerable(view: View, rules: Rules) -> BoolArray:
+    """Select pending jobs whose type of GPU is open, and about whose nodes nobody has said anything."""
+    jobs = view.pending
+    promised = np.isin(jobs.job_id, view.promises.job_id[view.promises.open])
+    free = (jobs.gpus > 0) & (jobs.het_job_id == 0)
+    free &= ~(jobs.off | jobs.interactive | jobs.shares | promised)
+    free &= ~_said(jobs.excluded_nodes) | _said(jobs.steered)
+    for column in (jobs.gpu_type, jobs.required_nodes, jobs.features, jobs.reservation):
+        free &= ~_said(column)
+    if rules.profiling is not None:
+        free &= ~both(jobs, rules.profiling)
+    return np.asarray(free, dtype=np.bool_)
+
+
+class _Choice(NamedTuple):
+    """What is known of one job, by type of GPU."""
+
+    row: int
+    fits: BoolArray  #: enough nodes that are up hold it, and its owner accepts the type
+    speed: FloatArray
+    start_s: FloatArray
+    end_s: FloatArray
+
+
+@dataclass(frozen=True)
+class _Pool:
+    """The next jobs of a pool of nodes, and the types of GPUs there."""
+
+    view: View
+    rules: SteeringRules
+    rows: IntArray  #: the jobs, in their order
+    may: BoolArray  #: which of them may be steered
+    nodes: BoolArray
+
+    def wishes(self) -> Iterator[Action]:
+        """Yield the changes for these jobs."""
+        if len(self.types) < 2:
+            ours = self.rows[self.may & _said(self.view.pending.steered)[self.rows]]
+            yield from (Unsteer(job) for job in self.view.pending.job_id[ours].tolist())
+            return
+        ends = self._ends
+        for at in np.flatnonzero(self.may).tolist():
+            row = int(self.rows[at])
+            wish = self._wish(_Choice(row, self._fits[at], self._speeds[at], ends.start_s[at], ends.end_s[at]))
+            if wish is not None:
+                yield wish
+
+    def _wish(self, job: _Choice) -> Action | None:
+        """Return the change for one job; None where it is as it should be."""
+        jobs, row, now_s = self.view.pending, job.row, self.view.now_s
+        best, present = int(np.argmin(job.end_s)), self._chosen_type(row)
+        known = job.speed[job.fits]
+        gains = len(known) > 1 and known.max() >= self.rules.least_gain * known.min() and np.isfinite(job.end_s[best])
+        if present < 0:
+            rests = jobs.steered_s[row] > 0 and now_s - jobs.steered_s[row] < self.rules.again_s
+            return self._to(row, [self.types[best]]) if gains and not rests else self._let_go(row)
+        since_s = max(float(jobs.steered_s[row]), float(jobs.submitted_s[row]))
+        full = job.start_s[present] > 0
+        if not gains or not job.fits[present] or (full and now_s - since_s >= self.rules.patience_s):
+            return self._let_go(row)
+        moves = full and job.start_s[best] <= 0 and job.end_s[best] < job.end_s[present]
+        return self._to(row, [self.types[best if moves else present]])
+
+    def _chosen_type(self, row: int) -> int:
+        """Return the one type that we chose for a job; -1 without one."""
+        steered = self.view.pending.steered[row]
+        return self.types.index(steered) if steered in self.types and [steered] != self._accepted(row) else -1
+
+    def _accepted(self, row: int) -> list[str]:
+        """Return the types that a job's owner accepts, and that can hold it; empty where that leaves out none."""
+        accepted = self.view.pending.types[row].split("+")
+        could = self._could[self._shape_of[row]].tolist()
+        names = [name for name, can in zip(self.types, could, strict=True) if can and name in accepted]
+        return names if len(names) < len(self.types) else []
+
+    def _let_go(self, row: int) -> Action | None:
+        """Return the change that leaves a job to all types that its owner accepts; None where it is so."""
+        if accepted := self._accepted(row):
+            return self._to(row, accepted)
+        return Unsteer(int(self.view.pending.job_id[row])) if self.view.pending.steered[row] else None
+
+    def _to(self, row: int, types: Sequence[str]) -> Action | None:
+        """Return the change that sends a job to *types*; None where all others are excluded already."""
+        jobs, name = self.view.pending, "+".join(types)
+        others = self._others(jobs.partition[row], tuple(types))
+        if not others:
+            return Unsteer(int(jobs.job_id[row])) if jobs.steered[row] else None
+        if jobs.steered[row] == name and others <= _expanded(jobs.excluded_nodes[row]):
+            return None
+        return Steer(int(jobs.job_id[row]), name, fold(sorted(others)))
+
+    def _others(self, partitions: str, types: tuple[str, ...]) -> frozenset[str]:
+        """Return the nodes of some *partitions* with GPUs of other types than *types*."""
+        key = partitions, types
+        if key not in self._excluded:
+            nodes = self.view.nodes
+            other = nodes.gpu_type.map([name not in types for name in nodes.gpu_type.names], np.bool_)
+            self._excluded[key] = frozenset(nodes.name.take(self._inside(partitions) & other))
+        return self._excluded[key]
+
+    @cached_property
+    def _excluded(self) -> dict[tuple[str, tuple[str, ...]], frozenset[str]]:
+        return {}
+
+    def _inside(self, partitions: str) -> BoolArray:
+        """Select the nodes with GPUs of some *partitions*, whether they are up or not."""
+        nodes, wanted = self.view.nodes, set(partitions.split(","))
+        bind = any(nodes.partitions.names)
+        inside = [not bind or bool(wanted & set(names.split(","))) for names in nodes.partitions.names]
+        return nodes.partitions.map(inside, np.bool_) & (nodes.gpus > 0)
+
+    @cached_property
+    def types(self) -> tuple[str, ...]:
+        """The types of GPUs here."""
+        nodes = self.view.nodes
+        return tuple(dict.fromkeys(name for name in nodes.gpu_type.take(self.nodes & (nodes.gpus > 0)) if name))
+
+    @cached_property
+    def _of_type(self) -> BoolArray:
+        """The nodes of each type."""
+        names = self.view.nodes.gpu_type
+        return np.array([self.nodes & names.map([name == one for name in names.names], np.bool_) for one in self.types])
+
+    @cached_property
+    def _shapes(self) -> tuple[list[tuple[int, ...]], IntArray]:
+        """What the jobs ask of nodes, each once, and the number of that for each job."""
+        jobs, rows = self.view.pending, self.rows
+        memory_mib = np.ceil(jobs.memory_mib[rows]).astype(np.int64)
+        columns = (jobs.partition.codes[rows], jobs.gpus[rows], jobs.nodes[rows], jobs.cpus[rows], memory_mib)
+        distinct, which = np.unique(np.stack(columns), axis=1, return_inverse=True)
+        return list(map(tuple, distinct.T.tolist())), which.reshape(-1)
+
+    @cached_property
+    def _shape_of(self) -> dict[int, int]:
+        """The number of its shape, by row of a pending job."""
+        return dict(zip(self.rows.tolist(), self._shapes[1].tolist(), strict=True))
+
+    @cached_property
+    def _holds(self) -> list[BoolArray]:
+        """The nodes that can hold a part of a job of each shape."""
+        nodes, names, found = self.view.nodes, self.view.pending.partition.names, []
+        for partition, gpus, count, cpus, memory_mib in self._shapes[0]:
+            many = max(count, 1)
+            each = (nodes.gpus >= -(-gpus // many)) & (nodes.cpus >= -(-cpus // many))
+            found.append(self._inside(names[partition]) & each & (nodes.memory_mib >= memory_mib // many))
+        return found
+
+    @cached_property
+    def _could(self) -> BoolArray:
+        """Whether each type has enough nodes for a job, up or not, by its shape: a job sent elsewhere never starts."""
+        counts = zip(self._holds, self._shapes[0], strict=True)
+        found = [(self._of_type & holds).sum(axis=1) >= max(shape[2], 1) for holds, shape in counts]
+        return np.array(found, dtype=np.bool_).reshape(-1, len(self.types))
+
+    @cached_property
+    def _fits(self) -> BoolArray:
+        """Whether each type, as its owner accepts it, has enough nodes for each job that are up."""
+        jobs, up = self.view.pending, self.view.nodes.usable
+        counts = zip(self._holds, self._shapes[0], strict=True)
+        fits = [(self._of_type & holds & up).sum(axis=1) >= max(shape[2], 1) for holds, shape in counts]
+        found = np.array(fits, dtype=np.bool_).reshape(-1, len(self.types))[self._shapes[1]]
+        for column in (jobs.gpu_type, jobs.types):
+            open_to = [[not text or one in text.split("+") for one in self.types] for text in column.names]
+            found &= np.array(open_to, dtype=np.bool_).reshape(-1, len(self.types))[column.codes[self.rows]]
+        return found
+
+    @cached_property
+    def _speeds(self) -> FloatArray:
+        """The speed of each job by type, as a share of that on its fastest one."""
+        return self._speeds_of(self.view.pending.type_speeds.take(self.rows))
+
+    def _speeds_of(self, texts: Labels) -> FloatArray:
+        """Return the speed by type that each of *texts* stands for.
+
+        1 everywhere for a job of which nothing is known. An unknown type counts as the slowest known one.
+        """
+        by_text = np.ones((len(texts.names), len(self.types)))
+        for at, text in enumerate(texts.names):
+            known = {name: speed for name, speed in read_speeds(text).items() if name in self.types}
+            if len(known) > 1:
+                by_text[at] = [known.get(name, min(known.values())) for name in self.types]
+        return by_text[texts.codes]
+
+    @cached_property
+    def _ends(self) -> Ends:
+        """When each job would start and end on each type. Its forecast is taken as that on a type of mean speed."""
+        jobs, rows, speeds = self.view.pending, self.rows, self._speeds
+        runtime_s = np.nan_to_num(self.view.forecast.runtime_s[rows], nan=UNKNOWN_S, posinf=UNKNOWN_S)
+        seconds = np.where(self._fits, runtime_s[:, None] * speeds.mean(axis=1, keepdims=True) / speeds, np.inf)
+        steered = jobs.steered
+        number = [self.types.index(name) if name in self.types else -1 for name in steered.names]
+        fixed = np.asarray(number, dtype=np.int64)[steered.codes[rows]]
+        can = self._fits[np.arange(len(rows)), np.maximum(fixed, 0)]
+        return earliest_ends(jobs.gpus[rows], jobs.tasks[rows], seconds, np.where(can, fixed, -1), self._free_s)
+
+    @property
+    def _free_s(self) -> list[FloatArray]:
+        """The seconds until each GPU of each type is free, by the forecasts of running jobs."""
+        view, have = self.view, self.view.nodes
+        jobs, nodes, held = gpus_in_use(view)
+        ran_s = np.maximum(view.now_s - np.nan_to_num(view.running.started_s, nan=view.now_s), 0.0)
+        runtime_s, speeds = view.forecast_running.runtime_s, self._speeds_of(view.running.type_speeds)
+        free = []
+        for number, mine in enumerate(self._of_type & have.usable):
+            some = mine[nodes]
+            here_s = runtime_s * speeds.mean(axis=1) / speeds[:, number]
+            left_s = np.maximum(here_s - ran_s, np.maximum(OVERRUN * ran_s, 1.0))
+            left_s = np.minimum(np.nan_to_num(left_s, nan=1.0), view.running.time_limit_s)
+            busy_s = np.repeat(left_s[jobs[some]], held[some])
+            total, used = int(have.gpus[mine].sum()), int(np.minimum(have.gpus_used, have.gpus)[mine].sum())
+            unknown_s = np.full(max(used - len(busy_s), 0), busy_s.max(initial=1.0))  # of jobs that are not shown
+            taken_s = np.concatenate([busy_s, unknown_s])[:total]
+            free.append(np.concatenate([np.zeros(total - len(taken_s)), taken_s]))
+        return free
+
+
+def _said(column: Labels) -> BoolArray:
+    """Select the rows whose text is not empty."""
+    said: BoolArray = column.map([bool(text) for text in column.names], np.bool_)
+    return said
+
+
+@lru_cache(maxsize=1_000)
+def _expanded(text: str) -> frozenset[str]:
+    try:
+        return frozenset(expand(text))
+    except ValueError:
+        return frozenset()

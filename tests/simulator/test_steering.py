@@ -1,0 +1,83 @@
+"""Jobs on types of GPUs beside a modelled slurmctld: excluded nodes bind it, and the daemon's own decision gains."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from slurmsched.cluster.actions import Steer, Unsteer
+from slurmsched.errors import ConfigError
+from slurmsched.simulator.case import Case
+from slurmsched.simulator.cluster_spec import ClusterSpec
+from slurmsched.simulator.run import simulate
+from slurmsched.simulator.setup import Setup
+from slurmsched.simulator.simulated_cluster import SimulatedCluster
+from slurmsched.simulator.traces.source import Source
+from slurmsched.simulator.training.speed_files import SpeedFiles
+from slurmsched.simulator.workload.workload import workload
+
+DATA = Path(__file__).parents[1] / "data"
+POOLS = {"v100": 12, "p100": 12, "k80": 12}
+
+
+def cluster_of_two() -> SimulatedCluster:
+    """A node of two A100 and one of two V100, both full for 100 s, and two jobs of two GPUs that wait."""
+    jobs = workload(4, job_id=[1, 2, 3, 4], gpus=[2] * 4, submit_s=[0.0] * 4, runtime_s=[100.0] * 4)
+    cluster = SimulatedCluster(jobs, ClusterSpec.of_types({"a100": 2, "v100": 2}), checked=True)
+    cluster.advance(10.0)
+    return cluster
+
+
+def nodes_of(cluster: SimulatedCluster) -> dict[int, str]:
+    running = cluster.observe().running
+    return dict(zip(running.job_id.tolist(), running.node_list, strict=True))
+
+
+def test_a_job_never_starts_on_excluded_nodes_and_does_once_they_are_not_excluded_any_more():
+    cluster = cluster_of_two()
+    answers = cluster.act([Steer(3, "v100", "a100"), Steer(4, "v100", "a100")])
+    assert [answer.refused for answer in answers] == [None, None]
+    assert list(cluster.observe().pending.excluded_nodes) == ["a100", "a100"]
+    cluster.advance(150.0)
+    assert nodes_of(cluster) == {3: "v100"}
+    assert cluster.act([Unsteer(4)])[0].refused is None
+    cluster.advance(190.0)
+    assert nodes_of(cluster) == {3: "v100", 4: "a100"}
+
+
+def test_a_job_that_runs_is_not_steered_any_more():
+    cluster = cluster_of_two()
+    assert "no longer pending" in (cluster.act([Steer(1, "v100", "a100")])[0].refused or "")
+
+
+@pytest.fixture(scope="module")
+def gavel():
+    """The sample of Gavel's trace, its jobs at their fastest, and their speeds by type."""
+    fleet = ClusterSpec.of_types(POOLS)
+    files = SpeedFiles(throughputs=str(DATA / "gavel_throughputs.json"))
+    case = Case(Source.of(str(DATA / "gavel_single_100.csv"), fleet.total), speeds=files)
+    jobs = case.trace().workload
+    types = files.performance(jobs, fleet)
+    return replace(jobs, runtime_s=types.runtime_s), fleet, types
+
+
+def mean_jct_s(gavel, **parts) -> float:
+    jobs, fleet, types = gavel
+    replay = simulate(jobs, fleet, Setup.of("fifo", executor="slurm", **parts), types=types, check=True)
+    assert np.isfinite(replay.end_s).all()
+    fastest_s = replay.workload.runtime_s
+    assert (replay.end_s - replay.start_s >= fastest_s - 1e-6).all(), "no job is faster than on its fastest type"
+    return float(np.mean(replay.end_s - jobs.submit_s))
+
+
+def test_steering_at_the_start_gains_half_of_what_shares_of_time_on_known_types_gain_over_blind_ones(gavel):
+    blind_s, aware_s = 22_025.0, 15_852.0
+    assert mean_jct_s(gavel, steer=True) < (blind_s + aware_s) / 2 < mean_jct_s(gavel)
+
+
+def test_jobs_are_steered_beside_slurmctld_alone():
+    with pytest.raises(ConfigError, match="steer goes with executor slurm"):
+        Setup.of("fifo", steer=True)
