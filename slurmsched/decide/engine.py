@@ -128,11 +128,8 @@ def _plan(
     turns = [wish for pair in zip_longest(holds, answers) for wish in pair if wish is not None]
     lending = node_wishes(view, rules, standings)
     ranks: list[Action] = [*_rank_wishes(jobs, tier, rank, points, moves)]
-    steers = [
-        wish
-        for wish in steer_wishes(view, rules, standings, ranked, starving)
-        if job_of(wish) not in set(map(job_of, moves))
-    ]
+    moving = {*map(job_of, moves)}
+    steers = [wish for wish in steer_wishes(view, rules, standings, ranked, starving) if job_of(wish) not in moving]
     # A burst of jobs needs as many of the one as of the other.
     ranks = [wish for pair in zip_longest(steers, ranks) for wish in pair if wish is not None]
     kept_out = hold_wishes(view, rules, outside)
