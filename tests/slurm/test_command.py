@@ -371,6 +371,18 @@ def test_all_jobs_get_their_signal_by_one_command_and_a_refused_one_gets_no_seco
     assert sent == ["--state=RUNNING --signal=URG 7 8 9", "--state=RUNNING --signal=URG --full 7 9"]
 
 
+def test_a_complaint_about_a_job_that_was_not_asked_concerns_no_other_beside_one_and_alone_concerns_all(commands):
+    complaint = "scancel: error: Kill job error on job id {}: Invalid job id specified"
+    both = "\n".join(map(complaint.format, (8, 99)))
+    commands.says("scancel", f"echo '{both}' >&2; exit 1")
+    answers = commands.cluster().act([AskToStop(job, "URG") for job in (7, 8)])
+    assert answers[1].refused == complaint.format(8)
+    assert "99" in answers[0].refused, "the second command names none of those that are left"
+    commands.says("scancel", f"case \"$*\" in *--full*) exit 0;; esac; echo '{both}' >&2; exit 1")
+    answers = commands.cluster().act([AskToStop(job, "URG") for job in (7, 8)])
+    assert [answer.refused for answer in answers] == [None, complaint.format(8)]
+
+
 def test_a_complaint_about_a_task_concerns_that_task_alone(commands):
     """Tasks 12_3 and 12_4 are the jobs 13 and 12, for the last task of an array has the array's own number."""
     commands.says("squeue", SHOWN + "show 13 12 3\nshow 12 12 4\nshow 7 7 N/A")

@@ -155,7 +155,11 @@ class SlurmCommand:
         return [ActionResult(action, refused.get(action.job_id)) for action in actions]
 
     def _signal(self, argv: Sequence[str], jobs: Sequence[int]) -> dict[int, str]:
-        """Run one such command; return Slurm's complaint about each of *jobs* that it refused."""
+        """Run one such command; return Slurm's complaint about each of *jobs* that it refused.
+
+        One that names none of them concerns all: scancel signals the jobs of which it says nothing (seen on 22.05), but
+        none where it cannot read an id.
+        """
         printed = self.console.run(argv)
         if unreachable(printed.err):
             raise SlurmUnavailable(f"{argv[0]}: {printed.err.strip()[:500]}")
@@ -165,7 +169,7 @@ class SlurmCommand:
         names = self._names_of_tasks(jobs) if any("_" in name for name in complaints) else {}
         everybody = dict.fromkeys(jobs, printed.err.strip()[:300] or f"exit status {printed.code}")
         refused = {job: complaints[name] for job in jobs if (name := names.get(job, str(job))) in complaints}
-        return refused if len(refused) == len(complaints) and refused else everybody
+        return refused or everybody
 
     def _names_of_tasks(self, jobs: Sequence[int]) -> dict[int, str]:
         """Map each of *jobs* that is a task of an array to its name in complaints about signals, as ``12_3``."""
