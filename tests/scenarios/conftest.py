@@ -7,11 +7,15 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from lab_site import Site
 
 from slurmsched.lab import Lab
+
+if TYPE_CHECKING:
+    from postgres_server import Server
 
 # The private PostgreSQL of the database's own tests, and the scripted NVML of those for nodes.
 sys.path += [str(Path(__file__).parent.parent / name) for name in ("db", "prolog")]
@@ -37,3 +41,15 @@ def new_site(lab: Lab) -> Iterator[Callable[..., Site]]:
 def site(new_site: Callable[..., Site]) -> Site:
     """Acts by sjf over the whole queue, once a second, as the operator."""
     return new_site()
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """A private PostgreSQL, which the operator may use too."""
+    from postgres_server import new_server
+
+    server = new_server()
+    server.home.chmod(0o711)
+    server.start()
+    yield server
+    server.remove()

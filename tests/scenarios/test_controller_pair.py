@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 from lab_site import Site
-from postgres_server import Server, new_server
 
 from slurmsched.lab import Lab, LabSpec
 from slurmsched.lab.files import host_name
@@ -30,15 +29,6 @@ hostname "$1"
 mount --bind "$2" /etc/hosts
 exec slurmctld -D -f "$3"
 """
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    server = new_server()
-    server.home.chmod(0o711)  # the operator is let in too
-    server.start()
-    yield server
-    server.remove()
 
 
 class Pair:

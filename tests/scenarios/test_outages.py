@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 from lab_site import Site
-from postgres_server import Server, new_server
 
 from slurmsched.cluster.jobs import JobState
 from slurmsched.lab.waiting import wait_until
@@ -211,15 +210,6 @@ def test_a_full_disk_is_told_as_long_as_it_is_full_and_its_end_once(new_site, sm
         site.more_cycles(3)
         assert site.log.count("the database is back") == 1
     assert "Traceback" not in site.log
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    server = new_server()
-    server.home.chmod(0o711)  # the operator is let in too
-    server.start()
-    yield server
-    server.remove()
 
 
 def test_postgresql_is_stopped_and_started_again(new_site, server):

@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
-import pytest
 from lab_site import Site, updates
-from postgres_server import Server, new_server
+from postgres_server import Server
 from sqlalchemy import create_engine, text
 
 from slurmsched.db.store import Store
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    server = new_server()
-    server.home.chmod(0o711)  # the operator is let in too
-    server.start()
-    yield server
-    server.remove()
 
 
 def mode(site: Site) -> str:
