@@ -1,28 +1,44 @@
 """The form of what each command prints with ``--json``; ``slurmsched schema`` makes JSON Schemas of it.
 
-Answers that dataclasses hold are these; the rest is declared here, and tests hold what commands print to it.
+What other packages make is declared there. The commands' own answers are declared here, with types that a command must
+not import before it runs; each names its type, and mypy holds both together.
 """
 
-# Annotations are values here: as texts they would not tell TypedDict which keys may be absent.
+from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any, Literal, NotRequired, TypedDict
 
-from ..cluster.records.profiles import LinkUse
+from ..daemon.active_policy import PolicyStatus
+from ..daemon.api.answers import (
+    AdviceAnswer,
+    ChartAnswer,
+    Claims,
+    DeadlineOfJob,
+    DeadlineOfNewJob,
+    Deadlines,
+    EtaAnswer,
+    ExplainAnswer,
+    OfCycle,
+    QueueAnswer,
+    Story,
+    WhyAnswer,
+)
 from ..daemon.api.query_protocol import SCHEMA
-from ..db.tracking.story import StoryEvent
-from ..decide.deadlines.deadline_usage import DeadlineUsage
-from ..decide.explain.deadlines import DeadlineAnswer
-from ..decide.explain.eta import Coverage, Eta
-from ..decide.explain.explain import Explanation, QueueRow, Why
+from ..daemon.api.record_summaries import (
+    Accuracy,
+    Choice,
+    HistoryStats,
+    ModelInFull,
+    ModelList,
+    ModelWithImportances,
+)
+from ..daemon.daemon_status import DaemonStatus
 from ..decide.explain.impact import GroupImpact
-from ..decide.explain.lease_chart import LeaseChart
 from ..demo.summary import BurstSummary
 from ..lab.status import NodeStatus, ProcessStatus
-from ..models.completion.prediction_accuracy import PredictionAccuracy
-from ..models.runtime.overruns import Overrunner
-from ..simulator.report.harm import Harm
-from ..simulator.report.metrics import Summary
+from ..simulator.report.harm import SimulatedPolicy
+from ..simulator.studies.actor.judgement import ActorFigures
 from ..simulator.studies.early_stopping import CurveStudy
 from ..simulator.studies.tuning.search import Gain
 from ..simulator.studies.whatif import LeftOut, OptionImpact
@@ -31,215 +47,11 @@ from ..slurm.write.release import ReleaseReport
 from .json_schema import DRAFT, schema_of
 
 
-class Answer(TypedDict):
-    """What every answer of a daemon has."""
+class Query(TypedDict):
+    """What every answer to a query of the daemon has."""
 
     source: Literal["daemon", "record"]
     ask: str
-
-
-class OfCycle(Answer):
-    """An answer from one cycle."""
-
-    as_of_s: float
-    cycle: int
-    mode: NotRequired[str]
-
-
-class WhyAnswer(OfCycle):
-    """Why a job waits."""
-
-    job_id: int
-    why: Why
-
-
-class ExplainAnswer(OfCycle):
-    """The forecast, rank and priority of a job."""
-
-    job_id: int
-    explain: Explanation
-
-
-class QueueAnswer(OfCycle):
-    """The pending jobs."""
-
-    order_off: str
-    pending: int
-    limit: int
-    queue: list[QueueRow]
-
-
-class EtaAnswer(OfCycle):
-    """Predicted starts and finishes."""
-
-    jobs: NotRequired[int]
-    limit: NotRequired[int]
-    eta: list[Eta]
-    coverage: Coverage | None
-    coverage_words: str
-
-
-class DeadlineOfJob(OfCycle):
-    """The promise to a job."""
-
-    job_id: NotRequired[int]
-    deadline: DeadlineAnswer
-
-
-class DeadlineOfNewJob(OfCycle):
-    """What a new job would be promised."""
-
-    check: DeadlineAnswer
-
-
-class Deadlines(OfCycle):
-    """The answers to all jobs with deadlines."""
-
-    deadlines: list[DeadlineAnswer]
-
-
-class Claims(OfCycle):
-    """Requests for deadlines, by user and account."""
-
-    claims: list[DeadlineUsage]
-
-
-class ChartAnswer(OfCycle):
-    """The plan around a job."""
-
-    job_id: NotRequired[int]
-    chart: LeaseChart
-
-
-class SpreadRow(TypedDict):
-    """The speed of a kind of job on more nodes than it needs."""
-
-    kind: str
-    gpus: int
-    gpu_type: str
-    runs: int
-    iteration_s: float
-    spread_runs: int
-    spread_iteration_s: float
-    speed: float
-
-
-class TypeRow(TypedDict):
-    """The speed of a kind of job on a type of GPU, as a share of that on its fastest type."""
-
-    kind: str
-    gpus: int
-    gpu_type: str
-    runs: int
-    seconds: float
-    speed: float
-
-
-class StrandedRow(TypedDict):
-    """The GPU-hours that stood idle because the jobs of a user took the CPUs or the memory of their nodes."""
-
-    account: str
-    user: str
-    cpu_gpu_hours: float
-    memory_gpu_hours: float
-
-
-class AdviceAnswer(OfCycle):
-    """Who gains and who loses by our order."""
-
-    advice: list[GroupImpact]
-    overrunners: NotRequired[list[Overrunner]]
-    links: NotRequired[list[LinkUse]]
-    spread: NotRequired[list[SpreadRow]]
-    types: NotRequired[list[TypeRow]]
-    stranded: NotRequired[list[StrandedRow]]
-
-
-class Story(TypedDict):
-    """All that happened to a job."""
-
-    source: Literal["daemon", "record"]
-    ask: str
-    job_id: int
-    story: list[StoryEvent]
-
-
-class SynthesisStatus(TypedDict):
-    """The composition that ``auto`` has in force."""
-
-    line: str
-    composition: str
-    since_s: float
-    acts: bool
-    frozen: bool
-    advised: str
-    rounds: int
-    candidates: list[str]
-    left_out: dict[str, str]
-    step: dict[str, Any] | None
-
-
-PolicyStatus = TypedDict(
-    "PolicyStatus",
-    {
-        "ordering": str,
-        "name": str,
-        "summary": str,
-        "parameters": dict[str, Any],
-        "from": Literal["policy set", "settings"],
-        "since_s": float | None,
-        "by": str | None,
-        "reason": str | None,
-        "trouble": str,
-        "shadow": str | None,
-        "auto": SynthesisStatus | None,
-    },
-)
-PolicyStatus.__doc__ = "The ordering in force."
-
-
-class CycleStatus(TypedDict):
-    """The last cycle."""
-
-    number: int
-    now_s: float
-    sentence: str
-    pending: int
-    running: int
-    ranked: int
-    starving: int
-    refused: int
-    deferred: int
-    order_lag_s: float
-    window: int
-    actions: dict[str, int]
-    fallbacks: list[str]
-    plugin_trouble: str
-    phases_s: dict[str, float]
-    promises: dict[str, int]
-
-
-class DaemonStatus(Answer):
-    """The state of a running daemon."""
-
-    version: str
-    pid: int
-    mode: str
-    configured_mode: str
-    why_mode: str
-    paused: bool
-    leader: bool
-    database_available: bool
-    database_trouble: str
-    every_s: float
-    problem: str
-    degraded: str
-    bug: str
-    last_error: str
-    last_turn_s: float | None
-    model: NotRequired[str]
-    policy: NotRequired[PolicyStatus]
-    cycle: NotRequired[CycleStatus]
 
 
 class RecordedStatus(OfCycle):
@@ -247,34 +59,6 @@ class RecordedStatus(OfCycle):
 
     sentence: str
     running: Literal[False]
-
-
-class Accuracy(Answer):
-    """Predictions beside what came."""
-
-    days: float
-    rows: list[PredictionAccuracy]
-
-
-class RunsByGpus(TypedDict):
-    """Runs with one number of GPUs."""
-
-    gpus: int
-    runs: int
-    runtime_p50_s: float
-    runtime_p90_s: float
-    wait_p50_s: float
-    wait_p90_s: float
-
-
-class HistoryStats(Answer):
-    """The runs in the database."""
-
-    runs: int
-    users: int
-    first_ended_s: float
-    last_ended_s: float
-    by_gpus: list[RunsByGpus]
 
 
 class HistoryImport(TypedDict):
@@ -286,44 +70,6 @@ class HistoryImport(TypedDict):
     new: int
 
 
-class ModelFacts(TypedDict):
-    """The data and the scores of a model."""
-
-    kind: str
-    data: str
-    trained_from_s: float
-    trained_until_s: float
-    scores: dict[str, float]
-    digest: str
-
-
-class UnusableModel(TypedDict):
-    """A model that cannot be used."""
-
-    kind: str
-    unusable: str
-
-
-class ModelList(Answer):
-    """The trained models."""
-
-    directory: str
-    models: list[ModelFacts | UnusableModel]
-
-
-class ModelWithImportances(ModelFacts):
-    """A model, and how much each of its inputs counts."""
-
-    importances: dict[str, dict[str, float]]
-
-
-class ModelCard(ModelWithImportances):
-    """A model in full."""
-
-    calibration: dict[str, float]
-    text: str
-
-
 class ModelComparison(TypedDict):
     """Two models of one kind."""
 
@@ -331,11 +77,14 @@ class ModelComparison(TypedDict):
     second: ModelWithImportances
 
 
+Decision = Literal["too early", "failed", "kept", "would be promoted", "promoted", "would be withdrawn", "withdrawn"]
+
+
 class TrainedModel(TypedDict):
-    """What became of the training of one model."""
+    """What became of one model."""
 
     model: str
-    decision: Literal["too early", "failed", "kept", "would be promoted", "promoted", "withdrawn"]
+    decision: Decision
     why: str
     scores: dict[str, dict[str, float]]
     digest: str | None
@@ -349,33 +98,23 @@ class Training(TypedDict):
     models: list[TrainedModel]
 
 
-class ActorTraining(TypedDict):
+class ActorTraining(ActorFigures):
     """A training of the actor."""
 
     dry_run: bool
-    seconds: float
-    updates: int
-    unseen: dict[str, Any]
-    promoted: bool
-    why: str
-
-
-class Choice(TypedDict):
-    """A choice of an ordering; its author and reason are null for users who may not see them."""
-
-    line: str
-    by: str | None
-    at_s: float
-    reason: str | None
-    synthesis: dict[str, Any] | str | None
 
 
 class PolicyShown(PolicyStatus):
-    """The ordering in force, and with ``--all`` earlier choices."""
+    """The ordering in force."""
 
     source: Literal["daemon", "record"]
     mode: str
-    choices: NotRequired[list[Choice]]
+
+
+class PolicyWithChoices(PolicyShown):
+    """The ordering in force, and earlier choices, as ``--all`` shows them."""
+
+    choices: list[Choice]
 
 
 class Frozen(TypedDict):
@@ -484,7 +223,7 @@ class OneCycle(TypedDict):
     deferred: int
     fallbacks: list[str]
     phases_s: dict[str, float]
-    advice: list[GroupImpact]
+    advice: Sequence[GroupImpact]
 
 
 class WarmedUp(TypedDict):
@@ -543,16 +282,6 @@ class ReplayedTrace(TypedDict):
     left_out: list[JobLeftOut]
 
 
-@dataclass(frozen=True)
-class SimulatedPolicy(Summary):
-    """The figures of one policy on one trace."""
-
-    trace: str
-    load: float | None
-    seed: int | None
-    harm: Harm | None
-
-
 class Simulation(TypedDict):
     """Policies compared on traces."""
 
@@ -579,12 +308,12 @@ class WhatIf(TypedDict):
     queued: int
     running: int
     database: bool
-    rows: list[OptionImpact]
+    rows: Sequence[OptionImpact]
     counted: NotRequired[int]
     suspended: NotRequired[int]
     beyond: NotRequired[int]
     guessed: NotRequired[int]
-    left_out: NotRequired[list[LeftOut]]
+    left_out: NotRequired[Sequence[LeftOut]]
     more_nodes: NotRequired[MoreNodes | None]
 
 
@@ -626,7 +355,7 @@ ANSWERS: dict[str, Any] = {
     "advice": AdviceAnswer,
     "story": Story,
     "replay": Replayed,
-    "policy show": PolicyShown,
+    "policy show": PolicyShown | PolicyWithChoices,
     "policy set": Choice,
     "policy freeze": Frozen,
     "policy check": PartsChecked,
@@ -638,7 +367,7 @@ ANSWERS: dict[str, Any] = {
     "train": Training | ActorTraining,
     "tune": Tuned,
     "models list": ModelList,
-    "models show": ModelCard,
+    "models show": ModelInFull,
     "models compare": ModelComparison,
     "models curves": CurveStudy,
     "warm-up": WarmedUp,
@@ -652,10 +381,29 @@ ANSWERS: dict[str, Any] = {
 """The form of each command's answer, beside the key ``schema`` that every answer has."""
 
 
+QUERIES = frozenset(
+    {
+        "status",
+        "queue",
+        "why",
+        "explain",
+        "eta",
+        "accuracy",
+        "deadline",
+        "advice",
+        "story",
+        "history stats",
+        "models list",
+    }
+)
+"""Commands whose answers are those of a daemon, or of its records where none answers."""
+
+
 def answer_schema(command: str, *, closed: bool = False) -> dict[str, Any]:
     """Return the JSON Schema of what *command* prints with ``--json``; a *closed* one permits no further keys."""
     made = schema_of(ANSWERS[command], closed=closed)
+    head = {"schema": {"const": SCHEMA}} | (schema_of(Query)["properties"] if command in QUERIES else {})
     for one in made.get("anyOf", [made]):
-        one["properties"] = {"schema": {"const": SCHEMA}} | one["properties"]
-        one["required"] = ["schema", *one["required"]]
+        one["properties"] = head | one["properties"]
+        one["required"] = [*head, *one["required"]]
     return {"$schema": DRAFT, "title": f"slurmsched {command} --json", **made}

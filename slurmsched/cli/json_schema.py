@@ -6,7 +6,7 @@ import types
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from inspect import getdoc
-from typing import Any, Literal, Required, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _SCALARS: dict[Any, dict[str, Any]] = {
@@ -34,7 +34,7 @@ class _Schemas:
         if is_typeddict(kind) or is_dataclass(kind):
             return self._object(kind)
         origin, inner = get_origin(kind) or kind, get_args(kind)
-        if origin is Required or getattr(origin, "__name__", "") == "NotRequired":
+        if origin is NotRequired:
             return self.of(inner[0])
         if origin is Literal:
             return {"enum": list(inner)}
@@ -47,9 +47,10 @@ class _Schemas:
         raise TypeError(f"{kind!r} has no form in JSON")
 
     def _object(self, kind: Any) -> dict[str, Any]:
-        hints = get_type_hints(kind)
+        # Of annotations that are texts, TypedDict itself does not know which keys may be absent.
+        hints = get_type_hints(kind, include_extras=True)
         names = [f.name for f in fields(kind)] if is_dataclass(kind) else list(hints)
-        always = names if is_dataclass(kind) else [name for name in names if name in kind.__required_keys__]
+        always = [name for name in names if get_origin(hints[name]) is not NotRequired]
         about = (getdoc(kind) or "").partition("\n")[0]
         return {
             "type": "object",

@@ -7,7 +7,7 @@ import math
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from shutil import get_terminal_size
 from typing import Any, TypeVar
 
@@ -61,7 +61,7 @@ def _remember(context: click.Context, option: click.Parameter, value: bool | str
 def emit(facts: Mapping[str, Any], *parts: str | TextTable, as_json: bool) -> None:
     """Print *facts* as one JSON object, or else *parts* one after the other as text."""
     if as_json:
-        return click.echo(json.dumps({"schema": SCHEMA} | _finite(dict(facts)), indent=2))
+        return click.echo(json.dumps({"schema": SCHEMA} | _plain(dict(facts)), indent=2))
     context = click.get_current_context(silent=True)
     tables = context.meta.get(_TABLES, _Tables()) if context else _Tables()
     _demand(tables.columns, [part for part in parts if isinstance(part, TextTable)])
@@ -97,11 +97,14 @@ def _for_people() -> bool:
     return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 
-def _finite(value: Any) -> Any:
+def _plain(value: Any) -> Any:
+    """Convert *value* for JSON: dataclasses become objects, NaN and infinity null."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
+    if is_dataclass(value) and not isinstance(value, type):
+        return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, Mapping):
-        return {str(key): _finite(item) for key, item in value.items()}
+        return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
+        return [_plain(item) for item in value]
     return value

@@ -13,6 +13,7 @@ from .time_format import as_of
 if TYPE_CHECKING:
     from ..daemon.api.record_summaries import FigureQueries
     from ..db.tracking.decisions import DecisionRecord
+    from .json_answers import RecordedStatus
 
 NO_DAEMON = "no daemon runs"
 """The reason why the order of a recorded cycle is not in force now: an ordered stop gave every job back."""
@@ -78,10 +79,19 @@ class RecordedQueryClient(QueryClient):
         record = self._recorded()
         if record is None:
             raise SlurmschedError("no cycle is recorded in the database yet")
-        facts = {"as_of_s": record.now_s, "cycle": record.number}
         if about == "status":
-            return facts | {"mode": record.mode, "sentence": record.sentence, "running": False}
-        return facts | _recorded_answer(about, record, details)
+            return {**_recorded_status(record)}
+        return {"as_of_s": record.now_s, "cycle": record.number, **_recorded_answer(about, record, details)}
+
+
+def _recorded_status(record: DecisionRecord) -> RecordedStatus:
+    return {
+        "as_of_s": record.now_s,
+        "cycle": record.number,
+        "mode": record.mode,
+        "sentence": record.sentence,
+        "running": False,
+    }
 
 
 def _recorded_answer(about: str, record: DecisionRecord, details: Mapping[str, Any]) -> dict[str, Any]:

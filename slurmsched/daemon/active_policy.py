@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 from ..config import Settings
 from ..db.records.policy_choices import PolicyChoice
@@ -39,6 +39,40 @@ class ActiveSynthesis:
     def may_switch(self) -> bool:
         """True if a switch is more than advice."""
         return self.acts and not self.state.frozen
+
+
+class SynthesisStatus(TypedDict):
+    """The composition that ``auto`` has in force."""
+
+    line: str
+    composition: str
+    since_s: float
+    acts: bool
+    frozen: bool
+    advised: str
+    rounds: int
+    candidates: list[str]
+    left_out: dict[str, str]
+    step: dict[str, Any] | None
+
+
+PolicyStatus = TypedDict(
+    "PolicyStatus",
+    {
+        "ordering": str,
+        "name": str,
+        "summary": str,
+        "parameters": Mapping[str, Any],
+        "from": Literal["policy set", "settings"],
+        "since_s": float | None,
+        "by": str | None,
+        "reason": str | None,
+        "trouble": str,
+        "shadow": str | None,
+        "auto": SynthesisStatus | None,
+    },
+)
+PolicyStatus.__doc__ = "The ordering in force."
 
 
 class ActivePolicy:
@@ -106,7 +140,7 @@ class ActivePolicy:
         acts = settings.policy.auto == "act"
         self.synthesis = ActiveSynthesis(ordering_line(settings, line), found, state, acts)
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> PolicyStatus:
         """Return the ordering in force and the latest choice, ready for JSON; ``from`` is the ordering's source."""
         ordering, choice = self.policy.ordering, self._choice
         ruled = choice is not None and bool(choice.line) and not self._trouble
@@ -125,7 +159,7 @@ class ActivePolicy:
         }
 
 
-def _synthesis_status(synthesis: ActiveSynthesis, latest: SynthesisStep | None) -> dict[str, Any]:
+def _synthesis_status(synthesis: ActiveSynthesis, latest: SynthesisStep | None) -> SynthesisStatus:
     state, rules = synthesis.state, synthesis.rules
     step = state.step if latest is None else latest
     return {

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from .. import __version__
 from ..clock import Clock
@@ -21,6 +21,7 @@ from .api.http_metrics import MetricsAccess, MetricsServer
 from .api.query_handlers import QueryHandlers, Sources
 from .api.query_server import QueryServer, QueryWorkers
 from .api.remote_server import RemoteServer
+from .daemon_status import DaemonStatus, cycle_status
 from .database_inspector import Inspector
 from .health import BUG, Health
 from .lock import StateLock
@@ -120,7 +121,7 @@ class ServiceParts:
     memory: MemoryStatus
     leadership: LeaderElection
     metrics: Metrics
-    sources: Callable[[Callable[[], dict[str, Any]]], Sources]  #: builds the sources of answers, given status
+    sources: Callable[[Callable[[], DaemonStatus]], Sources]  #: builds the sources of answers, given status
     metrics_access: Callable[[], MetricsAccess | None] = lambda: None  #: reads [metrics]; None for no endpoint
     notifier: Notifier = field(default_factory=Notifier)
     flags: signals.Flags = field(default_factory=signals.Flags)
@@ -206,10 +207,10 @@ class Service:
             return AllowedMode("observe", restraint, paused, leader, restraint if self._settings.mode == "act" else "")
         return AllowedMode(self._settings.mode, "", paused, leader)
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> DaemonStatus:
         """Return the daemon's state, ready for JSON; called from other threads."""
         allowed, turn, report = self._allowed_mode, self._turn, self._report
-        body: dict[str, Any] = {
+        body: DaemonStatus = {
             "version": __version__,
             "pid": os.getpid(),
             "mode": "observe" if self._loop.bug else allowed.mode,
@@ -227,15 +228,7 @@ class Service:
             "last_turn_s": turn.now_s if turn else None,
         }
         if report is not None:
-            names = ("number", "now_s", "sentence", "pending", "running", "ranked", "starving", "refused", "deferred")
-            order = ("order_lag_s", "window")
-            body["cycle"] = {name: getattr(report, name) for name in names + order} | {
-                "actions": dict(report.actions),
-                "fallbacks": list(report.fallbacks),
-                "plugin_trouble": report.plugin_trouble,
-                "phases_s": dict(report.phases_s),
-                "promises": report.plan.promises.counts(),
-            }
+            body["cycle"] = cycle_status(report)
         return body
 
     def _degraded(self) -> str:

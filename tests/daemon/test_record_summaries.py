@@ -99,7 +99,7 @@ def test_of_one_user_only_their_own_runs_are_counted(admins):
     everybody, alice = figures.answer("history"), figures.answer("history", only="alice")
     assert (everybody["runs"], everybody["users"], alice["runs"], alice["users"]) == (3, 2, 2, 1)
     whole = figures.answer("accuracy", 30.0, "alice")
-    assert [(row["partition"], row["size"]) for row in whole["rows"]] == [("", "")]
+    assert [(row.partition, row.size) for row in whole["rows"]] == [("", "")]
 
 
 def test_figures_are_read_once_a_minute_however_many_ask(admins):

@@ -22,6 +22,7 @@ from slurmsched.daemon.notify import Notifier
 from slurmsched.daemon.predictions.prediction_service import PredictionService
 from slurmsched.daemon.service import Service, ServiceParts
 from slurmsched.daemon.signals import Flags
+from slurmsched.decide.explain.explain import Why
 from slurmsched.errors import ConfigError, MemoryUnavailable, SlurmError, SlurmschedError, SlurmUnavailable
 
 
@@ -94,7 +95,7 @@ class World:
         self.service = Service(self.parts)
 
     def tell(self, view, plan, job_id):
-        return {"sentences": [f"job {job_id} waits"]}
+        return Why(job_id, True, "PENDING", "ranked", 1, 0, 0, 0, (f"job {job_id} waits",))
 
     def cycle(self, now_s, mode):
         self.modes.append(mode)

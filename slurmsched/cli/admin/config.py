@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,6 +16,9 @@ from ...daemon.validation import named_partitions, problems_of, unknown_partitio
 from ...errors import SlurmError
 from ..app import App
 from ..output import TextTable, emit, json_option, table_options
+
+if TYPE_CHECKING:
+    from ..json_answers import SettingsChecked, SettingsShown
 
 
 @click.group()
@@ -41,12 +44,14 @@ def check(app: App, file: str | None, as_json: bool) -> None:
             raise Problems(problems)
     except Problems as error:
         if as_json:
-            emit({"problems": error.problems}, as_json=True)
+            bad: SettingsChecked = {"problems": list(error.problems)}
+            emit(bad, as_json=True)
         raise
     files = [str(path) for path in loaded.files]
     set_count = sum(origin != "default" for origin in loaded.origins.values())
     sentence = f"{', '.join(files) or 'no file'}: fine, {count(set_count, 'setting')} said, the rest at their defaults"
-    emit({"files": files, "said": set_count, "problems": []}, sentence, *notes, as_json=as_json)
+    facts: SettingsChecked = {"files": files, "said": set_count, "problems": []}
+    emit(facts, sentence, *notes, as_json=as_json)
 
 
 def _unknown_partitions(app: App, notes: list[str]) -> list[str]:
@@ -68,7 +73,7 @@ def show(app: App, origin: bool, as_json: bool) -> None:
     """Show every setting in force; secrets are hidden."""
     loaded = app.loaded
     rows = [(setting.name, setting.shown(loaded.settings), loaded.origins[setting.name]) for setting in every_setting()]
-    facts: dict[str, Any] = {"settings": {name: value for name, value, _ in rows}}
+    facts: SettingsShown = {"settings": {name: value for name, value, _ in rows}}
     if origin:
         facts["origins"] = loaded.origins
     sheet = TextTable(("SETTING", "VALUE", "ORIGIN"), [(name, _text(value), where) for name, value, where in rows])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,6 +13,9 @@ from ..failure import NotFound
 from ..output import Cell, TextTable, emit, json_option, table_options
 from ..progress import bar
 from ..time_format import moment, span
+
+if TYPE_CHECKING:
+    from ..json_answers import HistoryImport
 
 DAY_S = 86400.0
 SPAN_MOST_S = 32 * DAY_S
@@ -49,7 +53,8 @@ def import_(app: App, days: float | None, as_json: bool) -> None:
             progress(round((end_s - since_s) / DAY_S), math.ceil((now_s - since_s) / DAY_S))
             at_s, span_s = end_s, min(2 * span_s, SPAN_MOST_S) if len(outcomes) < FEW else DAY_S
     sentence = f"{count(read, 'run')} ended since {moment(since_s)}, {new:,} new here"
-    emit({"cluster": name, "since_s": since_s, "read": read, "new": new}, sentence, as_json=as_json)
+    facts: HistoryImport = {"cluster": name, "since_s": since_s, "read": read, "new": new}
+    emit(facts, sentence, as_json=as_json)
 
 
 @history.command()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,8 +17,10 @@ from ..time_format import moment, span
 from .policy_parts import check, new
 
 if TYPE_CHECKING:
-    from ...daemon.active_policy import ActivePolicy
+    from ...daemon.active_policy import ActivePolicy, PolicyStatus
+    from ...daemon.api.record_summaries import Choice
     from ...db.records.policy_choices import PolicyChoice
+    from ..json_answers import Frozen, PolicyShown, PolicyWithChoices
 
 DAY_S = 86400.0
 REASON_MOST = 200
@@ -40,8 +42,8 @@ policy.add_command(new)
 def show(app: App, whole: bool, as_json: bool) -> None:
     """Show the ordering in force, its parameters, since when and by whom."""
     now_s, reply = app.clock.now(), _status(app)
-    facts: dict[str, Any] = {"source": reply["source"], "mode": reply["mode"]}
-    facts |= reply["policy"] if "policy" in reply else _wanted(app)
+    policy: PolicyStatus = reply["policy"] if "policy" in reply else _wanted(app)
+    facts: PolicyShown = {"source": reply["source"], "mode": reply["mode"], **policy}
     parts: list[str | TextTable] = [serving(facts, now_s), facts["summary"]]
     if facts["auto"]:
         parts += _synthesis(facts["auto"], now_s)
@@ -49,13 +51,15 @@ def show(app: App, whole: bool, as_json: bool) -> None:
         rows: list[list[Cell]] = [[name, value] for name, value in facts["parameters"].items()]
         parts.append(TextTable(("PARAMETER", "VALUE"), rows))
     parts += _warnings(facts)
+    shown: PolicyShown | PolicyWithChoices = facts
     if whole:
-        facts["choices"] = app.answers().query("choices")["choices"]
-        parts.append(TextTable(("SET", "BY", "ORDERING", "REASON"), [_row(choice) for choice in facts["choices"]]))
-        for choice in facts["choices"]:
+        choices: list[Choice] = app.answers().query("choices")["choices"]
+        shown = {**facts, "choices": choices}
+        parts.append(TextTable(("SET", "BY", "ORDERING", "REASON"), [_row(choice) for choice in choices]))
+        for choice in choices:
             if choice["synthesis"] and choice["synthesis"]["step"]:
                 parts += [f"{moment(choice['at_s'])}:", _scores(choice["synthesis"]["step"])]
-    emit(facts, *parts, as_json=as_json)
+    emit(shown, *parts, as_json=as_json)
 
 
 @policy.command("set")
@@ -81,6 +85,7 @@ def set_(app: App, /, words: Sequence[str], reset: bool, reason: str, as_json: b
         slurmsched policy set wfq --from-history
         slurmsched policy set --reset
     """
+    from ...daemon.api.record_summaries import choice_facts
     from ...db.records.policy_choices import PolicyChoice
     from ...decide.synthesis import SynthesisRules, is_auto
     from ...policies.contract import find_ordering
@@ -100,7 +105,7 @@ def set_(app: App, /, words: Sequence[str], reset: bool, reason: str, as_json: b
     app.writable_store().choose(app.cluster_name(), choice)
     own = app.settings().policy.ordering
     sentence = f"{line or f'{own}, as the settings say,'} orders the jobs from the daemon's next cycle on"
-    emit(asdict(choice), sentence, as_json=as_json)
+    emit(choice_facts(choice), sentence, as_json=as_json)
 
 
 @policy.command()
@@ -124,7 +129,8 @@ def freeze(app: App, undo: bool, reason: str, as_json: bool) -> None:
     app.writable_store().choose(app.cluster_name(), choice)
     what = "may change again" if undo else "stays"
     sentence = f"{state.active.candidate} {what} from the daemon's next cycle on"
-    emit({"composition": str(state.active.candidate), "frozen": state.frozen}, sentence, as_json=as_json)
+    facts: Frozen = {"composition": str(state.active.candidate), "frozen": state.frozen}
+    emit(facts, sentence, as_json=as_json)
 
 
 def serving(policy: Mapping[str, Any], now_s: float) -> str:
@@ -157,7 +163,7 @@ def _status(app: App) -> dict[str, Any]:
         return {"source": "record", "mode": app.settings().daemon.mode}
 
 
-def _wanted(app: App) -> dict[str, Any]:
+def _wanted(app: App) -> PolicyStatus:
     """Return the status of the ordering that a daemon would use."""
     return _chosen(app)[1].status()
 
@@ -199,7 +205,7 @@ def _scores(step: Mapping[str, Any]) -> TextTable:
     return TextTable(("ORDERING", "ADMISSION", "FORECAST", ""), rows)
 
 
-def _row(choice: Mapping[str, Any]) -> list[Cell]:
+def _row(choice: Choice) -> list[Cell]:
     line = choice["line"] or "(settings)"
     if state := choice["synthesis"]:
         advised = f", advised {state['advised']}" if state["advised"] else ""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,6 +16,7 @@ from ..output import Cell, TextTable, emit, json_option, table_options
 
 if TYPE_CHECKING:
     from ...simulator.studies.conformance.check import Finding
+    from ..json_answers import CheckedPart, Demand, FailedDemand, NewPart, PartsChecked
 
 CHECKED = ("ordering", "admission", "selection", "placement", "preemption", "stopping", "scaling")
 """The hooks whose parts can be checked."""
@@ -46,9 +46,9 @@ def check(words: Sequence[str], hook: str | None, views: int, as_json: bool) -> 
         findings = list(judged((hook,) if hook else CHECKED, " ".join(words), views))
     failed = [finding for finding in findings if not finding.passed]
     parts = list(dict.fromkeys((finding.hook, finding.part) for finding in findings if finding.part))
-    facts: dict[str, Any] = {
+    facts: PartsChecked = {
         "failed": [_failure(finding) for finding in failed],
-        "parts": [{"hook": one, "part": part, "demands": _demands(findings, one, part)} for one, part in parts],
+        "parts": [_checked(findings, one, part) for one, part in parts],
         "views": views,
         "seconds": round(monotonic() - began_s, 3),
     }
@@ -68,16 +68,17 @@ def _row(finding: Finding) -> list[Cell]:
     return [finding.part, finding.hook, finding.demand, result, finding.detail]
 
 
-def _failure(finding: Finding) -> dict[str, str]:
-    return {name: value for name, value in asdict(finding).items() if name != "passed"}
+def _failure(finding: Finding) -> FailedDemand:
+    return {"hook": finding.hook, "part": finding.part, "demand": finding.demand, "detail": finding.detail}
 
 
-def _demands(findings: Sequence[Finding], hook: str, part: str) -> dict[str, Any]:
-    return {
+def _checked(findings: Sequence[Finding], hook: str, part: str) -> CheckedPart:
+    demands: dict[str, Demand] = {
         finding.demand: {"passed": finding.passed, "detail": finding.detail}
         for finding in findings
         if (finding.hook, finding.part) == (hook, part)
     }
+    return {"hook": hook, "part": part, "demands": demands}
 
 
 @click.command()
@@ -98,5 +99,9 @@ def new(name: str, hook: str, as_json: bool) -> None:
 
     with wrong_usage():
         directory = write_package(hook, name, Path.cwd())
-    facts = {"directory": str(directory), "hook": hook, "files": sorted(file.name for file in directory.iterdir())}
+    facts: NewPart = {
+        "directory": str(directory),
+        "hook": hook,
+        "files": sorted(file.name for file in directory.iterdir()),
+    }
     emit(facts, f"{directory} has the {hook} {name}; next: pip install ./{name}", as_json=as_json)

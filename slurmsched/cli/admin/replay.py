@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,6 +11,9 @@ from ..app import App
 from ..failure import NotFound
 from ..output import emit, json_option
 from ..time_format import moment
+
+if TYPE_CHECKING:
+    from ..json_answers import Replayed
 
 SHOWN = 20
 
@@ -37,8 +41,13 @@ def replay(app: App, cycle: int, as_json: bool) -> None:
     step = policy.synthesis
     if step is not None and step.again() != step:
         differing.append(f"auto: recorded is {step.decision.reason!r}, now it is {step.again().decision.reason!r}")
-    facts = {"cycle": cycle, "at_s": record.now_s, "identical": not differing, "differences": differing}
-    facts["auto"] = None if step is None else step.to_dict()
+    facts: Replayed = {
+        "cycle": cycle,
+        "at_s": record.now_s,
+        "identical": not differing,
+        "differences": differing,
+        "auto": None if step is None else step.to_dict(),
+    }
     jobs, actions = len(record.view.pending), len(record.plan.actions)
     what = f"cycle {cycle} of {moment(record.now_s)}, {jobs} pending, {actions} actions"
     verdict = f"{what}: {len(differing)} differences" if differing else f"{what}: identical"

@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 import click
 
 from ..failure import Failed
 from ..output import emit, json_option
 from ..time_format import span
+
+if TYPE_CHECKING:
+    from ..json_answers import WarmedUp
 
 
 @click.command("warm-up")
@@ -28,7 +32,8 @@ def warm_up(as_json: bool) -> None:
 
     if not HAVE_NUMBA:
         sentence = "there is nothing to compile: Numba is not installed (pip install '.[sim]')"
-        return emit({"compiled": False, "kept": None, "took_s": 0.0}, sentence, as_json=as_json)
+        facts: WarmedUp = {"compiled": False, "kept": None, "took_s": 0.0}
+        return emit(facts, sentence, as_json=as_json)
     os.umask(0o022)  # all users may read it
     from ...simulator import warm_up
 
@@ -37,11 +42,8 @@ def warm_up(as_json: bool) -> None:
     clean(Path(warm_up.__file__).parents[1])
     took_s = perf_counter() - began_s
     directory = directories(Path(warm_up.__file__))[1]
-    emit(
-        {"compiled": True, "kept": directory and str(directory), "took_s": took_s},
-        _sentence(directory, took_s),
-        as_json=as_json,
-    )
+    facts = {"compiled": True, "kept": None if directory is None else str(directory), "took_s": took_s}
+    emit(facts, _sentence(directory, took_s), as_json=as_json)
     if directory is None:
         raise Failed(
             "the compiled code cannot be stored: run this as root, or with a directory of your own as NUMBA_CACHE_DIR"

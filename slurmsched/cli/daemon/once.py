@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ...cluster.actions import Action
     from ...cycle import CycleReport
     from ...decide.explain.impact import GroupImpact
+    from ..json_answers import OneCycle
     from .build import Daemon
 
 SHOWN = 20
@@ -54,17 +55,24 @@ def _turn(daemon: Daemon) -> CycleReport:
     return turn.report
 
 
-def _facts(report: CycleReport, shares: tuple[GroupImpact, ...]) -> dict[str, Any]:
-    numbers = ("number", "now_s", "mode", "sentence", "pending", "running", "ranked", "starving")
-    return {name: getattr(report, name) for name in numbers} | {
+def _facts(report: CycleReport, shares: tuple[GroupImpact, ...]) -> OneCycle:
+    return {
+        "number": report.number,
+        "now_s": report.now_s,
+        "mode": report.mode,
+        "sentence": report.sentence,
+        "pending": report.pending,
+        "running": report.running,
+        "ranked": report.ranked,
+        "starving": report.starving,
         "wanted": [{"kind": spelling(action), **asdict(action)} for action in report.plan.actions],
         "not_allowed": dict(Counter(refusal.rule for refusal in report.plan.refusals)),
         "done": report.actions,
         "refused": report.refused,
         "deferred": report.deferred,
-        "fallbacks": report.fallbacks,
+        "fallbacks": list(report.fallbacks),
         "phases_s": report.phases_s,
-        "advice": [asdict(share) for share in shares],
+        "advice": shares,
     }
 
 

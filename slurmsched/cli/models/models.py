@@ -15,7 +15,9 @@ from ..failure import Failed, NotFound
 from ..output import Cell, TextTable, emit, table_options
 
 if TYPE_CHECKING:
+    from ...daemon.api.record_summaries import ModelInFull, ModelWithImportances
     from ...models.artifact import Artifact
+    from ..json_answers import ModelComparison
 
 KINDS = ("runtime", "throughput", "sharing", "actor")
 SHOWN = 20  #: terms in the text
@@ -49,7 +51,8 @@ def show(app: App, name: str, as_json: bool) -> None:
     from ...models.model_card import model_card
 
     card = model_card(_serving(app, name))
-    facts = facts_of(card.artifact) | {
+    facts: ModelInFull = {
+        **facts_of(card.artifact),
         "importances": card.importances,
         "calibration": dict(card.calibration),
         "text": card.text,
@@ -99,7 +102,7 @@ def compare(first: Path, second: Path, as_json: bool) -> None:
 
     kind = _kind_of(first)
     cards = [model_card(Artifact.read(path, kind)) for path in (first, second)]
-    facts = [facts_of(one.artifact) | {"importances": one.importances} for one in cards]
+    facts: list[ModelWithImportances] = [{**facts_of(one.artifact), "importances": one.importances} for one in cards]
     names = dict.fromkeys(name for one in facts for name in one["scores"])
     rows: list[list[Cell]] = [[name, *(_short(one["scores"].get(name)) for one in facts)] for name in names]
     for target in dict.fromkeys(name for one in cards for name in one.importances):
@@ -112,7 +115,8 @@ def compare(first: Path, second: Path, as_json: bool) -> None:
         f"{path}: {kind}, trained on {one['data']}, digest {one['digest']}"
         for path, one in zip((first, second), facts, strict=True)
     ]
-    emit({"first": facts[0], "second": facts[1]}, *heads, TextTable(("", "FIRST", "SECOND"), rows), as_json=as_json)
+    both: ModelComparison = {"first": facts[0], "second": facts[1]}
+    emit(both, *heads, TextTable(("", "FIRST", "SECOND"), rows), as_json=as_json)
 
 
 @models.command()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ...models.registry import ArtifactRegistry
     from ...models.runtime.gpu_use_history import UseHistory
     from ...models.training import Trained
+    from ..json_answers import Decision, TrainedModel, Training
 
 Step = Callable[[Callable[[str], None]], "Trained"]
 """Trains a model; reports progress to its argument."""
@@ -192,7 +193,7 @@ def _of_trace(trace: str) -> tuple[OutcomeTable, UseHistory]:
 def _print_results(
     history: OutcomeTable | None,
     results: Sequence[TrainingOutcome],
-    review: dict[str, Any] | None,
+    review: TrainedModel | None,
     *,
     dry_run: bool,
     as_json: bool,
@@ -211,11 +212,13 @@ def _print_results(
     for result in results:
         if result.trained:
             lines.append(_scores(result.trained))
-    emit({"dry_run": dry_run, "runs": 0 if history is None else len(history), "models": rows}, *lines, as_json=as_json)
+    facts: Training = {"dry_run": dry_run, "runs": 0 if history is None else len(history), "models": rows}
+    emit(facts, *lines, as_json=as_json)
 
 
-def _facts(result: TrainingOutcome, dry_run: bool) -> dict[str, Any]:
+def _facts(result: TrainingOutcome, dry_run: bool) -> TrainedModel:
     trained = result.trained
+    decision: Decision
     if trained is None:
         decision = "too early" if result.too_early else "failed"
     elif trained.promoted is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...errors import ModelUnusable, TooLittleHistory
 from ..app import App
@@ -13,6 +13,7 @@ from .training_progress import active_artifact, showing
 
 if TYPE_CHECKING:
     from ...simulator.studies.actor.weeks import Weeks
+    from ..json_answers import ActorTraining, Decision, TrainedModel
 
 DAY_S = 86400.0
 
@@ -52,10 +53,11 @@ def train_actor_of(
     ]
     table = TextTable(("AGAINST", "JCT RATIO", "LOW", "HIGH", "DEADLINES MET MORE"), figures)
     verdict = f"{'promoted' if found.promoted else 'not promoted'}: {found.why}"
-    emit({"dry_run": dry_run, **found.to_dict()}, verdict, table, as_json=as_json)
+    facts: ActorTraining = {"dry_run": dry_run, **found.to_dict()}
+    emit(facts, verdict, table, as_json=as_json)
 
 
-def review_actor(app: App, cluster_name: str | None, *, dry_run: bool) -> dict[str, Any] | None:
+def review_actor(app: App, cluster_name: str | None, *, dry_run: bool) -> TrainedModel | None:
     """Review a promoted actor on the site's last week; return the result as ``train`` shows it, None without one."""
     from ...daemon.active_actor import FALLBACK
     from ...models.registry import ACTOR
@@ -65,15 +67,22 @@ def review_actor(app: App, cluster_name: str | None, *, dry_run: bool) -> dict[s
     artifact = active_artifact(artifacts, ACTOR)
     if artifact is None or not artifact.scores.get("promoted"):
         return None
-    facts: dict[str, Any] = {"model": ACTOR, "scores": {}, "digest": None}
     try:
         result = reviewed(artifact, _weeks_of_site(app, None, cluster_name), FALLBACK)
     except (TooLittleHistory, ModelUnusable) as error:
-        return facts | {"decision": "kept", "why": f"not reviewed: {error}"}
-    if not result.stays and not dry_run:
-        artifacts.put(result.artifact)
-    withdrawn = "would be withdrawn" if dry_run else "withdrawn"
-    return facts | {"decision": "kept" if result.stays else withdrawn, "why": result.why}
+        return _reviewed("kept", f"not reviewed: {error}")
+    if result.stays:
+        return _reviewed("kept", result.why)
+    if dry_run:
+        return _reviewed("would be withdrawn", result.why)
+    artifacts.put(result.artifact)
+    return _reviewed("withdrawn", result.why)
+
+
+def _reviewed(decision: Decision, why: str) -> TrainedModel:
+    from ...models.registry import ACTOR
+
+    return {"model": ACTOR, "decision": decision, "why": why, "scores": {}, "digest": None}
 
 
 def _weeks_of_site(app: App, span_s: float | None, cluster_name: str | None) -> Weeks:

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from ...simulator.report.harm import Harm, SimulatedPolicy, baseline_of, harm
 from ..output import Cell, TextTable
 from ..time_format import span
 
 if TYPE_CHECKING:
     from ...simulator.case import Case
-    from ...simulator.report.harm import Harm
     from ...simulator.report.metrics import Summary
     from ...simulator.sweep import Cell as RunCell
     from ...simulator.sweep import CellResult
@@ -54,10 +54,12 @@ class ComparisonRow:
     summary: Summary
     harm: Harm | None  #: None for the baseline itself
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> SimulatedPolicy:
         """Return every figure."""
-        where = {"trace": self.case.source.name, "load": self.case.load, "seed": self.case.seed}
-        return asdict(self.summary) | where | {"harm": None if self.harm is None else asdict(self.harm)}
+        case = self.case
+        return SimulatedPolicy(
+            **vars(self.summary), trace=case.source.name, load=case.load, seed=case.seed, harm=self.harm
+        )
 
 
 def compared(
@@ -83,8 +85,6 @@ def compared(
 
 
 def _beside_baseline(runs: Sequence[CellResult]) -> Iterator[ComparisonRow]:
-    from ...simulator.report.harm import baseline_of, harm
-
     baseline = runs[baseline_of([run.cell.setup for run in runs])]
     for run in runs:
         worse = None if run is baseline else harm(run.replay, baseline.replay)
@@ -112,7 +112,7 @@ def sheet(rows: Sequence[ComparisonRow]) -> TextTable:
 
 def as_csv(rows: Iterable[ComparisonRow]) -> str:
     """Return one line per run under a header; of harm only the number of jobs that are worse off."""
-    lines = [dict(_flat("", _counted(row.facts()))) for row in rows]
+    lines = [dict(_flat("", _counted(asdict(row.facts())))) for row in rows]
     names = list(dict.fromkeys(name for line in lines for name in line))
     text = io.StringIO()
     writer = csv.DictWriter(text, names, lineterminator="\n")

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ...simulator.setup import Setup
     from ...simulator.sweep import CellResult
     from ...simulator.traces.trace import Trace
+    from ..json_answers import JobLeftOut, ReplayedTrace, Simulation
 
 NAMED = 5  #: jobs left out that are named in text
 ABOVE_0 = click.FloatRange(0, math.inf, min_open=True, max_open=True)
@@ -159,7 +160,7 @@ def simulate(app: App, /, check: bool, page_path: str | None, csv_wanted: bool, 
     if csv_wanted:
         click.echo(as_csv(rows), nl=False)
         return
-    facts = {
+    facts: Simulation = {
         "traces": traces,
         "nodes": len(fleet.nodes),
         "gpus": fleet.total,
@@ -187,11 +188,12 @@ def _beside_their_slurm(app: App, chosen: SimulateOptions, setups: Sequence[Setu
 
 def _that_fit(
     cases: Sequence[Case], fleet: ClusterSpec, setups: Sequence[Setup]
-) -> tuple[list[Case], list[list[dict[str, Any]]]]:
+) -> tuple[list[Case], list[list[JobLeftOut]]]:
     """Return *cases* without the jobs that could never run under one of *setups*, and those jobs."""
     from ...simulator.unfit_jobs import unfit
 
-    fitting, left_out = [], []
+    fitting: list[Case] = []
+    left_out: list[list[JobLeftOut]] = []
     for case in cases:
         jobs = _read(case).workload
         unfit_jobs = unfit(jobs, fleet, setups) if setups else []
@@ -211,7 +213,7 @@ def _read(case: Case) -> Trace:
     return trace
 
 
-def _missing(left_out: Sequence[dict[str, Any]]) -> Iterator[str]:
+def _missing(left_out: Sequence[JobLeftOut]) -> Iterator[str]:
     """Describe the jobs that are not replayed, and why."""
     if left_out:
         listed = ", ".join(f"{one['job_id']} ({one['why']})" for one in left_out[:NAMED])
@@ -219,7 +221,7 @@ def _missing(left_out: Sequence[dict[str, Any]]) -> Iterator[str]:
         yield f"left out, too large even for an empty cluster: {count(len(left_out), 'job')}: {listed}{more}"
 
 
-def _trace_facts(case: Case, left_out: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _trace_facts(case: Case, left_out: list[JobLeftOut]) -> ReplayedTrace:
     trace = case.trace()
     return {
         "file": case.source.name,
@@ -263,7 +265,7 @@ def _by_links(setups: Sequence[Setup]) -> list[str]:
     return [name for name in named if PLACEMENTS[name].links]
 
 
-def _head(trace: dict[str, Any], fleet: ClusterSpec) -> str:
+def _head(trace: ReplayedTrace, fleet: ClusterSpec) -> str:
     nodes = count(len(fleet.nodes), "node")
     each = f"of {count(fleet.size, 'GPU')}" if fleet.equal else f"with {count(fleet.total, 'GPU')}"
     return f"{trace['file']}: {count(trace['jobs'], 'job')} ({trace['format']}) on {nodes} {each}"

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ...simulator.studies.tuning.search import TuningResult
     from ...simulator.studies.tuning.trial import TuningSite
     from ...simulator.workload.workload import Workload
+    from ..json_answers import Tuned
 
 FILE = click.Path(exists=True, dir_okay=False)
 MONTH_S = 30 * 86400.0
@@ -178,14 +179,14 @@ def _print_verdict(site: TuningSite, verdict: TuningResult, settings: Settings, 
         for name, gain in (("searched", verdict.searched), ("held out", verdict.held_out))
     ]
     lines = _lines(site, verdict, settings) if verdict.recommended else []
-    facts = {
+    facts: Tuned = {
         "jobs": jobs,
         "measured": measured,
         "simulations": verdict.trials,
         "current": both[0],
         "best": both[1],
-        "searched": asdict(verdict.searched),
-        "held_out": asdict(verdict.held_out),
+        "searched": verdict.searched,
+        "held_out": verdict.held_out,
         "recommended": verdict.recommended,
         "settings": lines,
     }

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import click
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ...config import Settings
     from ...decide.policy import Policy
     from ...simulator.studies.whatif import Comparison, LeftOut, Option
+    from ..json_answers import MoreNodes, WhatIf
 
 NAMED = 5
 
@@ -68,7 +69,7 @@ def what_if(app: App, policies: tuple[str, ...], more: int | None, like: str | N
     with wrong_usage():
         options = list(_options(settings, ours, policies))
     if not len(view.pending):
-        facts = {
+        facts: WhatIf = {
             "as_of_s": view.now_s,
             "queued": 0,
             "running": len(view.running),
@@ -160,10 +161,20 @@ def _left_out_text(one: LeftOut) -> str:
     return f"{one.job_id} ({one.why})"
 
 
-def _facts(result: Comparison, nodes: NodeTable | None, from_database: bool) -> dict[str, Any]:
-    facts = asdict(result)
-    facts["as_of_s"] = facts.pop("now_s")
-    more = (
-        None if nodes is None else {"count": len(nodes), "gpus": int(nodes.gpus[0]), "partitions": nodes.partitions[0]}
-    )
-    return facts | {"database": from_database, "more_nodes": more}
+def _facts(result: Comparison, nodes: NodeTable | None, from_database: bool) -> WhatIf:
+    more: MoreNodes | None = None
+    if nodes is not None:
+        more = {"count": len(nodes), "gpus": int(nodes.gpus[0]), "partitions": nodes.partitions[0]}
+    return {
+        "as_of_s": result.now_s,
+        "queued": result.queued,
+        "counted": result.counted,
+        "running": result.running,
+        "suspended": result.suspended,
+        "beyond": result.beyond,
+        "guessed": result.guessed,
+        "left_out": result.left_out,
+        "rows": result.rows,
+        "database": from_database,
+        "more_nodes": more,
+    }

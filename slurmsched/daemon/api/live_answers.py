@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from ...clock import local_zone
 from ...cluster.plan import Plan
@@ -17,10 +16,13 @@ from ...cluster.type_speeds import TypeSpeed
 from ...config.settings import PredictSettings
 from ...cycle import CycleContext
 from ...db.store import Store
+from ...decide.deadlines.deadline_usage import claims
 from ...decide.explain import queries
-from ...decide.explain.deadlines import DeadlineAnswer, check
+from ...decide.explain.deadlines import DeadlineAnswer, check, deadline, deadlines
 from ...decide.explain.eta import Eta
-from ...decide.explain.explain import Explanation, Why
+from ...decide.explain.explain import Explanation, Why, queue
+from ...decide.explain.impact import advice
+from ...decide.explain.lease_chart import chart
 from ...decide.explain.order_terms import with_order_terms
 from ...decide.explain.shadow import with_shadow_place
 from ...decide.explain.slurm_place import order_is_off
@@ -29,6 +31,7 @@ from ...models.runtime.active import ActiveModel, overrunners_of
 from ...models.runtime.guarded import GuardedModel
 from ..active_policy import ActivePolicy
 from ..cluster_facts import ClusterFacts
+from ..daemon_status import DaemonStatus
 from ..predictions.hypothetical_job import try_out
 from ..predictions.play_forward import live_predictions, with_new_job
 from ..predictions.prediction_service import PredictionService
@@ -55,25 +58,23 @@ class LiveAnswers:
     types: Callable[[], Sequence[TypeSpeed]]
     stranded: Callable[[], Sequence[StrandedBy]]
 
-    def sources(self, status: Callable[[], dict[str, Any]]) -> Sources:
+    def sources(self, status: Callable[[], DaemonStatus]) -> Sources:
         """Return all sources; *status* reports the state of the daemon."""
         return Sources(
-            status=lambda: (
-                status() | {"model": self.serving.described(self.world.model), "policy": self.chosen.status()}
-            ),
+            status=lambda: self._status(status()),
             why=lambda view, plan, job_id: self._why(view, plan, job_id, status()),
             explain=self._explanation,
-            queue=self._about_queue("queue"),
-            advice=self._about_queue("advice"),
+            queue=queue,
+            advice=advice,
             overrunners=lambda: overrunners_of(self.world.model),
             links=lambda: self.figures.answer("links")["rows"],
             spread=self.spread,
             types=self.types,
             stranded=self.stranded,
-            deadline=self._about_job("deadline"),
-            deadlines=self._about_queue("deadlines"),
-            claims=self._about_queue("claims"),
-            chart=self._about_job("chart"),
+            deadline=deadline,
+            deadlines=deadlines,
+            claims=lambda view, plan: claims(view, plan, self._rules.deadlines),
+            chart=lambda view, plan, job_id: chart(view, plan, job_id, self._rules),
             check=self._check,
             predictions=lambda: live_predictions(self.predict(), self.predictions),
             eta_check=self._eta_check,
@@ -88,12 +89,16 @@ class LiveAnswers:
     def _rules(self) -> Rules:
         return self.world.policy.rules
 
-    def _why(self, view: View, plan: Plan, job_id: int, status: Mapping[str, Any]) -> Why:
+    def _status(self, status: DaemonStatus) -> DaemonStatus:
+        model, policy = self.serving.described(self.world.model), self.chosen.status()
+        return {**status, "model": model, "policy": policy}
+
+    def _why(self, view: View, plan: Plan, job_id: int, status: DaemonStatus) -> Why:
         """Explain why a job waits, who chose the order, and what became of a plug-in that should."""
         answer = queries.why(view, plan, self._rules, job_id)
         if chosen := self._chosen_composition():
             answer = replace(answer, sentences=(*answer.sentences, chosen))
-        trouble = status.get("cycle", {}).get("plugin_trouble", "")
+        trouble = status["cycle"]["plugin_trouble"] if "cycle" in status else ""
         return replace(answer, sentences=(*answer.sentences, f"In the last cycle {trouble}.")) if trouble else answer
 
     def _chosen_composition(self) -> str:
@@ -103,12 +108,6 @@ class LiveAnswers:
         if synthesis is None or step is None or not (step.acts and step.decision.switched):
             return ""
         return f"The order of jobs is {synthesis.state.active.candidate}, by auto: {step.decision.reason}."
-
-    def _about_job(self, query: str) -> Callable[[View, Plan, int], Any]:
-        return lambda view, plan, job_id: queries.ANSWERS[query](view, plan, self._rules, job_id)
-
-    def _about_queue(self, query: str) -> Callable[[View, Plan], Any]:
-        return lambda view, plan: queries.ANSWERS[query](view, plan, self._rules, 0)
 
     def _explanation(self, view: View, plan: Plan, job_id: int) -> Explanation:
         """Explain the place of a job in the order, and its forecast where the model can be decomposed."""

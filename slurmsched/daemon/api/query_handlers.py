@@ -6,26 +6,49 @@ import math
 import pwd
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import Enum
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from ...cluster.columns import BoolArray
 from ...cluster.plan import Plan
 from ...cluster.records.predictions import PredictionKind, PredictionTable
+from ...cluster.records.profiles import LinkUse
 from ...cluster.records.promises import NO_PROMISES, SAME_S
 from ...cluster.spread_speeds import SpreadSpeed
 from ...cluster.state import View
 from ...cluster.stranded_gpus import StrandedBy
 from ...cluster.type_speeds import TypeSpeed
 from ...cycle import CycleReport
+from ...db.tracking.story import StoryEvent
+from ...decide.deadlines.deadline_usage import DeadlineUsage
+from ...decide.explain.deadlines import DeadlineAnswer
 from ...decide.explain.eta import Eta, LivePredictions, coverage_words, etas, unknown, unpredicted
-from ...decide.explain.explain import Explanation, Why
+from ...decide.explain.explain import Explanation, QueueRow, Why
+from ...decide.explain.impact import GroupImpact
+from ...decide.explain.lease_chart import LeaseChart
 from ...decide.explain.slurm_place import with_slurm_place
 from ...decide.synthesis import AUTO
 from ...errors import MemoryUnavailable
+from ...models.runtime.overruns import Overrunner
+from ..daemon_status import DaemonStatus
+from .answers import (
+    AdviceAnswer,
+    ChartAnswer,
+    Claims,
+    DeadlineOfJob,
+    DeadlineOfNewJob,
+    Deadlines,
+    EtaAnswer,
+    ExplainAnswer,
+    OfCycle,
+    QueueAnswer,
+    SpreadRow,
+    Story,
+    WhyAnswer,
+)
 from .privacy import narrow, owns, veil
 from .query_arguments import (
     QUEUE_MOST,
@@ -38,6 +61,7 @@ from .query_arguments import (
     rows_to_skip,
 )
 from .query_protocol import SCHEMA
+from .record_summaries import Choice
 
 FIGURES = ("accuracy", "history", "models", "choices")
 ASKS = (
@@ -50,36 +74,39 @@ SLOW = (*FIGURES, "queue", "advice", "deadlines", "check", "chart", "eta_check",
 
 OVERRUNNERS_MOST = 20  #: users in one answer
 STRANDED_MOST = 20  #: likewise, of those whose jobs left GPUs without CPUs or memory
+_SCALARS = {bool, int, str}
 ETA_USUAL = 100
 ETA_MOST = 500  #: rows in one answer: a longer one takes more than 50 ms, which delays the next query
 
-Explainer = Callable[[View, Plan, int], Any]
+
+def _unknown(*_: object) -> NoReturn:
+    raise AnswerRefused("this daemon has no answer to that")
 
 
 @dataclass(frozen=True)
 class Sources:
     """The sources of answers; all are called in a thread other than the cycle's."""
 
-    status: Callable[[], dict[str, Any]]
-    why: Explainer
-    explain: Explainer
-    queue: Callable[[View, Plan], Any]
-    story: Callable[[int, float | None], Sequence[Any]]  #: of the job of that id and first submission, or the last one
-    advice: Callable[[View, Plan], Any] = lambda view, plan: ()
-    overrunners: Callable[[], Sequence[Any]] = tuple  #: users whose runs went far beyond their forecasts
-    links: Callable[[], Sequence[Any]] = tuple  #: use of the links between GPUs, by number of GPUs
+    status: Callable[[], DaemonStatus]
+    why: Callable[[View, Plan, int], Why]
+    explain: Callable[[View, Plan, int], Explanation]
+    queue: Callable[[View, Plan], Sequence[QueueRow]]
+    story: Callable[[int, float | None], Sequence[StoryEvent]]  #: of the job of that id and submission, or the last one
+    advice: Callable[[View, Plan], Sequence[GroupImpact]] = lambda view, plan: ()
+    overrunners: Callable[[], Sequence[Overrunner]] = tuple  #: users whose runs went far beyond their forecasts
+    links: Callable[[], Sequence[LinkUse]] = tuple  #: use of the links between GPUs, by number of GPUs
     spread: Callable[[], Sequence[SpreadSpeed]] = tuple  #: speeds of kinds of jobs on more nodes than they need
     types: Callable[[], Sequence[TypeSpeed]] = tuple  #: speeds of kinds of jobs by type of GPU
     stranded: Callable[[], Sequence[StrandedBy]] = tuple  #: whose jobs left GPUs without CPUs or memory
-    deadline: Explainer = lambda view, plan, job_id: None
-    deadlines: Callable[[View, Plan], Any] = lambda view, plan: ()
-    claims: Callable[[View, Plan], Any] = lambda view, plan: ()
-    chart: Explainer = lambda view, plan, job_id: None
-    check: Callable[[View, Plan, str, str], Any] = lambda view, plan, options, user: None  #: for a user's new job
+    deadline: Callable[[View, Plan, int], DeadlineAnswer] = _unknown
+    deadlines: Callable[[View, Plan], Sequence[DeadlineAnswer]] = lambda view, plan: ()
+    claims: Callable[[View, Plan], Sequence[DeadlineUsage]] = lambda view, plan: ()
+    chart: Callable[[View, Plan, int], LeaseChart] = _unknown
+    check: Callable[[View, Plan, str, str], DeadlineAnswer] = _unknown  #: for a user's new job
     predictions: Callable[[], LivePredictions] = LivePredictions
-    eta_check: Callable[[View, Plan, str, str], Any] = lambda view, plan, options, user: None  #: for a user's new job
+    eta_check: Callable[[View, Plan, str, str], Eta] = _unknown  #: for a user's new job
     order_off: Callable[[str], str] = lambda mode: ""  #: why our order is not in force in a mode; empty where it is
-    figures: Callable[[str, float | None, str | None], dict[str, Any]] = lambda about, days, only: {}
+    figures: Callable[[str, float | None, str | None], Mapping[str, Any]] = lambda about, days, only: {}
     private: Callable[[], bool] = lambda: False  #: whether PrivateData includes jobs
     operator: Callable[[str], bool] = lambda user: False  #: whether a user may see all jobs all the same
 
@@ -115,10 +142,9 @@ class QueryHandlers:
         kind = request["ask"]
         trusted = local and uid in self._trusted
         asker = Asker(uid, None if trusted else self._only(uid), trusted)
+        body: Mapping[str, object]
         if kind == "status":
-            body = self._sources.status()
-            if "policy" in body:
-                body["policy"] = plain(self._choice(body["policy"], asker))
+            body = self._status(asker)
         elif kind in FIGURES:
             body = self._figures(kind, request, asker)
         elif kind == "story":
@@ -139,7 +165,7 @@ class QueryHandlers:
             body = self._queue(most_rows(request), asker)
         else:
             body = self._job(kind, job_id_of(request), asker)
-        return {"schema": SCHEMA, "ask": kind, **body}
+        return {"schema": SCHEMA, "ask": kind, **plain(body)}
 
     def _only(self, uid: int) -> str | None:
         if not self._sources.private():
@@ -147,46 +173,51 @@ class QueryHandlers:
         user = _user(uid, "jobs are private on this cluster, and ")
         return None if self._sources.operator(user) else user
 
-    def _figures(self, kind: str, request: Mapping[str, Any], asker: Asker) -> dict[str, Any]:
-        body: dict[str, Any] = plain(self._sources.figures(kind, days_of(request), asker.only))
-        if kind == "choices":
-            body["choices"] = [self._choice(choice, asker) for choice in body["choices"]]
-        return body
+    def _status(self, asker: Asker) -> DaemonStatus:
+        status = self._sources.status()
+        policy = status.get("policy")
+        if policy is None or self._sees_author(policy["by"], asker):
+            return status
+        return {**status, "policy": {**policy, "by": None, "reason": None}}
 
-    def _choice(self, choice: Mapping[str, Any], asker: Asker) -> dict[str, Any]:
-        """Return an ordering choice; its author and reason are visible only to operators and to the author."""
+    def _figures(self, kind: str, request: Mapping[str, Any], asker: Asker) -> Mapping[str, Any]:
+        body = self._sources.figures(kind, days_of(request), asker.only)
+        return body if kind != "choices" else {"choices": [self._choice(choice, asker) for choice in body["choices"]]}
+
+    def _choice(self, choice: Choice, asker: Asker) -> Choice:
+        return choice if self._sees_author(choice["by"], asker) else {**choice, "by": None, "reason": None}
+
+    def _sees_author(self, by: str | None, asker: Asker) -> bool:
+        """Report whether *asker* may see the author and the reason of a choice: operators may, and the author."""
+        if by == AUTO or asker.trusted:
+            return True
         user = user_name(asker.uid)
-        if choice["by"] == AUTO or asker.trusted:
-            return dict(choice)
-        if user and (choice["by"] == user or self._sources.operator(user)):
-            return dict(choice)
-        return {**choice, "by": None, "reason": None}
+        return bool(user) and (by == user or self._sources.operator(user))
 
     def _report(self) -> CycleReport:
         if self._latest is None:
             raise AnswerRefused("the daemon has not observed the cluster yet; ask again after its first cycle")
         return self._latest
 
-    def _job(self, kind: str, job_id: int, asker: Asker) -> dict[str, Any]:
-        report = self._report()
-        view = report.view
+    def _job(self, kind: str, job_id: int, asker: Asker) -> WhyAnswer | ExplainAnswer | DeadlineOfJob | ChartAnswer:
+        report, sources = self._report(), self._sources
+        view, plan = report.view, report.plan
         if asker.only is not None:
             if self._owner(job_id) != asker.only:
                 raise _not_yours(job_id)
             view = veil(view, asker.only)
-        explainer: Explainer = getattr(self._sources, kind)
-        reply = explainer(view, report.plan, job_id)
-        if isinstance(reply, Why | Explanation):
-            reply = with_slurm_place(reply, view, self._sources.order_off(report.mode))
-        return {
-            "job_id": job_id,
-            "as_of_s": report.now_s,
-            "cycle": report.number,
-            "mode": report.mode,
-            kind: plain(reply),
-        }
+        head = _of_cycle(report)
+        if kind == "deadline":
+            return {**head, "job_id": job_id, "deadline": sources.deadline(view, plan, job_id)}
+        if kind == "chart":
+            return {**head, "job_id": job_id, "chart": sources.chart(view, plan, job_id)}
+        off = sources.order_off(report.mode)
+        if kind == "why":
+            return {**head, "job_id": job_id, "why": with_slurm_place(sources.why(view, plan, job_id), view, off)}
+        explanation = sources.explain(view, plan, job_id)
+        return {**head, "job_id": job_id, "explain": with_slurm_place(explanation, view, off)}
 
-    def _queue(self, limit: int, asker: Asker) -> dict[str, Any]:
+    def _queue(self, limit: int, asker: Asker) -> QueueAnswer:
         report = self._report()
         view, plan = report.view, report.plan
         everyone = np.arange(len(view.pending))
@@ -201,55 +232,54 @@ class QueryHandlers:
             view = veil(view, asker.only)  # last: hiding costs by the row
         elif limit < total:
             view, plan = view.take(rows), Plan(plan.jobs.take(rows), plan.actions, plan.refusals)
-        answer = plain(self._sources.queue(view, plan))
         return {
-            "as_of_s": report.now_s,
-            "cycle": report.number,
-            "mode": report.mode,
+            **_of_cycle(report),
             "order_off": self._sources.order_off(report.mode),
             "pending": total,
             "limit": limit,
-            "queue": answer,
+            "queue": self._sources.queue(view, plan),
         }
 
-    def _advice(self, asker: Asker) -> dict[str, Any]:
+    def _advice(self, asker: Asker) -> AdviceAnswer:
         if asker.only is not None:
             raise AnswerRefused(
                 "jobs are private on this cluster: only operators may see the effect of our order on accounts"
             )
         report = self._report()
-        shares = self._sources.advice(report.view, report.plan)
-        beyond = plain(self._sources.overrunners()[:OVERRUNNERS_MOST])
-        links: Sequence[Any] = ()
+        links: Sequence[LinkUse] = ()
         with suppress(MemoryUnavailable):  # the rest needs no database
             links = self._sources.links()
-        reply = {"advice": plain(shares), "overrunners": beyond, "links": plain(links)}
-        reply["spread"] = plain([asdict(row) | {"speed": row.speed} for row in self._sources.spread()])
-        reply |= {"types": plain(self._sources.types()), "stranded": plain(self._sources.stranded()[:STRANDED_MOST])}
-        return {"as_of_s": report.now_s, "cycle": report.number} | reply
+        return {
+            "as_of_s": report.now_s,
+            "cycle": report.number,
+            "advice": self._sources.advice(report.view, report.plan),
+            "overrunners": self._sources.overrunners()[:OVERRUNNERS_MOST],
+            "links": links,
+            "spread": [_spread_row(row) for row in self._sources.spread()],
+            "types": self._sources.types(),
+            "stranded": self._sources.stranded()[:STRANDED_MOST],
+        }
 
-    def _deadlines(self, asker: Asker) -> dict[str, Any]:
+    def _deadlines(self, asker: Asker) -> Deadlines:
         report = self._report()
         plan = report.plan
         if asker.only is not None:
             theirs = [name == asker.only for name in plan.promises.user]
             plan = replace(plan, promises=plan.promises.take(np.array(theirs, dtype=np.bool_)))
-        reply = plain(self._sources.deadlines(report.view, plan)[:QUEUE_MOST])
-        return {"as_of_s": report.now_s, "cycle": report.number, "mode": report.mode, "deadlines": reply}
+        return {**_of_cycle(report), "deadlines": self._sources.deadlines(report.view, plan)[:QUEUE_MOST]}
 
-    def _claims(self, asker: Asker) -> dict[str, Any]:
+    def _claims(self, asker: Asker) -> Claims:
         if asker.only is not None:
             raise AnswerRefused("jobs are private on this cluster: only operators may see the promises of each user")
         report = self._report()
-        reply = plain(self._sources.claims(report.view, report.plan))
-        return {"as_of_s": report.now_s, "cycle": report.number, "mode": report.mode, "claims": reply}
+        return {**_of_cycle(report), "claims": self._sources.claims(report.view, report.plan)}
 
-    def _check(self, request: Mapping[str, Any], uid: int) -> dict[str, Any]:
+    def _check(self, request: Mapping[str, Any], uid: int) -> DeadlineOfNewJob:
         options, report = options_of(request), self._report()
-        reply = plain(self._sources.check(report.view, report.plan, options, _user(uid)))
-        return {"as_of_s": report.now_s, "cycle": report.number, "mode": report.mode, "check": reply}
+        reply = self._sources.check(report.view, report.plan, options, _user(uid))
+        return {**_of_cycle(report), "check": reply}
 
-    def _eta(self, request: Mapping[str, Any], asker: Asker) -> dict[str, Any]:
+    def _eta(self, request: Mapping[str, Any], asker: Asker) -> EtaAnswer:
         report, predictions, limit = (
             self._report(),
             self._sources.predictions(),
@@ -275,8 +305,8 @@ class QueryHandlers:
             "mode": report.mode,
             "jobs": total,
             "limit": limit,
-            "eta": [vars(one) for one in answers],
-            "coverage": plain(predictions.coverage),
+            "eta": answers,
+            "coverage": predictions.coverage,
             "coverage_words": coverage_words(predictions.coverage),
         }
 
@@ -295,7 +325,7 @@ class QueryHandlers:
             return unpredicted(job_id, jobs.user[at], jobs.partition[at], int(jobs.gpus[at]), report.now_s)
         return etas(table, report.now_s, [row])[0]
 
-    def _eta_check(self, request: Mapping[str, Any], uid: int) -> dict[str, Any]:
+    def _eta_check(self, request: Mapping[str, Any], uid: int) -> EtaAnswer:
         options, report, predictions = options_of(request), self._report(), self._sources.predictions()
         if predictions.table is None:
             raise AnswerRefused(predictions.trouble)
@@ -304,17 +334,17 @@ class QueryHandlers:
             "as_of_s": report.now_s,
             "cycle": report.number,
             "mode": report.mode,
-            "eta": [plain(reply)],
-            "coverage": plain(predictions.coverage),
+            "eta": [reply],
+            "coverage": predictions.coverage,
             "coverage_words": coverage_words(predictions.coverage),
         }
 
-    def _story(self, job_id: int, asker: Asker) -> dict[str, Any]:
+    def _story(self, job_id: int, asker: Asker) -> Story:
         # Only the queue names a job's owner: the story of a job that has ended is for users who may see all jobs.
         owner, first_submit_s = self._identity(job_id)
         if asker.only is not None and owner != asker.only:
             raise _not_yours(job_id)
-        return {"job_id": job_id, "story": plain(list(self._sources.story(job_id, first_submit_s)))}
+        return {"job_id": job_id, "story": self._sources.story(job_id, first_submit_s)}
 
     def _owner(self, job_id: int) -> str | None:
         return self._identity(job_id)[0]
@@ -329,6 +359,23 @@ class QueryHandlers:
         promises = latest.plan.promises if latest else NO_PROMISES
         place = promises.last_of(job_id)
         return (None, None) if place is None else (promises.user[place], float(promises.first_submit_s[place]))
+
+
+def _of_cycle(report: CycleReport) -> OfCycle:
+    return {"as_of_s": report.now_s, "cycle": report.number, "mode": report.mode}
+
+
+def _spread_row(row: SpreadSpeed) -> SpreadRow:
+    return {
+        "kind": row.kind,
+        "gpus": row.gpus,
+        "gpu_type": row.gpu_type,
+        "runs": row.runs,
+        "iteration_s": row.iteration_s,
+        "spread_runs": row.spread_runs,
+        "spread_iteration_s": row.spread_iteration_s,
+        "speed": row.speed,
+    }
 
 
 def _still_there(table: PredictionTable, view: View) -> BoolArray:
@@ -364,6 +411,10 @@ def user_name(uid: int) -> str:
 
 def plain(value: Any) -> Any:
     """Convert *value* for JSON: dataclasses become objects, arrays lists, NaN and infinity null."""
+    if value is None or type(value) in _SCALARS:
+        return value
+    if isinstance(value, Eta):
+        return vars(value)  # plain already; an answer has hundreds
     if is_dataclass(value) and not isinstance(value, type):
         return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, Enum):

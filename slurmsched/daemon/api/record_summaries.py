@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from dataclasses import asdict
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol, TypedDict
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from ...cluster.records.profiles import LinkUse
 from ...db.records.policy_choices import PolicyChoice
 from ...errors import ModelUnusable
 from ...models.artifact import Artifact
-from ...models.completion.prediction_accuracy import accuracy
+from ...models.completion.prediction_accuracy import PredictionAccuracy, accuracy
 from ...models.model_card import span
 from ...models.registry import ACTOR, RUNTIME, SHARING, THROUGHPUT, ArtifactRegistry, shipped
 
@@ -27,6 +26,94 @@ BEFORE_S = 30 * DAY_S  #: a recently ended job may have been predicted so long b
 KINDS = (RUNTIME, THROUGHPUT, SHARING, ACTOR)
 FRESH_S = 60.0  #: how long an answer is reused for the same query
 KEPT = 16  #: answers
+
+
+class Accuracy(TypedDict):
+    """Predictions beside what came."""
+
+    days: float
+    rows: Sequence[PredictionAccuracy]
+
+
+class RunsByGpus(TypedDict):
+    """Runs with one number of GPUs."""
+
+    gpus: int
+    runs: int
+    runtime_p50_s: float
+    runtime_p90_s: float
+    wait_p50_s: float
+    wait_p90_s: float
+
+
+class HistoryStats(TypedDict):
+    """The runs in the database."""
+
+    runs: int
+    users: int
+    first_ended_s: float | None
+    last_ended_s: float | None
+    by_gpus: Sequence[RunsByGpus]
+
+
+class ModelFacts(TypedDict):
+    """The data and the scores of a model."""
+
+    kind: str
+    data: str
+    trained_from_s: float
+    trained_until_s: float
+    scores: dict[str, float]
+    digest: str
+
+
+class UnusableModel(TypedDict):
+    """A model that cannot be used."""
+
+    kind: str
+    unusable: str
+
+
+class ModelWithImportances(ModelFacts):
+    """A model, and how much each of its inputs counts."""
+
+    importances: dict[str, dict[str, float]]
+
+
+class ModelInFull(ModelWithImportances):
+    """A model in full."""
+
+    calibration: dict[str, float]
+    text: str
+
+
+class ModelList(TypedDict):
+    """The trained models."""
+
+    directory: str
+    models: Sequence[ModelFacts | UnusableModel]
+
+
+class Choice(TypedDict):
+    """A choice of an ordering; its author and reason are null for users who may not see them."""
+
+    line: str
+    by: str | None
+    at_s: float
+    reason: str | None
+    synthesis: dict[str, Any] | None
+
+
+class Choices(TypedDict):
+    """The choices of an ordering, the latest first."""
+
+    choices: Sequence[Choice]
+
+
+class LinksUsed(TypedDict):
+    """The use of the links between GPUs."""
+
+    rows: Sequence[LinkUse]
 
 
 class Records(Protocol):
@@ -59,9 +146,11 @@ class FigureQueries:
         self, records: Callable[[], Records], cluster: Callable[[], str], artifacts: ArtifactRegistry, clock: Clock
     ) -> None:
         self._records, self._cluster, self._artifacts, self._clock = records, cluster, artifacts, clock
-        self._answers: OrderedDict[tuple[str, float | None, str | None], tuple[float, dict[str, Any]]] = OrderedDict()
+        self._answers: OrderedDict[tuple[str, float | None, str | None], tuple[float, Mapping[str, Any]]] = (
+            OrderedDict()
+        )
 
-    def answer(self, about: str, days: float | None = None, only: str | None = None) -> dict[str, Any]:
+    def answer(self, about: str, days: float | None = None, only: str | None = None) -> Mapping[str, Any]:
         """Return the figures *about* the last *days*, or all; only those of the user *only*, where that is given.
 
         Called from one thread at a time. MemoryUnavailable where the database does not answer.
@@ -75,17 +164,17 @@ class FigureQueries:
             self._answers.popitem(last=False)
         return body
 
-    def _accuracy(self, days: float | None, only: str | None) -> dict[str, Any]:
+    def _accuracy(self, days: float | None, only: str | None) -> Accuracy:
         days, now_s = days or 30.0, self._clock.now()
         predicted = self._records().predictions(self._cluster(), now_s - days * DAY_S - BEFORE_S)
         rows = [row for row in accuracy(predicted, now_s, (days,)) if only is None or not (row.partition or row.size)]
-        return {"days": days, "rows": [asdict(row) for row in rows]}
+        return {"days": days, "rows": rows}
 
-    def _links(self, days: float | None, only: str | None) -> dict[str, Any]:
+    def _links(self, days: float | None, only: str | None) -> LinksUsed:
         since_s = self._clock.now() - (days or 30.0) * DAY_S
-        return {"rows": [asdict(row) for row in self._records().link_use(self._cluster(), since_s)]}
+        return {"rows": self._records().link_use(self._cluster(), since_s)}
 
-    def _history(self, days: float | None, only: str | None) -> dict[str, Any]:
+    def _history(self, days: float | None, only: str | None) -> HistoryStats:
         since_s = None if days is None else self._clock.now() - days * DAY_S
         runs = self._records().history(self._cluster(), since_s=since_s)
         if only is not None:
@@ -99,17 +188,17 @@ class FigureQueries:
             "by_gpus": list(_by_gpus(runs)),
         }
 
-    def _models(self, days: float | None, only: str | None) -> dict[str, Any]:
+    def _models(self, days: float | None, only: str | None) -> ModelList:
         return {"directory": str(self._artifacts.directory), "models": [self._model(kind) for kind in KINDS]}
 
-    def _model(self, kind: str) -> dict[str, Any]:
+    def _model(self, kind: str) -> ModelFacts | UnusableModel:
         try:
             return facts_of(serving_model(self._artifacts, kind))
         except ModelUnusable as error:
             return {"kind": kind, "unusable": str(error)}
 
-    def _choices(self, days: float | None, only: str | None) -> dict[str, Any]:
-        return {"choices": [_choice(choice) for choice in self._records().choices(self._cluster())]}
+    def _choices(self, days: float | None, only: str | None) -> Choices:
+        return {"choices": [choice_facts(choice) for choice in self._records().choices(self._cluster())]}
 
 
 def serving_model(artifacts: ArtifactRegistry, kind: str) -> Artifact:
@@ -119,7 +208,7 @@ def serving_model(artifacts: ArtifactRegistry, kind: str) -> Artifact:
     return artifacts.read(kind)
 
 
-def facts_of(artifact: Artifact) -> dict[str, Any]:
+def facts_of(artifact: Artifact) -> ModelFacts:
     """Return the training data and the scores of a model."""
     return {
         "kind": artifact.kind,
@@ -131,7 +220,7 @@ def facts_of(artifact: Artifact) -> dict[str, Any]:
     }
 
 
-def _by_gpus(runs: OutcomeTable) -> Iterator[dict[str, float]]:
+def _by_gpus(runs: OutcomeTable) -> Iterator[RunsByGpus]:
     started = runs.take(np.isfinite(runs.started_s))
     for gpus in np.unique(started.gpus):
         these = started.take(started.gpus == gpus)
@@ -146,5 +235,12 @@ def _by_gpus(runs: OutcomeTable) -> Iterator[dict[str, float]]:
         }
 
 
-def _choice(choice: PolicyChoice) -> dict[str, Any]:
-    return asdict(choice) | {"synthesis": json.loads(choice.synthesis) if choice.synthesis else None}
+def choice_facts(choice: PolicyChoice) -> Choice:
+    """Return a choice of an ordering, ready for JSON."""
+    return {
+        "line": choice.line,
+        "by": choice.by,
+        "at_s": choice.at_s,
+        "reason": choice.reason,
+        "synthesis": json.loads(choice.synthesis) if choice.synthesis else None,
+    }

@@ -12,6 +12,7 @@ from ...cluster.columns import FloatArray, Labels
 from ...errors import ConfigError
 from ..replay import Replay
 from ..setup import STOCK, Setup
+from .metrics import Summary
 
 WORSE = 1.1  #: the ratio of mean JCTs above which a user counts as worse off
 SHOWN = 10  #: number of the worst and the best that are named
@@ -68,6 +69,16 @@ class Harm:
     baseline: str
     users: GroupChanges | None
     virtual_clusters: GroupChanges | None
+
+
+@dataclass(frozen=True)
+class SimulatedPolicy(Summary):
+    """The figures of one policy on one trace, beside the baseline."""
+
+    trace: str
+    load: float | None
+    seed: int | None
+    harm: Harm | None  #: None for the baseline itself
 
 
 def harm(replay: Replay, baseline: Replay) -> Harm:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -43,6 +43,16 @@ class Against:
     def better(self) -> bool:
         """True if JCT is surely smaller and deadlines are no worse."""
         return self.high < 1 and self.deadline_difference >= -WORST_DEADLINES
+
+
+class ActorFigures(TypedDict):
+    """The figures of a training of the actor."""
+
+    seconds: float
+    updates: int
+    unseen: dict[str, Any]
+    promoted: bool
+    why: str
 
 
 @dataclass(frozen=True)
@@ -86,13 +96,18 @@ class TrainedActor:
         span = float(jobs.submit_s[0]), float(jobs.submit_s[-1])
         return Artifact(ACTOR, *span, figures | {"promoted": float(self.promoted)}, model)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> ActorFigures:
         """Return the figures, ready for JSON."""
         against = {name: asdict(one) for name, one in self.against.items()}
         unseen: dict[str, Any] = {"weeks": self.weeks, "site": self.site, "static": self.static, "against": against}
         unseen["tree"] = None if self.tree is None else {"first": self.tree.first, "pairs": self.tree.pairs}
-        facts = {"seconds": self.seconds, "updates": self.updates, "unseen": unseen}
-        return facts | {"promoted": self.promoted, "why": self.why}
+        return {
+            "seconds": self.seconds,
+            "updates": self.updates,
+            "unseen": unseen,
+            "promoted": self.promoted,
+            "why": self.why,
+        }
 
 
 def train_actor(
