@@ -1,8 +1,8 @@
-"""``python -m tests.bench.leases [week] [ckpt] [--write docs/img]``: leases for the order beside a modelled slurmctld.
+"""``python -m tests.bench.leases [week] [ckpt] [--jobs N] [--write docs/img]``: leases for the order, modelled.
 
 ``week`` is the first week of October of the semi-synthetic Philly trace on 48 nodes of 8 GPUs, all jobs with ckpt:
-stock Slurm, and each ordering with leases beside slurmctld and where plans happen as they are, at the same beat. A run
-takes minutes. ``ckpt`` is its beginning, with ckpt for some of the jobs; with --write it is drawn.
+stock Slurm, and each ordering with leases beside slurmctld and where plans happen as they are, at the same beat.
+``ckpt`` is the same with ckpt for some of the jobs, or of the first N; with --write it is drawn. A run takes minutes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ LEASE = "lease 20m"
 LEASE_S = 1200.0
 BEAT_S = 60.0
 UNLIMITED = 10**6  #: stops of a job within a day
-FIRST_JOBS = 2_843  #: of the week, for the rows by share
 SHARES = (0.0, 0.1, 0.5, 1.0)
 CLOSE = 1.15  #: the most that slurmctld may cost
 HOUR_S = 3600.0
@@ -100,10 +99,10 @@ def bench_week() -> None:
         print(f"  {name}: {live.jct_s / best.jct_s:.3f} of its ideal (target <= {CLOSE})")
 
 
-def bench_ckpt(folder: Path | None) -> None:
-    """Print what leases do where only some jobs have ckpt, and draw it into *folder*."""
-    jobs, curves = week().take(slice(FIRST_JOBS)), {}
-    head(f"the first {len(jobs):,} jobs, some of them with ckpt")
+def bench_ckpt(first: int | None, folder: Path | None) -> None:
+    """Print what leases do where only some of the *first* jobs have ckpt, and draw it into *folder*."""
+    jobs, curves = week().take(slice(first)), {}
+    head(f"week 1, {len(jobs):,} jobs, some of them with ckpt")
     row("stock Slurm", jobs, Setup.of("slurm"))
     for name in ORDERINGS:
         live = [row(f"{name}, {share:.0%} with ckpt", with_ckpt(jobs, share), beside_slurm(name)) for share in SHARES]
@@ -120,13 +119,14 @@ def main() -> None:
     """Run the parts that were named, or all."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("parts", nargs="*", choices=["week", "ckpt"], metavar="PART")
+    parser.add_argument("--jobs", type=int, metavar="N", help="only the first N jobs of the week, in the part ckpt")
     parser.add_argument("--write", type=Path, metavar="FOLDER", help="where to write the SVG file")
     options = parser.parse_args()
     for part in options.parts or ("week", "ckpt"):
         if part == "week":
             bench_week()
         else:
-            bench_ckpt(options.write)
+            bench_ckpt(options.jobs, options.write)
 
 
 if __name__ == "__main__":
