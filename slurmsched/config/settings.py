@@ -275,7 +275,7 @@ class SteerSettings:
     """``[steer]``: untyped jobs that are sent to a type of GPU; see power.steer."""
 
     patience_s: float = setting(
-        3600.0, "seconds after which a job whose type is full is let go to any type", least=1, most=1e7
+        86400.0, "seconds after which a job whose type is full is let go to any type", least=1, most=1e7
     )
     again_s: float = setting(14400.0, "seconds after which such a job may be sent to a type again", least=0, most=1e7)
     least_gain: float = setting(

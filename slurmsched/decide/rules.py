@@ -146,7 +146,7 @@ class AdmissionRules:
 class SteeringRules:
     """Rules of steering: untyped jobs go to the type of GPU on which they end soonest."""
 
-    patience_s: float = 3_600.0  #: a job is let go when its type is full after this time
+    patience_s: float = 86_400.0  #: a job is let go when its type is full after this time
     again_s: float = 14_400.0  #: and not steered again before this time is over
     least_gain: float = 1.1  #: least speed on its fastest type over that on its slowest one
 

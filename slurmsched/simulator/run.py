@@ -42,8 +42,8 @@ from .training.type_speeds import TypedJobs, at_mean_speed, on_types, with_type_
 from .unfit_jobs import too_large
 from .workload.workload import EVERY_JOB, NO_EARLIER_JOBS, EarlierJobs, Workload
 
-STEER_DELAY_S = 20.0
-"""The begin time of a job after its submission, where jobs are steered: more than a cycle."""
+STEER_MARGIN_S = 5.0
+"""How much longer than a cycle a new job waits where jobs are steered."""
 
 NO_PREEMPTION = "jobs that share GPUs cannot be preempted yet; accepted on this cluster: other selections"
 
@@ -148,7 +148,7 @@ def _on_slurm(
         jobs, fleet, conf, config, submitted, outages=failures, pace=pace, checked=check, awaited=awaited
     )
     if setup.steer:  # as job_submit.lua delays them, so that a cycle sees them before slurmctld starts them
-        cluster.model.stage.life.begin_s[:] += STEER_DELAY_S
+        cluster.model.stage.life.begin_s[:] += (setup.beat_s or EVERY_S) + STEER_MARGIN_S
     if setup.site is None and setup.ordering.native and setup.admits is None and not setup.steer:
         cluster.advance(np.inf)
         return _modelled(cluster.model, jobs, fleet, setup, no_forecast(len(jobs)))
