@@ -157,8 +157,8 @@ class SlurmCommand:
     def _signal(self, argv: Sequence[str], jobs: Sequence[int]) -> dict[int, str]:
         """Run one such command; return Slurm's complaint about each of *jobs* that it refused.
 
-        One that names none of them concerns all: the command signals the jobs of which it says nothing (seen on 22.05), but
-        none where it cannot read an id.
+        One that names none of them concerns all: the command signals the jobs of which it says nothing (seen on 22.05),
+        but none where it cannot read an id.
         """
         printed = self.console.run(argv)
         if unreachable(printed.err):
