@@ -188,7 +188,7 @@ class CycleDriver:
             self._run()
 
     def _run(self) -> None:
-        observed, quiet, idle, again_s = (-1, -1, -1), False, 0, -np.inf
+        observed, quiet, idle, again_s = (-1, -1, -1, -1), False, 0, -np.inf
         while not self.cluster.drained and idle < IDLE_CYCLES:
             now_s = self._next_s(quiet)
             self.cluster.advance(now_s)
@@ -336,10 +336,11 @@ class CycleDriver:
         calendar = self.cluster.model.stage.calendar
         return min(self._arrival_s(), float(calendar.at_s[0]) if calendar.many[0] else NEVER)
 
-    def _glance(self) -> tuple[int, int, int]:
+    def _glance(self) -> tuple[int, int, int, int]:
         """Return numbers that change when a job arrives, starts or ends."""
-        model = self.cluster.model
-        return int(model.clock[ARRIVED]), int(model.queue.many[0]), int(np.sum(model.stage.life.restarts))
+        model, stage = self.cluster.model, self.cluster.model.stage
+        waiting, running = int(model.queue.many[0]), int(stage.running.many[0])
+        return int(model.clock[ARRIVED]), waiting, running, int(np.sum(stage.life.restarts))
 
 
 @dataclass
