@@ -117,7 +117,7 @@ def _hold_ends_s(count: int, now_s: float, least_s: float) -> FloatArray:
     group = np.arange(count) // HEAD
     ends_s = step_s * ((now_s + least_s) // step_s + 1 + group)
     # Those far back do not end together: their renewal would take all writes of a cycle.
-    return np.asarray(np.minimum(ends_s, now_s + max(HOLD_MOST_S, step_s + least_s)))
+    return np.asarray(np.minimum(ends_s, now_s + max(HOLD_MOST_S, 2 * least_s)))
 
 
 def in_order(jobs: JobTable, rows: IntArray) -> IntArray:

@@ -85,6 +85,11 @@ def test_holds_are_renewed_when_they_are_about_to_end_and_last_longer_farther_ba
     assert next_change_s(replace(seen, pending=held), again, SJF, rules()) == NOW_S
 
 
+def test_holds_end_within_half_an_hour_also_where_cycles_are_long():
+    plan = decide(crowd(HEAD * 3), SJF, replace(rules(), admission=AdmissionRules("load:1.0", hold_s=600.0)))
+    assert max(holds(plan).values()) == HOLD_MOST_S
+
+
 def test_most_cycles_renew_no_hold_of_the_first_jobs_in_line():
     seen, eligible_s, writing = crowd(HEAD), np.zeros(HEAD), []
     for now_s in NOW_S + 15.0 * np.arange(100):
