@@ -17,8 +17,8 @@ from slurmsched.lab import Lab
 if TYPE_CHECKING:
     from postgres_server import Server
 
-# The private PostgreSQL of the database's own tests, and the scripted NVML of those for nodes.
-sys.path += [str(Path(__file__).parent.parent / name) for name in ("db", "prolog")]
+# The private PostgreSQL of the database's own tests, the scripted NVML of those for nodes, the daemon's certificates.
+sys.path += [str(Path(__file__).parent.parent / name) for name in ("db", "prolog", "daemon")]
 
 
 @pytest.fixture
