@@ -1,8 +1,13 @@
-"""Deadlines by leases: the tables of Chronus, on its traces (``python -m tests.bench.chronus``)."""
+"""Deadlines by leases: the tables of Chronus, on its traces (``python -m tests.bench.chronus [slurmctld]``).
+
+``slurmctld`` prints the rows beside a modelled one alone; they are in no other run, and take a quarter of an hour.
+"""
 
 from __future__ import annotations
 
 import statistics
+import sys
+import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -11,13 +16,16 @@ import numpy as np
 
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.forecast import Forecast
+from slurmsched.config import load as read_settings
+from slurmsched.daemon.policy_settings import policy_of
 from slurmsched.policies.deadlines.lease_plan import solve
 from slurmsched.policies.deadlines.lease_problem import LeaseProblem
 from slurmsched.policies.deadlines.milp_solver import highs
 from slurmsched.policies.deadlines.plan_check import violations
 from slurmsched.simulator.cluster_spec import ClusterSpec
+from slurmsched.simulator.replay import Replay
 from slurmsched.simulator.report.deadlines import Deadlines
-from slurmsched.simulator.run import decided
+from slurmsched.simulator.run import decided, simulate
 from slurmsched.simulator.setup import Setup
 from slurmsched.simulator.traces.source import Source
 from slurmsched.simulator.workload.rewards import written
@@ -30,10 +38,33 @@ DAY_S = 86_400.0
 HOPES = (1.0, 0.125, 0.0)
 NODE = 8
 LIMIT_S = 2.0
+SITE = """
+[daemon]
+every_s = 60
+[policy]
+ordering = "chronus"
+[power]
+order = true
+hold = true
+requeue = true
+[order]
+scope = "queue"
+[deadline]
+enabled = true
+yields = true
+user_share = 1
+slack_s = 3600
+asks_a_day = 10
+"""
+ROOM_KEPT = "kept_back = 0.8\nlong_share = 0.15\nhold_most_s = 14400\n"
+RESTART = "restart_s = 150\n"
 
 
 def main() -> None:
-    """All tables."""
+    """All tables, or the one beside slurmctld."""
+    if sys.argv[1:] == ["slurmctld"]:
+        beside_slurmctld()
+        return
     schedulers(60)
     schedulers(120)
     densities()
@@ -94,6 +125,38 @@ def misjudgement() -> None:
                 for seed in range(3):
                     known = misjudged(jobs.runtime_s, error, seed)
                     tell(f"{mix} {nodes} nodes, error {error:.0%}, seed {seed}", jobs, nodes, known=known)
+
+
+def beside_slurmctld() -> None:
+    """The daemon's cycles beside a modelled slurmctld, day 1; no job is stopped by anybody else."""
+    print("beside slurmctld, 60 nodes, day 1")
+    for mix in MIXES:
+        jobs = first_day(mix)
+        on_slurm(f"{mix} all ckpt", jobs, SITE)
+        on_slurm(f"{mix} nobody ckpt", jobs, SITE, ckpt=False)
+        on_slurm(f"{mix} nobody ckpt, room kept", jobs, SITE + ROOM_KEPT, ckpt=False)
+        on_slurm(f"{mix} all ckpt, error 20 %", jobs, SITE + RESTART, known=misjudged(jobs.runtime_s, 0.2, 0))
+
+
+def on_slurm(title: str, jobs: Workload, toml: str, *, known: Forecast | None = None, ckpt: bool = True) -> None:
+    """Replay under the settings *toml*, and print one row."""
+    began_s = time.perf_counter()
+    with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+        file.write(toml)
+        file.flush()
+        settings = read_settings(file.name, {}).settings
+    setup = Setup.of_site(
+        policy_of(settings),
+        settings.daemon.every_s,
+        title,
+        forecast="exact" if known is None else "history",
+        restart_s=30.0,
+        restart_doubling_s=30.0,
+        writes_per_s=settings.slurm.writes_per_s,
+        writes_burst=settings.slurm.writes_burst,
+    )
+    jobs = replace(jobs, ckpt=np.full(len(jobs), ckpt))
+    row(title, simulate(jobs, ClusterSpec.of(60, NODE), setup, learnt=known), began_s)
 
 
 def hopes() -> None:
@@ -189,9 +252,14 @@ def tell(
     setup = Setup.of(ordering, "leases", placement=placement, forecast=forecast, **costs)
     jobs = replace(jobs, ckpt=np.full(len(jobs), ckpt))
     made = decided(jobs, ClusterSpec.of(nodes, NODE), setup, known)
+    row(title, made, began_s)
+
+
+def row(title: str, made: Replay, began_s: float) -> None:
+    """Print weighted misses, minutes of best effort, and what became of the promises."""
     took_s, words = time.perf_counter() - began_s, ("promised", "refused", "broken", "warned", "alarms")
     promises = ", ".join(f"{word} {getattr(made.decisions, word)}" for word in words)
-    best_effort_min = float((made.end_s - jobs.submit_s)[jobs.best_effort].mean()) / 60.0
+    best_effort_min = float((made.end_s - made.workload.submit_s)[made.workload.best_effort].mean()) / 60.0
     figures = f"{Deadlines.of(made).unearned:7.4f} {best_effort_min:8.1f}  {took_s:6.2f} s"
     print(f"  {title:<32}{figures}  {promises}", flush=True)
 
