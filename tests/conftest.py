@@ -6,6 +6,7 @@ import os
 import signal
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,7 @@ settings.register_profile(
 )
 settings.load_profile("any machine")
 
-LAB_FIXTURES = {"lab", "plain_lab", "typed_lab", "lab_directory"}
+LAB_FIXTURES = {"lab", "plain_lab", "typed_lab", "uneven_lab", "lab_directory"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -94,6 +95,19 @@ def typed_lab(typed_lab_of_the_session: Lab) -> Iterator[Lab]:
     """n1 and n2 with two A100 each, n3 and n4 with two V100 each, with accounting; its queue is empty."""
     yield typed_lab_of_the_session
     typed_lab_of_the_session.cancel_all()
+
+
+@pytest.fixture(scope="session")
+def uneven_lab_of_the_session() -> Iterator[Lab]:
+    spec = LabSpec(nodes=2, gpus=2, gpu_types=("a100", "v100"), type_cpus=(2, 1000), memory_mib=100)
+    yield from shared_lab(replace(spec, extra_conf=("SlurmdTimeout=30",)))
+
+
+@pytest.fixture
+def uneven_lab(uneven_lab_of_the_session: Lab) -> Iterator[Lab]:
+    """n1 with two CPUs, n2 with more than a test machine has load; so little memory that it is always free."""
+    yield uneven_lab_of_the_session
+    uneven_lab_of_the_session.cancel_all()
 
 
 @pytest.fixture

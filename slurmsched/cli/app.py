@@ -116,16 +116,22 @@ class App:
         url = database_url(settings.database.url, settings.daemon.state_dir)
         return (kind or Store)(url, timeout_s=settings.database.timeout_s)
 
-    def cluster(self, called: Called | None = None, exclusions: Callable[[], bool] = lambda: False) -> Slurm:
+    def cluster(
+        self,
+        called: Called | None = None,
+        exclusions: Callable[[], bool] = lambda: False,
+        loads: Callable[[], bool] = lambda: False,
+    ) -> Slurm:
         """Return the port to the real Slurm, without a call yet; *called* is notified of each command run.
 
-        *exclusions* says whether an observation has the excluded nodes of jobs too.
+        *exclusions* and *loads* say whether an observation has the excluded nodes of jobs and the loads of nodes too.
         """
         from ..slurm.adapters.backend import SlurmBackend
 
         console = self.console()
         wanted = self.settings().slurm.backend
-        return SlurmBackend.of(console if called is None else replace(console, called=called), wanted, exclusions)
+        console = console if called is None else replace(console, called=called)
+        return SlurmBackend.of(console, wanted, exclusions, loads)
 
     def partitions(self) -> tuple[str, ...]:
         """Return the names of the cluster's partitions; SlurmError where it does not answer."""

@@ -58,6 +58,7 @@ class AskToStop(JobAction):
     """Signal a running job that allows it (``ckpt``) to save its work and queue itself again."""
 
     signal: str  #: its name, such as URG
+    leaves: str = ""  #: overloaded nodes that it is kept off afterwards, a host list; empty where it only makes room
     power = "requeue"
 
 
@@ -108,7 +109,10 @@ class RequireNodes(JobAction):
 
 @dataclass(frozen=True)
 class Steer(JobAction):
-    """Keep a pending job off the *excluded* nodes, so that it starts on GPUs of some *types*, such as a100+v100."""
+    """Keep a pending job off the *excluded* nodes, so that it starts on GPUs of some *types*, such as a100+v100.
+
+    Among them are overloaded nodes that it left; for these alone the types are ``ANY_TYPE``.
+    """
 
     types: str
     excluded: str  #: a host list, never empty
@@ -117,7 +121,7 @@ class Steer(JobAction):
 
 @dataclass(frozen=True)
 class Unsteer(JobAction):
-    """Let a pending job that we steered start on nodes of any type again."""
+    """Let a pending job start again on the nodes that we excluded."""
 
     power = "steer"
 
@@ -264,8 +268,8 @@ ACTIONS: dict[str, type[Action]] = {
 SPELLINGS = {kind: name for name, kind in ACTIONS.items()}
 """The stored spellings by class."""
 
-POWERS = tuple(dict.fromkeys([*(kind.power for kind in ACTIONS.values()), "profile"]))
-"""All switches; the last two concern partitions, not single jobs."""
+POWERS = tuple(dict.fromkeys([*(kind.power for kind in ACTIONS.values()), "migrate", "profile"]))
+"""All switches; nodes and profile concern partitions, not single jobs."""
 
 NO_JOB = 0
 """The number in place of a job id where an action concerns partitions; Slurm's job ids are positive."""

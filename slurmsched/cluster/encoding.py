@@ -14,6 +14,7 @@ from .columns import Labels, Table
 from .comment_columns import DERIVED, comment_columns
 from .forecast import Forecast
 from .jobs import JobTable
+from .nodes import NodeTable
 from .records.progress import ProgressTable
 
 T = TypeVar("T", bound=Table)
@@ -30,12 +31,14 @@ ADDED: dict[type[Table], dict[str, float | bool | str]] = {
         **dict.fromkeys(("gpu_util", "memory_util", "gpu_memory_mib", "spread_speed"), np.nan),
         **dict.fromkeys(("unstable", "measured", "shares", "per_task", "per_gpu", "given_back", "sensitive"), False),
         **dict.fromkeys(("asked_for", "share_refusal", "node_gpus", "excluded_nodes", "steered", "type_speeds"), ""),
+        "left_nodes": "",
         "share_score": 2,
-        "steered_s": 0.0,
+        **dict.fromkeys(("steered_s", "left_s"), 0.0),
         "beside": 0,
         "guest_gpus": 0,
     },
     Forecast: {"floor_s": 0.0},
+    NodeTable: dict.fromkeys(("cpu_load", "free_memory_mib"), np.nan),
     ProgressTable: {"settled": False, "late_fall": np.nan},
 }
 """Columns that stored tables of an earlier release lack, with the values to fill in."""

@@ -6,8 +6,16 @@ from functools import lru_cache
 
 from .text.hostlist import expand
 
+ANY_TYPE = "*"
+"""In place of the types to which a job is sent: it may go to any, and is only kept off nodes that it left."""
+
 UNREAD = "?"
 """The excluded nodes of a job that came after they were read; nobody's list, so that the job is left alone."""
+
+
+def sent_to(steered: str) -> str:
+    """Return the types of GPUs that a row of the column ``steered`` stands for, empty for any."""
+    return "" if steered == ANY_TYPE else steered
 
 
 @lru_cache(maxsize=4_096)  # the same lists come every cycle

@@ -98,9 +98,11 @@ class JobTable(Table):
     licences: Labels
     dependency: Labels
     required_nodes: Labels
-    excluded_nodes: Labels  #: host list; empty too where nobody reads it (``power.steer``)
+    excluded_nodes: Labels  #: host list; empty too where nobody reads it (``power.steer``, ``power.migrate``)
     steered: Labels  #: the types of GPUs that we sent it to, as a100+v100; empty where the excluded nodes are not ours
     steered_s: FloatArray  #: when we sent it to these types, else when we let it go; 0 where never
+    left_nodes: Labels  #: the overloaded nodes that we last asked it to leave, a host list; empty for none within a day
+    left_s: FloatArray  #: when we asked for that, also where it is not known whether this was sent; 0 for never
     type_speeds: Labels  #: the speed of its kind by type of GPU over the fastest, as a100=1 v100=0.4; empty if unknown
     node_list: Labels  #: where it runs
     node_gpus: Labels  #: its GPUs on each of these nodes, as 8,4; empty where not known, and they are taken as even

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from .columns import BoolArray, FloatArray, IntArray, Labels, Table, table_of
+
+_UNREAD: FloatArray = np.zeros(0)
+
+
+def _unread() -> FloatArray:
+    """Return the load of nodes from a source that does not read it; the table fills in NaN for each node."""
+    return _UNREAD
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +32,16 @@ class NodeTable(Table):
     gpus_used: IntArray  #: all of them on a node whose GPUs are shared, since no job can have a whole one
     gpu_type: Labels
     features: Labels
+    cpu_load: FloatArray = field(
+        default_factory=_unread
+    )  #: processes that run or wait for a CPU; NaN where nobody reads it (``power.migrate``)
+    free_memory_mib: FloatArray = field(default_factory=_unread)  #: as the node reports it; NaN likewise
+
+    def __post_init__(self) -> None:
+        for name in ("cpu_load", "free_memory_mib"):
+            if getattr(self, name) is _UNREAD:
+                object.__setattr__(self, name, np.full(len(self.name), np.nan))
+        super().__post_init__()
 
     def with_gpus_for(self, partitions: str, gpu_type: str) -> BoolArray:
         """Select usable nodes with GPUs in one of some *partitions*, a comma list; of some types unless that is empty.

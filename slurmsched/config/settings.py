@@ -72,6 +72,9 @@ class PowerSettings:
     profile: bool = setting(False, "serve a partition in which new jobs are measured first ([profile])")
     nodes: bool = setting(False, "move nodes between profile.partition and profile.home; needs SlurmUser's rights")
     steer: bool = setting(False, "send untyped pending jobs to a type of GPU, through excluded nodes ([steer])")
+    migrate: bool = setting(
+        False, "ask running jobs with slurmsched:ckpt to leave overloaded nodes ([migrate]); needs power.requeue"
+    )
     share: bool = setting(False, "let measured jobs share GPUs, on nodes set aside for sharing")
 
 
@@ -284,6 +287,20 @@ class SteerSettings:
 
 
 @dataclass(frozen=True)
+class MigrateSettings:
+    """``[migrate]``: jobs that leave overloaded nodes; see power.migrate."""
+
+    overload: float = setting(
+        0.9, "the part of its CPUs, memory or GPUs in use above which a node is overloaded", least=0.01, most=10
+    )
+    for_s: float = setting(600.0, "seconds for which a node has to be overloaded", least=0, most=86400)
+    every_s: float = setting(3600.0, "seconds between two requests to the same job to leave", least=60, most=1e7)
+    patience_s: float = setting(
+        600.0, "seconds that a job waits for another place before it may start where it was", least=1, most=86400
+    )
+
+
+@dataclass(frozen=True)
 class ForecastSettings:
     """``[forecast]``: the sources of forecasts."""
 
@@ -401,6 +418,7 @@ class Settings:
     deadline: DeadlineSettings = field(default_factory=DeadlineSettings)
     share: ShareSettings = field(default_factory=ShareSettings)
     steer: SteerSettings = field(default_factory=SteerSettings)
+    migrate: MigrateSettings = field(default_factory=MigrateSettings)
     forecast: ForecastSettings = field(default_factory=ForecastSettings)
     models: ModelsSettings = field(default_factory=ModelsSettings)
     database: DatabaseSettings = field(default_factory=DatabaseSettings)

@@ -16,6 +16,7 @@ from ..decide.rules import (
     AdmissionRules,
     DeadlineRules,
     LeaseRules,
+    MigrationRules,
     ProfilingRules,
     Rules,
     SharingRules,
@@ -66,6 +67,7 @@ def policy_of(settings: Settings, line: str | None = None) -> Policy:
         admission=admission_rules(settings),
         lease=lease_rules(settings),
         steering=steering_rules(settings),
+        migration=migration_rules(settings),
     )
     return Policy(ordering_of(settings, line), rules, shadow=shadow_of(settings))
 
@@ -169,6 +171,22 @@ def steering_rules(settings: Settings) -> SteeringRules | None:
     if not settings.power.steer:
         return None
     return SteeringRules(patience_s=section.patience_s, again_s=section.again_s, least_gain=section.least_gain)
+
+
+def migration_rules(settings: Settings) -> MigrationRules | None:
+    """Return the rules of ``[migrate]``, None without power.migrate; ConfigError without power.requeue.
+
+    A stop is as in ``[deadline]``, whether promises are made or not.
+    """
+    if not settings.power.migrate:
+        return None
+    if not settings.power.requeue:
+        raise ConfigError(
+            "power.migrate = true stops jobs, which queue themselves again: it needs power.requeue = true"
+        )
+    own = {name: getattr(settings.migrate, name) for name in ("overload", "for_s", "every_s", "patience_s")}
+    stops = {name: getattr(settings.deadline, name) for name in ("stop_s", "stop_signal", "asks_a_day", "restart_s")}
+    return MigrationRules(**own, **stops)
 
 
 def lease_rules(settings: Settings) -> LeaseRules | None:

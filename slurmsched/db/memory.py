@@ -149,6 +149,7 @@ class Memory:
             asked_s, ask_count = self._intents.ask_counts(jobs, now_s)
             comments, (shares, asked_for, given_back) = self._intents.comments(jobs), self._intents.sharing(jobs)
             refusal = self._intents.share_refusals(jobs, now_s)
+            left_nodes, left_s = self._intents.left(jobs, now_s)
             jobs = jobs.changed(
                 shares=shares,
                 asked_for=asked_for,
@@ -157,12 +158,15 @@ class Memory:
                 asked_s=asked_s,
                 asks=ask_count,
                 told=comments,
+                left_nodes=left_nodes,
+                left_s=left_s,
             )
             tables.append(jobs)
         pending, running = tables
         held, points = self._intents.held(pending, now_s), self._intents.points(pending, now_s)
         steered, steered_s = self._intents.steered(pending)
         pending = pending.changed(held_by_us=held, site_points=points, steered=steered, steered_s=steered_s)
+        running = running.changed(steered=self._intents.steered(running)[0])
         return replace(state, pending=pending, running=running)
 
     def loans(self, state: ClusterState, *, acting: bool) -> tuple[LentNodes, ...] | None:
@@ -221,7 +225,7 @@ class Memory:
         return tuple(sorted(self._intents, key=lambda intent: (intent.job_id, intent.requested_s)))
 
     def steers(self) -> bool:
-        """Return True if some job may have excluded nodes of ours."""
+        """Return True if some job may have excluded nodes of ours, or shall have."""
         return self._intents.steers()
 
     def recently_refused(self, now_s: float) -> set[int]:

@@ -22,6 +22,8 @@ from .deadlines.preemption import stop_wishes
 from .deadlines.promises import Promised, promise
 from .deadlines.stops import stops
 from .ending import end_wishes
+from .excluded_nodes import exclude_wishes, kept_off, unsafe
+from .migration import leave_wishes
 from .ordering.eligibility import standing
 from .ordering.greedy_fit import fill
 from .ordering.priority_points import MOST_POINTS, label
@@ -58,6 +60,7 @@ def decide(view: View, ordering: Ordering, rules: Rules) -> Plan:
         ranked = _ranked(view, ordering, rules, rows, starving, None, _nobody(jobs))
         stop_requests = eviction_wishes(view, rules, ())
         stop_requests += lease_wishes(view, ordering, rules, ranked, starving, set(map(job_of, stop_requests)))
+        stop_requests += leave_wishes(view, ordering, rules, standings, set(map(job_of, stop_requests)))
         return _plan(view, ordering, rules, standings, starving, None, ranked, _nobody(jobs), rows[:0], stop_requests)
     stopping = stops(view, rules)
     steers = "order" in rules.powers or rules.composition is not None
@@ -78,6 +81,7 @@ def decide(view: View, ordering: Ordering, rules: Rules) -> Plan:
         ranked = _ranked(view, ordering, rules, rows, starving, promised, due)
     free = ranked[~np.isin(ranked, held)]
     stop_requests += lease_wishes(view, ordering, rules, free, starving, set(map(job_of, stop_requests)))
+    stop_requests += leave_wishes(view, ordering, rules, standings, set(map(job_of, stop_requests)))
     return _plan(view, ordering, rules, standings, starving, promised, ranked, due, held, stop_requests)
 
 
@@ -119,7 +123,8 @@ def _plan(
         joins = "share" in rules.powers
         moves = [*moves, *packing_wishes(view, ranked, runs, rules.sharing, busy, joins=joins)]
     outside = np.flatnonzero(standings == Standing.OUTSIDE)
-    releases = _release_wishes(jobs, view.now_s, np.concatenate([held, outside]), rules)
+    off = kept_off(view, rules.migration)
+    releases = _release_wishes(jobs, view.now_s, np.concatenate([held, outside, unsafe(view, off)]), rules)
     holds: list[Action] = []
     if rules.deadlines is not None:
         holds = [Hold(job, view.now_s + rules.deadlines.hold_s) for job in jobs.job_id[held].tolist()]
@@ -129,7 +134,8 @@ def _plan(
     lending = node_wishes(view, rules, standings)
     ranks: list[Action] = [*_rank_wishes(jobs, tier, rank, points, moves)]
     moving = {*map(job_of, moves)}
-    steers = [wish for wish in steer_wishes(view, rules, standings, ranked, starving) if job_of(wish) not in moving]
+    excludes = exclude_wishes(view, off, steer_wishes(view, rules, standings, ranked, starving))
+    steers = [wish for wish in excludes if job_of(wish) not in moving]
     # A burst of jobs needs as many of the one as of the other.
     ranks = [wish for pair in zip_longest(steers, ranks) for wish in pair if wish is not None]
     kept_out = hold_wishes(view, rules, outside)

@@ -14,7 +14,7 @@ from ..policies.contract import Ordering
 from ..policies.deadlines.lateness import notice_s
 from .deadlines.order_leases import next_lease_change_s
 from .profiling import both, limits_s
-from .rules import DeadlineRules, ProfilingRules, Rules, SteeringRules
+from .rules import DeadlineRules, MigrationRules, ProfilingRules, Rules, SteeringRules
 
 
 def next_change_s(view: View, plan: Plan, ordering: Ordering, rules: Rules) -> float:
@@ -37,6 +37,8 @@ def next_change_s(view: View, plan: Plan, ordering: Ordering, rules: Rules) -> f
         times += _profiling(view, rules.profiling)
     if rules.steering is not None:
         times += _steering(view, rules.steering)
+    if rules.migration is not None:
+        times += _migration(view, rules.migration)
     if rules.sharing is not None and view.pending.shares.any():
         times.append(view.now_s)
     return float(max(min(times), view.now_s))
@@ -71,6 +73,16 @@ def _steering(view: View, rules: SteeringRules) -> Iterator[float]:
     since_s = np.maximum(jobs.steered_s, jobs.submitted_s)
     yield _next_s(since_s[ours] + rules.patience_s, view.now_s)
     yield _next_s(jobs.steered_s[~ours & (jobs.steered_s > 0)] + rules.again_s, view.now_s)
+
+
+def _migration(view: View, rules: MigrationRules) -> Iterator[float]:
+    """Yield when jobs are no longer kept off nodes that they left; loads may change at any time."""
+    jobs = view.pending
+    left = jobs.left_s > 0
+    yield _next_s(jobs.left_s[left] + rules.every_s, view.now_s)
+    yield _next_s(jobs.submitted_s[left] + rules.patience_s, view.now_s)
+    if np.isfinite(view.nodes.cpu_load).any():
+        yield view.now_s
 
 
 def _next_s(times_s: FloatArray, now_s: float) -> float:

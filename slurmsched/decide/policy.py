@@ -23,6 +23,7 @@ from .rules import (
     Composition,
     DeadlineRules,
     LeaseRules,
+    MigrationRules,
     ProfilingRules,
     Rules,
     SharingRules,
@@ -89,7 +90,7 @@ class Policy:
             "only_partitions": sorted(self.rules.only_partitions),
             "loans": _stored(self.rules.loans),
         }
-        for part in ("composition", "admission", "lease", "steering"):
+        for part in ("composition", "admission", "lease", "steering", "migration"):
             if rules[part] is None:  # as records had it before there was one
                 del rules[part]
         step = {} if self.synthesis is None else {"synthesis": self.synthesis.to_dict()}
@@ -126,6 +127,8 @@ class Policy:
             PREEMPTIONS.find(rules["lease"].part)
         if section := rules.get("steering"):
             rules["steering"] = SteeringRules(**section)
+        if section := rules.get("migration"):
+            rules["migration"] = MigrationRules(**section)
         if rules.get("loans") is not None:
             rules["loans"] = tuple(LentNodes(name, *map(expand, lists)) for name, *lists in rules["loans"])
         step = SynthesisStep.from_dict(stored["synthesis"]) if "synthesis" in stored else None

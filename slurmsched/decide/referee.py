@@ -32,6 +32,7 @@ from ..cluster.actions import (
     job_of,
 )
 from ..cluster.columns import IntArray
+from ..cluster.exclusions import ANY_TYPE
 from ..cluster.jobs import JobState, JobTable
 from ..cluster.state import View
 from ..cluster.text.hostlist import expand
@@ -53,12 +54,20 @@ MoveRule = Callable[[MoveNodes, View, Rules], str | None]
 
 def power_is_on(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
     """Refuse any action whose power the admin has not switched on."""
-    return None if action.power in rules.powers else f"power.{action.power} is off"
+    only_kept_off = isinstance(action, Steer) and action.types == ANY_TYPE
+    power = "migrate" if only_kept_off else action.power
+    return None if power in rules.powers else f"power.{power} is off"
 
 
 def a_holding_power_is_on(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
     """Refuse unless a power is on that sets begin times: a hold, or a requeue, which Slurm delays."""
     return None if rules.powers & {"hold", "requeue"} else "power.hold and power.requeue are off"
+
+
+def migration_is_on(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
+    """Refuse to ask a job to leave its nodes without power.migrate."""
+    leaves = isinstance(action, AskToStop) and action.leaves
+    return "power.migrate is off" if leaves and "migrate" not in rules.powers else None
 
 
 def owner_did_not_opt_out(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
@@ -121,6 +130,8 @@ def token_is_ours(action: Action, jobs: JobTable, row: int, rules: Rules) -> str
 
 def type_is_open(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
     """Refuse to steer a job that asks for a type of GPU: another one would leave it without nodes for good."""
+    if isinstance(action, Steer) and action.types == ANY_TYPE:
+        return None
     return f"it asks for GPUs of type {jobs.gpu_type[row]}" if jobs.gpu_type[row] else None
 
 
@@ -141,7 +152,8 @@ def nodes_are_open(action: Action, jobs: JobTable, row: int, rules: Rules) -> st
 def type_is_accepted(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
     """Refuse to steer a job to a type that its owner does not accept (``slurmsched:types=``)."""
     accepted = jobs.types[row].split("+") if jobs.types[row] else []
-    others = [name for name in action.types.split("+") if name not in accepted] if isinstance(action, Steer) else []
+    types = action.types.split("+") if isinstance(action, Steer) else []
+    others = [name for name in types if name not in (*accepted, ANY_TYPE)]
     return f"its owner does not accept {others[0]}" if accepted and others else None
 
 
@@ -284,6 +296,7 @@ RULES: dict[type[Action], tuple[Rule, ...]] = {
     Requeue: (power_is_on, job_is_running, owner_did_not_opt_out, nobody_sits_in_front, owner_consented),
     AskToStop: (
         power_is_on,
+        migration_is_on,
         job_is_running,
         owner_did_not_opt_out,
         nobody_sits_in_front,
@@ -342,6 +355,7 @@ UNKNOWN_JOB = "job_is_known"
 SPELLINGS: dict[Rule | PairRule | MoveRule, str] = {
     power_is_on: "power_is_on",
     a_holding_power_is_on: "a_holding_power_is_on",
+    migration_is_on: "migration_is_on",
     owner_did_not_opt_out: "owner_did_not_opt_out",
     nobody_sits_in_front: "nobody_sits_in_front",
     owner_consented: "owner_consented",

@@ -152,6 +152,20 @@ class SteeringRules:
 
 
 @dataclass(frozen=True)
+class MigrationRules:
+    """Rules of migration: a running job with ckpt leaves an overloaded node where that gains more than it costs."""
+
+    overload: float = 0.9  #: the part of its CPUs, memory or GPUs above which a node is overloaded
+    for_s: float = 600.0  #: the loads of nodes in a view are the lowest of so long
+    every_s: float = 3_600.0  #: the shortest time between two requests to a job, and the longest that it is kept off
+    patience_s: float = 600.0  #: a job that waits so long after it left a node may go back
+    stop_s: float = 120.0  #: as in ``DeadlineRules``, and so are the others
+    stop_signal: str = "URG"
+    asks_a_day: int = 4
+    restart_s: float = 60.0
+
+
+@dataclass(frozen=True)
 class Composition:
     """The parts of a policy that choose the jobs to start, where no Slurm does; each by name, with its parameters."""
 
@@ -177,12 +191,18 @@ class Rules:
     admission: AdmissionRules | None = None  #: None if every job is considered
     lease: LeaseRules | None = None  #: None if running jobs yield to promised ones alone
     steering: SteeringRules | None = None  #: None if no job is sent to a type of GPU
+    migration: MigrationRules | None = None  #: None if no job is asked to leave an overloaded node
     loans: tuple[LentNodes, ...] | None = None  #: partitions whose nodes we changed; None while no node may move
+
+    @property
+    def excludes_nodes(self) -> bool:
+        """True if some jobs may get excluded nodes."""
+        return self.steering is not None or self.migration is not None
 
     @property
     def asks_a_day(self) -> int:
         """Most stop requests to a job within a day; 0 where none is sent."""
-        terms = self.deadlines or self.lease
+        terms = self.deadlines or self.lease or self.migration
         return 0 if terms is None else terms.asks_a_day
 
     def __post_init__(self) -> None:

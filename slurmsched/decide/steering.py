@@ -14,6 +14,7 @@ import numpy as np
 
 from ..cluster.actions import Action, Steer, Unsteer
 from ..cluster.columns import BoolArray, FloatArray, IntArray, Labels
+from ..cluster.exclusions import ANY_TYPE
 from ..cluster.plan import Standing
 from ..cluster.state import View
 from ..cluster.text.hostlist import expand, fold
@@ -116,7 +117,8 @@ class _Pool:
         known = job.speed[job.fits]
         gains = len(known) > 1 and known.max() >= self.rules.least_gain * known.min() and np.isfinite(job.end_s[best])
         if present < 0:
-            rests = jobs.steered_s[row] > 0 and now_s - jobs.steered_s[row] < self.rules.again_s
+            let_go = jobs.steered_s[row] > 0 and jobs.steered[row] != ANY_TYPE
+            rests = let_go and now_s - jobs.steered_s[row] < self.rules.again_s
             return self._to(row, [self.types[best]]) if gains and not rests else self._let_go(row)
         since_s = max(float(jobs.steered_s[row]), float(jobs.submitted_s[row]))
         full = job.start_s[present] > 0

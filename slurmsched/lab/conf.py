@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from slurmsched.lab.layout import Layout
 from slurmsched.lab.spec import LabSpec
@@ -115,9 +116,11 @@ def _nodes(spec: LabSpec, ports: Mapping[str, int], host: str) -> list[str]:
 
 def _whole_nodes(spec: LabSpec, port: int, host: str, ones: str) -> Iterable[str]:
     """Yield the lines of the nodes with whole GPUs, one for each type of GPU."""
-    for kind, first, count in spec.parts:
+    cpus = spec.type_cpus or (spec.cpus,) * len(spec.parts)
+    for (kind, first, count), each in zip(spec.parts, cpus, strict=True):
         gres = f"gpu:{kind}{':' * bool(kind)}{spec.gpus}" * bool(spec.gpus)
-        yield _node(spec, f"n[{first}-{first + count - 1}]", port + first - 1, count, host, gres + ones)
+        names = f"n[{first}-{first + count - 1}]"
+        yield _node(replace(spec, cpus=each, type_cpus=()), names, port + first - 1, count, host, gres + ones)
 
 
 def _names(spec: LabSpec) -> tuple[str, str]:

@@ -21,6 +21,7 @@ class LabSpec:
     shared_nodes: int = 0  #: this many at the end have two slots per GPU too, only in the partition ``shared``
     gpu_types: tuple[str, ...] = ()  #: types of GPUs, each on an equal part of the nodes; none for GPUs without type
     cpus: int = 8  #: per node, whatever the machine has
+    type_cpus: tuple[int, ...] = ()  #: the same on the nodes of each type of GPU, where they differ
     memory_mib: int = 16_000  #: per node, never enforced
     accounting: bool = True  #: slurmdbd over a MariaDB of the lab's own
     slurm_root: str | None = None  #: a root tree whose Slurm is run instead of the host's
@@ -45,6 +46,11 @@ class LabSpec:
             raise LabError(
                 f"types of GPUs are on equal parts of the nodes, all with GPUs of their own; got nodes={self.nodes}"
                 f" gpus={self.gpus} shared_nodes={self.shared_nodes} gpu_types={','.join(self.gpu_types)}"
+            )
+        if self.type_cpus and (len(self.type_cpus) != len(self.gpu_types) or min(self.type_cpus) < 1):
+            raise LabError(
+                f"each type of GPU has its number of CPUs, or none has; got gpu_types={','.join(self.gpu_types)}"
+                f" type_cpus={self.type_cpus}"
             )
         if both := sorted(set(self.users) & set(self.operators)):
             raise LabError(f"a lab user is either ordinary or an operator, not both: {', '.join(both)}")

@@ -105,9 +105,9 @@ def nodes_of(count: int, gpus: int, **columns: object) -> NodeTable:
         "state": Labels.of(["idle"] * count),
         "gpus": np.full(count, gpus),
     }
-    return table_of(
-        NodeTable, count, {"usable": True, "cpus": PLENTY, "memory_mib": float("inf")}, given_columns | columns
-    )
+    unread = dict.fromkeys(("cpu_load", "free_memory_mib"), float("nan"))
+    neutral = {"usable": True, "cpus": PLENTY, "memory_mib": float("inf")} | unread
+    return table_of(NodeTable, count, neutral, given_columns | columns)
 
 
 def partition_of(name: str, nodes: str, **columns: object) -> PartitionTable:

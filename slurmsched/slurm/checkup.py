@@ -260,6 +260,20 @@ def _steering(facts: ClusterInfo, settings: Settings) -> Finding:
     )
 
 
+def _migration(facts: ClusterInfo, settings: Settings) -> Finding:
+    name = "overloaded nodes"
+    if not settings.power.migrate:
+        return Finding(name, True, "power.migrate is off: jobs stay on overloaded nodes")
+    if not settings.power.requeue:
+        return Finding(name, False, "power.migrate needs power.requeue", "[power] requeue = true")
+    signal = f"jobs with the token slurmsched:ckpt receive SIG{settings.deadline.stop_signal} to leave them"
+    if facts.config.get("SlurmdTimeout", "").startswith("0"):
+        return Finding(
+            name, None, f"{signal}; SlurmdTimeout=0: slurmctld hardly asks nodes for their load", "SlurmdTimeout=300"
+        )
+    return Finding(name, True, signal)
+
+
 def _sharing(facts: ClusterInfo, settings: Settings) -> Finding:
     name, section = "shared GPUs", settings.share
     if not settings.power.share:
@@ -310,6 +324,7 @@ _RULES: tuple[Callable[[ClusterInfo, Settings], Finding], ...] = (
     _profiling,
     _nodes,
     _steering,
+    _migration,
     _sharing,
 )
 

@@ -256,7 +256,7 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
         binding.worker.stop()
         return
     operator = CommandRunner(environment=lab.env(), prefix=tuple(lab.command([], user="operator")))
-    yield LabWorld(SlurmCommand(operator, exclusions=lambda: True), lab)
+    yield LabWorld(SlurmCommand(operator, exclusions=lambda: True, loads=lambda: True), lab)
 
 
 @pytest.fixture(scope="module")
@@ -289,7 +289,7 @@ def shared_world(request: pytest.FixtureRequest) -> Iterator[World]:
         return
     lab = request.getfixturevalue("lab_with_slots")
     operator = CommandRunner(environment=lab.env(), prefix=tuple(lab.command([], user="operator")))
-    yield LabWorld(SlurmCommand(operator, exclusions=lambda: True), lab)
+    yield LabWorld(SlurmCommand(operator, exclusions=lambda: True, loads=lambda: True), lab)
     lab.cancel_all()
 
 

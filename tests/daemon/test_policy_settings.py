@@ -7,9 +7,16 @@ from dataclasses import replace
 import pytest
 
 from slurmsched.config import Settings
-from slurmsched.config.settings import DeadlineSettings, MlfsSettings, PolicySettings, PowerSettings, ShareSettings
+from slurmsched.config.settings import (
+    DeadlineSettings,
+    MigrateSettings,
+    MlfsSettings,
+    PolicySettings,
+    PowerSettings,
+    ShareSettings,
+)
 from slurmsched.daemon.policy_settings import policy_of, sharing_rules
-from slurmsched.decide.rules import AdmissionRules, LeaseRules
+from slurmsched.decide.rules import AdmissionRules, LeaseRules, MigrationRules
 from slurmsched.errors import ConfigError
 from slurmsched.policies.contract import ADMISSIONS
 
@@ -95,6 +102,18 @@ def test_a_lease_has_its_time_and_the_stops_of_the_deadline_section_without_prom
         assert policy.ordering.name == "tiresias"
         assert policy.rules.lease == LeaseRules(f"lease time={times[line]}", lease_s, 30.0, "URG", 9, 20.0, 62.0)
         assert policy.rules.deadlines is None
+
+
+def test_migration_takes_its_stops_from_deadlines_and_needs_the_power_to_requeue():
+    section = DeadlineSettings(stop_s=30.0, asks_a_day=9, restart_s=62.0)
+    migrate = MigrateSettings(overload=0.8, for_s=300.0, every_s=7200.0, patience_s=900.0)
+    powers = PowerSettings(migrate=True, requeue=True)
+    rules = policy_of(Settings(power=powers, migrate=migrate, deadline=section)).rules
+    assert rules.migration == MigrationRules(0.8, 300.0, 7200.0, 900.0, 30.0, "URG", 9, 62.0)
+    assert rules.asks_a_day == 9
+    assert policy_of(Settings(migrate=migrate)).rules.migration is None
+    with pytest.raises(ConfigError, match="it needs power"):
+        policy_of(Settings(power=PowerSettings(migrate=True)))
 
 
 def test_nobody_yields_to_the_order_by_default_and_never_says_so_to_promises_too():

@@ -27,15 +27,17 @@ from slurmsched.cluster.actions import (
     Suspend,
     Unsteer,
 )
+from slurmsched.cluster.exclusions import ANY_TYPE
 from slurmsched.cluster.jobs import JobState
 from slurmsched.cluster.records.promises import NO_PROMISES, PromiseState, promise_table
 from slurmsched.decide.referee import MOVE_RULES, PAIR_RULES, RULES, SPELLINGS, UNKNOWN_JOB, judge
 from slurmsched.decide.rules import DeadlineRules, Rules, SharingRules
 
-TO_A100 = Steer(1, "a100", "n2")
+TO_A100, OFF_N2 = Steer(1, "a100", "n2"), Steer(1, ANY_TYPE, "n2")
+LEAVES = AskToStop(901, "URG", "n1")
 ALL = Rules(powers=ALL_POWERS, deadlines=DeadlineRules(asks_a_day=4))
 PENDING = [Rank(1, 5), Hold(1, 9.0), Release(1), MovePartition(1, "fast"), RequireNodes(1, "n1"), TO_A100]
-RUNNING = [Requeue(901), AskToStop(901, "URG"), Suspend(901), SetAdminComment(901, "slurmsched:met")]
+RUNNING = [Requeue(901), AskToStop(901, "URG"), LEAVES, Suspend(901), SetAdminComment(901, "slurmsched:met")]
 
 
 def verdict(action, rules=ALL, promises=NO_PROMISES, **columns) -> str | None:
@@ -75,6 +77,8 @@ def test_a_suspended_job_may_be_resumed():
         (TO_A100, {"features": "ib"}, "nodes_are_open"),
         (TO_A100, {"reservation": "class"}, "nodes_are_open"),
         (TO_A100, {"comment": "slurmsched:types=v100+h100"}, "type_is_accepted"),
+        (OFF_N2, {"excluded_nodes": "n1"}, "nodes_are_open"),
+        (OFF_N2, {"off": True}, "owner_did_not_opt_out"),
         (Steer(901, "a100", "n2"), {}, "job_is_pending"),
         (Unsteer(1), {"excluded_nodes": "n2"}, "exclusion_is_ours"),
         (Release(1), {"held_by_us": False}, "hold_is_ours"),
@@ -86,6 +90,8 @@ def test_a_suspended_job_may_be_resumed():
         (AskToStop(901, "URG"), {"interactive": True}, "nobody_sits_in_front"),
         (AskToStop(901, "URG"), {"ckpt": False}, "owner_consented"),
         (AskToStop(901, "URG"), {"asks": 4}, "not_asked_too_often"),
+        (LEAVES, {"ckpt": False}, "owner_consented"),
+        (LEAVES, {"asks": 4}, "not_asked_too_often"),
         (AskToStop(1, "URG"), {}, "job_is_running"),
         (SetAdminComment(901, "slurmsched:x"), {"off": True}, "owner_did_not_opt_out"),
         (Suspend(901), {"off": True}, "owner_did_not_opt_out"),
@@ -210,6 +216,16 @@ def test_giving_back_is_allowed_on_a_job_whose_owner_opted_out_later():
     assert verdict(Release(1), off=True) is None
 
 
+def test_to_be_kept_off_nodes_a_job_needs_no_open_type_and_its_owner_has_named_no_node():
+    assert verdict(OFF_N2, gpu_type="a100") is None
+    assert verdict(OFF_N2, comment="slurmsched:types=v100+h100") is None
+
+
+@pytest.mark.parametrize(("action", "rule"), [(OFF_N2, "power_is_on"), (LEAVES, "migration_is_on")], ids=repr)
+def test_without_power_migrate_no_job_is_asked_to_leave_its_nodes_or_kept_off_them(action, rule):
+    assert verdict(action, replace(ALL, powers=ALL_POWERS - {"migrate"})) == rule
+
+
 def test_a_job_that_we_steered_is_sent_elsewhere_or_let_go_and_the_latter_without_the_power_too():
     ours = {"excluded_nodes": "n2", "steered": "a100"}
     assert verdict(Steer(1, "v100", "n1"), **ours) is None
@@ -239,6 +255,7 @@ def test_every_rule_has_the_stored_spelling_that_records_metrics_and_scripts_kno
         "job_is_running",
         "job_is_suspended",
         "lending_is_on",
+        "migration_is_on",
         "nobody_sits_in_front",
         "node_is_known",
         "node_keeps_partition",

@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 ALL_POWERS = frozenset(
-    {"order", "hold", "requeue", "suspend", "stop", "partition", "comment", "share", "steer", "nodes"}
+    {"order", "hold", "requeue", "suspend", "stop", "partition", "comment", "share", "steer", "migrate", "nodes"}
 )
 
 

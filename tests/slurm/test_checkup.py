@@ -211,3 +211,11 @@ def test_sending_jobs_to_types_of_gpus_takes_gpus_and_new_jobs_are_sent_where_th
     late = finding("types of GPUs", facts(JobSubmitPlugins="(null)"), steers)
     assert (late.ok, "STEER_DELAY_S = 20" in late.remedy) == (None, True)
     assert finding("types of GPUs", facts(GresTypes="(null)"), steers).ok is False
+
+
+def test_jobs_leave_overloaded_nodes_where_they_may_be_requeued_and_slurmctld_asks_nodes_for_their_load():
+    leave = replace(ACT, power=PowerSettings(migrate=True, requeue=True))
+    assert finding("overloaded nodes", facts()).text.startswith("power.migrate is off")
+    assert finding("overloaded nodes", facts(SlurmdTimeout="300 sec"), leave).ok
+    assert finding("overloaded nodes", facts(SlurmdTimeout="0 sec"), leave).ok is None
+    assert finding("overloaded nodes", facts(), replace(ACT, power=PowerSettings(migrate=True))).ok is False

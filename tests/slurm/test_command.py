@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,17 @@ def test_what_nodes_have_is_asked_only_where_gpus_may_be_shared(commands):
     commands.says("scontrol", CONFIG + "echo 'GresTypes = gpu,slot'")
     assert commands.cluster().facts().gres == {}
     assert (commands.directory / "asked").exists()
+
+
+@pytest.mark.parametrize("reads", [False, True])
+def test_loads_and_excluded_nodes_of_running_jobs_are_asked_for_only_where_somebody_needs_them(commands, reads):
+    heading = "case \"$*\" in *' -o '*) for format; do :; done; echo \"$format\" | sed 's/%A/JOBID/'; exit;; esac"
+    for name in ("squeue", "sinfo"):
+        commands.says(name, f'echo {name} "$@" >> {commands.directory}/asked\n{heading}\n{HEADER}')
+    replace(commands.cluster(), exclusions=lambda: True, loads=lambda: reads).observe()
+    asked = (commands.directory / "asked").read_text()
+    assert ("CPUsLoad" in asked, "FreeMem" in asked, "-t PD,R -o" in asked) == (reads, reads, reads)
+    assert ("-t PD -o" in asked) == (not reads)
 
 
 every_reader = pytest.mark.parametrize("command", READERS)

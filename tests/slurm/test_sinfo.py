@@ -7,15 +7,15 @@ import pytest
 from headers import headed
 
 from slurmsched.slurm.read.records import cut
-from slurmsched.slurm.read.sinfo import FIELDS, read_nodes, read_partitions
+from slurmsched.slurm.read.sinfo import FIELDS, LOADS, read_nodes, read_partitions
 
 ORDINARY = ("n1", "gpu", "1", "up", "1-00:00:00", "idle", "8", "2/6/0/8", "16000", "200", "gpu:4(S:0)", "gpu:1(IDX:0)")
 
 
-def seen(*changes: dict[str, str]):
+def seen(*changes: dict[str, str], fields: tuple[str, ...] = FIELDS):
     rows = [dict(zip(FIELDS, (*ORDINARY, "(null)"), strict=True)) | change for change in changes]
-    records = "".join("<f>".join(row.values()) + "<r>\n" for row in rows)
-    return cut("sinfo", headed(FIELDS, "<f>", "<r>", records), FIELDS, "NodeList", "<f>", "<r>")
+    records = "".join("<f>".join(row[name] for name in fields) + "<r>\n" for row in rows)
+    return cut("sinfo", headed(fields, "<f>", "<r>", records), fields, "NodeList", "<f>", "<r>")
 
 
 @pytest.mark.parametrize(
@@ -41,6 +41,19 @@ def test_types_features_and_what_is_missing():
     assert list(nodes.gpu_type) == ["a100", ""]
     assert list(nodes.features) == ["nvlink", ""]
     assert nodes.gpus.tolist() == [8, 0]
+
+
+def test_a_node_with_thousands_of_cpus_is_read_as_sinfo_writes_it():
+    assert read_nodes(seen({"CPUs": "2K", "CPUsState": "1024/1024/0/2048"})).cpus.tolist() == [2048]
+
+
+def test_loads_are_known_where_they_are_read_and_nodes_said_them():
+    rows = [("n1", "3.25", "512"), ("n2", "N/A", "N/A"), ("n3", "0.00", "0")]
+    changes = [dict(zip(("NodeList", *LOADS), row, strict=True)) for row in rows]
+    nodes = read_nodes(seen(*changes, fields=(*FIELDS, *LOADS)))
+    assert np.array_equal(nodes.cpu_load, [3.25, np.nan, 0.0], equal_nan=True)
+    assert np.array_equal(nodes.free_memory_mib, [512.0, np.nan, 0.0], equal_nan=True)
+    assert np.isnan(read_nodes(seen({})).cpu_load).all()
 
 
 def test_partitions_with_their_tier_and_limit():

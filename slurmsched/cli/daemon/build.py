@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ...cluster.job_record import outcomes_of
+from ...cluster.node_loads import NodeLoads
 from ...cluster.records.faults import Fault, Instability
 from ...cluster.spread_speeds import SpreadSpeeds
 from ...cluster.stranded_gpus import StrandedGpus
@@ -110,7 +111,8 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
     metrics = _metrics(chosen, lambda: world)
     cluster = app.cluster(
         lambda command, result, took_s, _: metrics.slurm_call(command, result, took_s),
-        exclusions=lambda: world.policy.rules.steering is not None or memory.steers(),
+        exclusions=lambda: world.policy.rules.excludes_nodes or memory.steers(),
+        loads=lambda: world.policy.rules.migration is not None,
     )
     facts = ClusterFacts(cluster, app.clock, patience_s)
     name = facts.latest.cluster
@@ -120,6 +122,7 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
     memory = Memory(store, cluster=name, monotonic=monotonic, leads=leads.held)
     sharer = SharingContext(artifacts, memory.mismatches)
     decider, spread_speeds, type_speeds = PluginDecider(), SpreadSpeeds(), TypeSpeeds()
+    loads = NodeLoads(monotonic, lambda: None if (terms := world.policy.rules.migration) is None else terms.for_s)
     shadow = ShadowDecider(app.clock, metrics.shadow_failed)
     world = CycleContext(
         cluster=cluster,
@@ -131,7 +134,7 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
         learns=settings.forecast.learn_online,
         site=facts.latest.config,
         entering=lambda phase: service.progressed(),
-        scored=lambda state: type_speeds.filled(spread_speeds.filled(sharer.scored(state))),
+        scored=lambda state: type_speeds.filled(spread_speeds.filled(loads.filled(sharer.scored(state)))),
         decider=decider,
         shadow=shadow,
     )

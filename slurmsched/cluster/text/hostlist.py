@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from itertools import product
 
 MOST = 65536  #: the most names in one list; Slurm's own limit for one range
@@ -30,6 +31,15 @@ def expand(text: str) -> tuple[str, ...]:
             if len(names) > MOST:
                 raise ValueError(f"the host list {text[:80]!r} names more than {MOST} nodes")
     return tuple(names)
+
+
+@lru_cache(maxsize=4_096)  # the same lists come every cycle
+def expanded(text: str) -> tuple[str, ...]:
+    """Return the nodes that a list names, none for one that cannot be read."""
+    try:
+        return expand(text)
+    except ValueError:
+        return ()
 
 
 def fold(names: Iterable[str]) -> str:

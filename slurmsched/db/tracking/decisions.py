@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection, Select, delete, func, select
 
-from ...cluster.actions import ACTIONS, Action, NodeChange, Refusal, spelling
+from ...cluster.actions import ACTIONS, Action, AskToStop, NodeChange, Refusal, spelling
 from ...cluster.columns import Table
 from ...cluster.encoding import decode
 from ...cluster.forecast import Forecast
@@ -129,7 +129,8 @@ def _promises(parts: dict[str, bytes], name: str) -> PromiseTable:
 
 
 def _action_row(action: Action) -> list[Any]:
-    return [spelling(action), *(getattr(action, f.name) for f in fields(action))]
+    row = [spelling(action), *(getattr(action, f.name) for f in fields(action))]
+    return row[:-1] if isinstance(action, AskToStop) and not action.leaves else row  # as before jobs left nodes
 
 
 def _action(row: list[Any]) -> Action:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from sqlalchemy import Connection, or_, select
 
-from ...cluster.actions import Action, MoveNodes, Share, Steer
+from ...cluster.actions import Action, AskToStop, MoveNodes, Share, Steer
 from ...cluster.events import Value
 from ..database import insert_or
 from ..tables import intents
@@ -21,7 +21,7 @@ class Intent:
 
     job_id: int  #: NO_JOB for a move of nodes
     kind: str  #: name of the action's class
-    value: Value  #: points, until_s, partition, nodes, types and nodes, or original GPU request; else None
+    value: Value  #: points, until_s, partition, nodes, types or signal and nodes, original GPU request; else None
     requested_s: float
     cycle: int = 0
     answered_s: float | None = None
@@ -43,9 +43,17 @@ def value_of(action: Action) -> Value:
         return action.text
     if isinstance(action, Steer):
         return f"{action.types} {action.excluded}"
+    if isinstance(action, AskToStop) and action.leaves:
+        return f"{action.signal} {action.leaves}"
     rest = [getattr(action, f.name) for f in fields(action) if f.name != "job_id"]
     value = rest[0] if rest else None
     return value.item() if isinstance(value, np.generic) else value
+
+
+def left_nodes(intent: Intent) -> str:
+    """Return the nodes that a stop request asked a job to leave; empty for any other intent, and for one in vain."""
+    asked = intent.kind == "AskToStop" and intent.refused is None
+    return str(intent.value).partition(" ")[2] if asked else ""
 
 
 def save_intents(connection: Connection, cluster: str, some: Sequence[Intent]) -> None:

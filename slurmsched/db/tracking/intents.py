@@ -16,7 +16,7 @@ from ...cluster.job_tracker import SAME_TIME_S, Delay, held_rows
 from ...cluster.jobs import JobTable
 from ...cluster.state import ClusterState
 from .intent_effects import HOLD_WITHIN_S, QUEUES_AGAIN, SUSPENDED, IntentEffects, is_untouched
-from .intent_records import Intent, value_of
+from .intent_records import Intent, left_nodes, value_of
 
 #: Slurm delays a requeued job until its old credential has expired (cred_expire, 120 s by default, and a second).
 REQUEUE_DELAY_S = 600.0
@@ -53,6 +53,7 @@ class Intents:
         self._share_refusals: dict[int, tuple[float, str]] = {}
         self._refusals: dict[int, int] = {}  # in a row, by job on its way to shared GPUs
         self._asked_s: dict[int, dict[float, bool]] = {}  # times of stop requests; True if the job could act
+        self._left: dict[int, dict[float, str]] = {}  # nodes that such requests asked jobs to leave, answered ones
         self.adopt(intents)
 
     def adopt(self, intents: Iterable[Intent]) -> None:
@@ -76,6 +77,8 @@ class Intents:
         for job, asked_s in self._asked_s.items():
             if max(asked_s) > now_s:
                 self._asked_s[job] = {min(at_s, now_s): acted for at_s, acted in asked_s.items()}
+        for job, left in self._left.items():
+            self._left[job] = {min(at_s, now_s): nodes for at_s, nodes in left.items()}
         for key, same in self._open.items():
             if any(max(intent.requested_s, intent.answered_s or 0.0) > now_s for intent in same):
                 self._open[key] = [_not_later_than(intent, now_s) for intent in same]
@@ -278,9 +281,30 @@ class Intents:
                     names.append(types)
         return Labels(codes, tuple(names)).renamed(names), times_s
 
+    def left(self, jobs: JobTable, now_s: float) -> tuple[Labels, FloatArray]:
+        """Return the nodes that each of *jobs* was last asked to leave within a day, empty for none, and when.
+
+        A request that Slurm never answered may have been sent, and counts.
+        """
+        since_s = now_s - ASKS_S
+        recent = {job: {at_s: n for at_s, n in left.items() if at_s > since_s} for job, left in self._left.items()}
+        self._left = {job: left for job, left in recent.items() if left}
+        latest = {job: max(left.items()) for job, left in self._left.items()}
+        for intent in self:
+            if intent.answered_s is None and (nodes := left_nodes(intent)):
+                latest[intent.job_id] = max(latest.get(intent.job_id, (since_s, "")), (intent.requested_s, nodes))
+        names, codes, times_s = [""], np.zeros(len(jobs), dtype=np.int64), np.zeros(len(jobs))
+        for row in np.flatnonzero(np.isin(jobs.job_id, list(latest))).tolist():
+            at_s, nodes = latest[int(jobs.job_id[row])]
+            if at_s >= jobs.first_submit_s[row] - SAME_TIME_S:  # before that another job had the id
+                codes[row], times_s[row] = len(names), at_s
+                names.append(nodes)
+        return Labels(codes, tuple(names)).renamed(names), times_s
+
     def steers(self) -> bool:
-        """Return True if some job may have excluded nodes of ours."""
-        return any(kind == "Steer" for _, kind in self._open)
+        """Return True if some job may have excluded nodes of ours, or shall have."""
+        asked = any(left_nodes(intent) for intent in self)
+        return asked or bool(self._left) or any(kind == "Steer" for _, kind in self._open)
 
     def share_refusals(self, jobs: JobTable, now_s: float) -> Labels:
         """Return Slurm's refusal, within ten minutes, to change each of *jobs* to shared GPUs or back; else empty."""
@@ -324,6 +348,10 @@ class Intents:
         """Record a stop request that Slurm answered."""
         if _is_answered_ask(intent) and intent.answered_s is not None:
             self._asked_s.setdefault(intent.job_id, {})[intent.answered_s] = intent.refused is None
+            if nodes := left_nodes(intent):
+                self._left.setdefault(intent.job_id, {})[intent.answered_s] = nodes
+            elif intent.job_id in self._left:  # it was suspended
+                self._left[intent.job_id].pop(intent.answered_s, None)
 
     def _thin_out(self, key: tuple[int, str], same: list[Intent]) -> None:
         if same:

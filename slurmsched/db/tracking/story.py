@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection, select
 
-from ...cluster.actions import Action, job_of, spelling
+from ...cluster.actions import Action, AskToStop, Steer, job_of, spelling
 from ...cluster.columns import IntArray
 from ...cluster.events import Event, JobEnded, JobModified, JobRequeued, JobStarted, JobSubmitted
+from ...cluster.exclusions import ANY_TYPE
 from ...cluster.job_tracker import SAME_TIME_S
 from ...cluster.plan import Standing
 from ...cluster.records.promises import PromiseState
@@ -40,6 +41,7 @@ KINDS = (
     "moved",
     "placed",
     "steered",
+    "kept off",
     "let go",
     "shared",
     "let start",
@@ -50,6 +52,7 @@ KINDS = (
     "unstable together",
     "told",
     "asked to stop",
+    "asked to leave",
     "may end",
     "requeue asked",
     "suspended",
@@ -60,7 +63,10 @@ KINDS = (
     "ended",
 )
 
-_EFFECTS = {"let start": "started", "asked to stop": "requeued", "requeue asked": "requeued"}
+_EFFECTS = {
+    "let start": "started",
+    **dict.fromkeys(("asked to stop", "asked to leave", "requeue asked"), "requeued"),
+}
 """What Slurm does upon our requests, by kind of event."""
 
 _OF_EVENT = {JobSubmitted: "submitted", JobStarted: "started", JobRequeued: "requeued", JobEnded: "ended"}
@@ -108,11 +114,15 @@ def story_of(event: Event) -> StoryEvent:
 
 def story_of_answer(cycle: int, action: Action, refused: str | None, now_s: float) -> StoryEvent:
     """Convert Slurm's answer to *action* into an event of the story."""
-    kind = spelling(action)
     details: dict[str, Any] = {"cycle": cycle, "value": value_of(action)}
-    if refused is None:
-        return StoryEvent(now_s, _OF_ACTION[kind], details, job_of(action))
-    return StoryEvent(now_s, "refused", {**details, "action": kind, "answer": refused}, job_of(action))
+    if refused is not None:
+        return StoryEvent(now_s, "refused", {**details, "action": spelling(action), "answer": refused}, job_of(action))
+    match action:
+        case AskToStop(leaves=nodes) if nodes:
+            return StoryEvent(now_s, "asked to leave", details | {"value": nodes}, job_of(action))
+        case Steer(types=types, excluded=nodes) if types == ANY_TYPE:
+            return StoryEvent(now_s, "kept off", details | {"value": nodes}, job_of(action))
+    return StoryEvent(now_s, _OF_ACTION[spelling(action)], details, job_of(action))
 
 
 def story_of_promise(row: dict[str, Any], now_s: float) -> StoryEvent:

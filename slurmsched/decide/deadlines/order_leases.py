@@ -9,7 +9,6 @@ import numpy as np
 
 from ...cluster.actions import Action
 from ...cluster.columns import BoolArray, FloatArray, IntArray
-from ...cluster.jobs import JobTable
 from ...cluster.state import View
 from ...policies.contract import Ordering
 from ..node_pools import NodePools
@@ -18,7 +17,7 @@ from ..rules import LeaseRules, Rules
 from ..run_set import order_with_running
 from .gpu_availability import GpuAvailability
 from .preemption import YieldingJobs, stop_actions
-from .stops import Stops, awaited_s, stops_for_order
+from .stops import Stops, awaited_s, stop_cost_s, stops_for_order
 
 MOST = 64
 """Number of jobs from the top of the order for which room is made in one decision."""
@@ -79,7 +78,7 @@ def next_lease_change_s(view: View, ordering: Ordering, rules: Rules) -> float:
             asked_s + terms.stop_s,
             asked_s + awaited_s(terms),
             ranked_s,
-            ranked_s - _cost_s(jobs, terms)[known],
+            ranked_s - stop_cost_s(jobs, terms)[known],
             ends_s,
             ends_s - lead_s - 1.0,
         ]
@@ -145,10 +144,5 @@ def _able(view: View, stopping: Stops, terms: LeaseRules) -> BoolArray:
     """
     left_s = view.forecast_running.rank_s - view.running.ran_s
     left_s = np.where(left_s > 0, left_s, np.inf)
-    worth = left_s > _cost_s(view.running, terms)
+    worth = left_s > stop_cost_s(view.running, terms)
     return np.asarray((stopping.awaited | (stopping.may & worth)) & ~stopping.promised)
-
-
-def _cost_s(jobs: JobTable, terms: LeaseRules) -> FloatArray:
-    """Return the time that a stop and going on later cost each job."""
-    return np.asarray(terms.stop_s + np.maximum(terms.restart_s, jobs.coldstart_s), np.float64)

@@ -119,4 +119,6 @@ def stop_words(view: View, row: int) -> tuple[str, ...]:
     if not asked_s >= started_s:
         return ()
     ago = spell(view.now_s - asked_s)
+    if (left := view.running.left_nodes[row]) and view.running.left_s[row] >= asked_s:
+        return (f"It was asked {ago} ago to save its work and leave {left}, overloaded then; it goes on elsewhere.",)
     return (f"It was asked {ago} ago to save its work and make room; it goes on later.",)

@@ -11,7 +11,7 @@ from ...cluster.jobs import JobState, JobTable
 from ...cluster.state import View
 from ...policies.deadlines.lease_schedule import can_be_stopped
 from ..ordering.ranking import qos_classes, tiers
-from ..rules import DeadlineRules, LeaseRules, Rules
+from ..rules import DeadlineRules, LeaseRules, MigrationRules, Rules
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +53,21 @@ def stops_for_order(view: View, rules: Rules) -> Stops | None:
     if rules.lease is None or not rules.powers >= {"order", "requeue"}:
         return None
     return _stops(view, rules, rules.lease, np.inf, np.zeros(len(view.running), dtype=np.bool_))
+
+
+def may_leave(view: View, rules: MigrationRules, within: Rules) -> BoolArray:
+    """Select the running jobs that may be asked to leave their nodes: as for other stops, and once in a while."""
+    jobs = view.running
+    promised = np.isin(jobs.job_id, view.promises.job_id[view.promises.open])
+    alone = ~jobs.shares & (jobs.beside == 0) & (jobs.guest_gpus == 0)
+    rested = view.now_s - np.fmax(jobs.asked_s, jobs.left_s) >= rules.every_s
+    open_to_us = (jobs.gpus > 0) & (jobs.state == JobState.RUNNING) & (jobs.asks < within.asks_a_day)
+    return np.asarray(_agreed(jobs, within) & open_to_us & alone & rested & ~promised)
+
+
+def stop_cost_s(jobs: JobTable, terms: DeadlineRules | LeaseRules | MigrationRules) -> FloatArray:
+    """Return the time that a stop and going on later cost each job: to save its work, and to be as far again."""
+    return np.asarray(terms.stop_s + np.maximum(terms.restart_s, jobs.coldstart_s), np.float64)
 
 
 def awaited_s(terms: DeadlineRules | LeaseRules) -> float:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray
+from ...cluster.exclusions import sent_to
 from ...cluster.jobs import JobState
 from ...cluster.plan import Plan, Standing
 from ...cluster.state import View
@@ -114,7 +115,7 @@ def why(view: View, plan: Plan, job_id: int) -> Why:
     what = Standing(int(plan.jobs.standing[row]))
     rank = int(plan.jobs.rank[row])
     ahead = np.flatnonzero((plan.jobs.rank >= 0) & (plan.jobs.rank < rank))
-    may_use = view.nodes.with_gpus_for(jobs.partition[row], jobs.gpu_type[row] or jobs.steered[row])
+    may_use = view.nodes.with_gpus_for(jobs.partition[row], jobs.gpu_type[row] or sent_to(jobs.steered[row]))
     free = free_gpus(view.nodes, may_use)
     sentences = [_introduction(view, row)]
     if what != Standing.RANKED:

@@ -17,16 +17,18 @@ from .explain import Explanation, Why
 from .forecast import with_factors
 from .impact import advice
 from .lease_chart import chart
+from .migration import with_migration
 from .profiling import with_profiling
 from .sharing import with_eviction, with_score, with_sharing
 from .steering import with_steering
 
 
 def why(view: View, plan: Plan, rules: Rules, job_id: int) -> Why:
-    """Explain why a job waits, including the roles of admission, the profiling partition, sharing and steering."""
+    """Explain why a job waits: admission, the profiling partition, sharing, steering and migration have their parts."""
     placed = with_admission(explain.why(view, plan, job_id), view, plan, rules)
     placed = with_profiling(placed, view, rules.profiling)
-    return with_steering(with_sharing(placed, view, plan, rules), view, plan, rules)
+    placed = with_steering(with_sharing(placed, view, plan, rules), view, plan, rules)
+    return with_migration(placed, view, plan, rules)
 
 
 def explanation(
@@ -37,7 +39,7 @@ def explanation(
     If a model is loaded, it adds the derivation of the share *score* and the *reasons* for the forecast.
     """
     made = with_eviction(explain.explain(view, plan, job_id), view, rules)
-    made = with_steering(made, view, plan, rules)
+    made = with_migration(with_steering(made, view, plan, rules), view, plan, rules)
     if score:
         made = with_score(made, score)
     return with_factors(made, reasons, runs=view.running.row_of(job_id) is not None)

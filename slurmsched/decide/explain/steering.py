@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from ...cluster.actions import Steer, Unsteer
+from ...cluster.exclusions import ANY_TYPE, sent_to
 from ...cluster.plan import Plan
 from ...cluster.state import View
 from ...cluster.type_speeds import read_speeds
@@ -30,20 +31,20 @@ def _words(view: View, plan: Plan, row: int, rules: SteeringRules | None) -> Ite
     jobs = view.pending
     job, steered, accepted = int(jobs.job_id[row]), jobs.steered[row], jobs.types[row]
     for action in plan.actions:
-        if isinstance(action, Steer) and action.job_id == job:
+        if isinstance(action, Steer) and action.job_id == job and action.types != ANY_TYPE:
             gain = _gain(view, row, action.types)
             yield f"We send it to {_types(action.types)}, by excluding {action.excluded}.{gain}"
             return
-        if isinstance(action, Unsteer) and action.job_id == job:
+        if isinstance(action, Unsteer) and action.job_id == job and sent_to(steered):
             yield f"We sent it to {_types(steered)}, and let it go to GPUs of any type again."
             return
-    if steered:
+    if sent_to(steered):
         gain, left = _gain(view, row, steered), ""
         if rules is not None and steered != accepted:
             left_s = max(float(jobs.steered_s[row]), float(jobs.submitted_s[row])) + rules.patience_s - view.now_s
             left = f" If these stay full for another {spell(left_s)}, it is let go."
         yield f"We sent it to {_types(steered)}, by excluding {jobs.excluded_nodes[row]}.{gain}{left}"
-    elif rules is None:
+    elif rules is None or steered:
         return
     elif jobs.excluded_nodes[row]:
         yield "It excludes nodes, and not by us: we send it to no type of GPU."

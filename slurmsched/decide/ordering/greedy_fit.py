@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...cluster.columns import BoolArray, IntArray
+from ...cluster.exclusions import sent_to
 from ...cluster.jobs import JobTable
 from ...cluster.nodes import NodeTable
 
@@ -56,12 +57,13 @@ def _kinds(jobs: JobTable, rows: IntArray) -> tuple[list[tuple[str, str]], IntAr
     A job that was sent to types of GPUs has these.
     """
     types, steered = len(jobs.gpu_type.names), len(jobs.steered.names)
+    sent = list(map(sent_to, jobs.steered.names))
     codes = (jobs.partition.codes[rows] * types + jobs.gpu_type.codes[rows]) * steered + jobs.steered.codes[rows]
     found, which = np.unique(codes, return_inverse=True)
     kinds = [
         (
             jobs.partition.names[code // steered // types],
-            jobs.gpu_type.names[code // steered % types] or jobs.steered.names[code % steered],
+            jobs.gpu_type.names[code // steered % types] or sent[code % steered],
         )
         for code in found.tolist()
     ]

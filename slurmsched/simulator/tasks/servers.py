@@ -8,6 +8,7 @@ import numpy as np
 
 from ...cluster.columns import FloatArray, IntArray
 from ...policies.compiled import compiled, inner
+from ...policies.migration import is_above, slowed
 from .task_flows import TaskFlows
 
 NOWHERE = -1
@@ -77,9 +78,9 @@ def slowdown(servers: Servers, flows: TaskFlows, work: GangWork, row: int) -> fl
         spread = spread or work.server[task] != work.server[first]
     for task in range(first, last):
         at = work.server[task]
-        factor = max(1.0, servers.busy_cpus[at] / servers.cpus[at])
+        factor = slowed(servers.busy_cpus[at], servers.cpus[at])
         if spread:
-            factor *= max(1.0, servers.used_b[at] / servers.link_b[at])
+            factor *= slowed(servers.used_b[at], servers.link_b[at])
         worst = max(worst, factor)
     return worst
 
@@ -127,8 +128,8 @@ def is_overloaded(servers: Servers, at: int, cpus: float, sent_b: float, most: f
     Whole GPUs count by their measured use, which these jobs do not say: a full server is not overloaded by that.
     """
     return bool(
-        servers.busy_cpus[at] + cpus > most * servers.cpus[at]
-        or servers.used_b[at] + sent_b > most * servers.link_b[at]
+        is_above(servers.busy_cpus[at] + cpus, servers.cpus[at], most)
+        or is_above(servers.used_b[at] + sent_b, servers.link_b[at], most)
     )
 
 

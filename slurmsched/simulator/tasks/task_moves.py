@@ -6,6 +6,7 @@ import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray
 from ...policies.compiled import compiled, inner
+from ...policies.migration import NOBODY, is_above, nearest_ideal
 from .servers import NOWHERE, GangWork, Servers, is_overloaded, load
 from .task_flows import TaskFlows
 from .task_placement import nearest, put_task, sent_from_b
@@ -78,29 +79,28 @@ def _to_move(
     That uses most of what is overloaded there, least of the rest, and sends nothing to the tasks beside it. Jobs that
     wait for a next move, and tasks that were *tried*, are left out.
     """
-    by_cpus = servers.busy_cpus[at] > most * servers.cpus[at]
-    by_link = servers.used_b[at] > most * servers.link_b[at]
-    best_row, best_task, least = NOWHERE, NOWHERE, np.inf
-    ideal_cpus, ideal_link, together = -np.inf, -np.inf, 0.0
-    for turn in range(2):
-        for row in rows:
-            if waits[row]:
+    most_tasks = servers.gpus[at]
+    places, beside = np.zeros((most_tasks, 2), dtype=np.int64), np.zeros(most_tasks)
+    uses, many = np.zeros((most_tasks, 2)), 0
+    for row in rows:
+        if waits[row]:
+            continue
+        for task in range(flows.task[row], flows.task[row + 1]):
+            if work.server[task] != at or tried[task]:
                 continue
-            for task in range(flows.task[row], flows.task[row + 1]):
-                if work.server[task] != at or tried[task]:
-                    continue
-                cpus = flows.cpus[row] / servers.cpus[at] * (1.0 if by_cpus else -1.0)
-                link = sent_from_b(at, flows, work, row, task) / servers.link_b[at] * (1.0 if by_link else -1.0)
-                beside = _beside_b(at, flows, work, row, task)
-                if not turn:
-                    ideal_cpus, ideal_link = max(ideal_cpus, cpus), max(ideal_link, link)
-                    together = max(together, beside)
-                    continue
-                far = (ideal_cpus - cpus) ** 2 + (ideal_link - link) ** 2
-                far += (beside / together) ** 2 if together else 0.0
-                if far < least:
-                    best_row, best_task, least = row, task, far
-    return best_row, best_task
+            places[many, 0], places[many, 1] = row, task
+            uses[many, 0] = flows.cpus[row] / servers.cpus[at]
+            uses[many, 1] = sent_from_b(at, flows, work, row, task) / servers.link_b[at]
+            beside[many] = _beside_b(at, flows, work, row, task)
+            many += 1
+    overloaded = np.array(
+        [
+            is_above(servers.busy_cpus[at], servers.cpus[at], most),
+            is_above(servers.used_b[at], servers.link_b[at], most),
+        ]
+    )
+    best = nearest_ideal(uses[:many], overloaded, beside[:many])
+    return (places[best, 0], places[best, 1]) if best != NOBODY else (NOWHERE, NOWHERE)
 
 
 @inner

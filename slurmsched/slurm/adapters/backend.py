@@ -41,9 +41,18 @@ class SlurmBackend:
     """The configuration on which the choice was based."""
 
     @classmethod
-    def of(cls, console: CommandRunner, wanted: str, exclusions: Callable[[], bool] = lambda: False) -> SlurmBackend:
-        """Build the backend over *console*, without querying Slurm yet; *exclusions*: excluded nodes are read too."""
-        return cls(SlurmCommand(console, exclusions=exclusions), wanted)
+    def of(
+        cls,
+        console: CommandRunner,
+        wanted: str,
+        exclusions: Callable[[], bool] = lambda: False,
+        loads: Callable[[], bool] = lambda: False,
+    ) -> SlurmBackend:
+        """Build the backend over *console*, without querying Slurm yet.
+
+        *exclusions* and *loads* say whether excluded nodes of jobs and loads of nodes are read too.
+        """
+        return cls(SlurmCommand(console, exclusions=exclusions, loads=loads), wanted)
 
     def facts(self) -> ClusterInfo:
         """Read the cluster's description anew, and choose the adapter."""

@@ -48,8 +48,8 @@ _ABOUT_JOB = re.compile(r"\bfor job (\d+)")
 _ABOUT_SIGNAL = re.compile(r"\bjob(?: id)? (\d+(?:_\d+)?)")
 
 
-def _nobody_steers() -> bool:
-    """Return False: excluded nodes need a command more in each observation."""
+def _nobody_needs() -> bool:
+    """Return False: excluded nodes need a command more in each observation, and loads of nodes change in each."""
     return False
 
 
@@ -61,9 +61,10 @@ class SlurmCommand:
     _facts: ClusterInfo | None = None
     _fields: tuple[str, ...] = squeue.FIELDS
     qos: QosTable = field(default_factory=lambda: table_of(QosTable, 0, {}, {}))
-    exclusions: Callable[[], bool] = field(
-        default=_nobody_steers
-    )  #: whether to read the excluded nodes of pending jobs
+    exclusions: Callable[[], bool] = field(default=_nobody_needs)  #: whether to read the excluded nodes of pending jobs
+    loads: Callable[[], bool] = field(
+        default=_nobody_needs
+    )  #: whether to read the loads of nodes, and with excluded nodes those of running jobs too
 
     def facts(self) -> ClusterInfo:
         """Read anew the cluster's description and our rights on it."""
@@ -90,18 +91,20 @@ class SlurmCommand:
             return state_of(jobs, nodes.result(), factors.result() if factors else None, self.qos)
 
     def with_exclusions(self, jobs: RecordColumns) -> RecordColumns:
-        """Add to *jobs* the excluded nodes of pending ones, where somebody needs them.
+        """Add to *jobs* the excluded nodes of pending ones, where somebody needs them, and of running ones with loads.
 
         They are read last: of a job that came since, nothing is decided yet. One that is not there any more is UNREAD.
         """
         if not self.exclusions():
             return jobs
+        wanted = {"PENDING": "PD", "RUNNING": "R"} if self.loads() else {"PENDING": "PD"}
         field_mark, record_mark = mark(), mark()
-        shown = self.console.query(["squeue", "-a", "-t", "PD", "-o", f"%A{field_mark}%x{record_mark}"])
+        states = ",".join(wanted.values())
+        shown = self.console.query(["squeue", "-a", "-t", states, "-o", f"%A{field_mark}%x{record_mark}"])
         found = cut("squeue", shown, ("JobID", squeue.EXCLUDED), "JobID", field_mark, record_mark)
         of_job = dict(zip(found["JobID"], found[squeue.EXCLUDED], strict=True))
-        waiting = zip(jobs["JobID"], jobs["State"], strict=True)
-        texts = [of_job.get(job, UNREAD) if state == "PENDING" else "" for job, state in waiting]
+        rows = zip(jobs["JobID"], jobs["State"], strict=True)
+        texts = [of_job.get(job, UNREAD) if state in wanted else "" for job, state in rows]
         return RecordColumns(jobs.by_name | {squeue.EXCLUDED: texts})
 
     def act(self, actions: Sequence[Action]) -> list[ActionResult]:
@@ -345,7 +348,7 @@ class SlurmCommand:
 
     def nodes(self) -> RecordColumns:
         """Return sinfo's records of nodes and partitions."""
-        return self.long("sinfo", ["-a", "-N"], sinfo.FIELDS)
+        return self.long("sinfo", ["-a", "-N"], (*sinfo.FIELDS, *(sinfo.LOADS if self.loads() else ())))
 
     def _config(self) -> dict[str, str]:
         """Return the settings that ``scontrol show config`` prints, by name."""

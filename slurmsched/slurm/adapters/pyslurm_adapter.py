@@ -54,7 +54,8 @@ class SlurmBinding:
             factors = beside.submit(self.command.factors) if facts.multifactor else None
             jobs = self.command.with_exclusions(self._with_requests(RecordColumns(self.worker.call("jobs"))))
             self._arrays = frozenset(int(array) for array in jobs["ArrayJobID"] if array)
-            nodes = RecordColumns(self.worker.call("nodes")) if counted else self.command.nodes()
+            ours = counted and not self.command.loads()
+            nodes = RecordColumns(self.worker.call("nodes")) if ours else self.command.nodes()
             return state_of(jobs, nodes, factors.result() if factors else None, self.command.qos)
 
     def act(self, actions: Sequence[Action]) -> list[ActionResult]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
-from ...cluster.columns import Labels, table_of
+from ...cluster.columns import FloatArray, Labels, table_of
 from ...cluster.nodes import NodeTable, PartitionTable
 from ...cluster.text.hostlist import fold
 from ...cluster.text.tres import gpus_in, seconds, slots_on
@@ -17,6 +19,12 @@ FIELDS = (
 )  # fmt: skip
 """Names of ``sinfo -N -O`` fields (sinfo(1)): one record per node and partition."""
 
+LOADS = ("CPUsLoad", "FreeMem")
+"""More of them, of which nothing is read unless somebody needs the load of nodes: they change all the time."""
+
+_WHOLE = re.compile(r"([0-9]{1,15})(K?)")
+_DECIMAL = re.compile(r"[0-9]{1,12}(\.[0-9]{1,6})?")
+
 
 def read_nodes(columns: RecordColumns) -> NodeTable:
     """Return a table with one row per node, also for a node in several partitions."""
@@ -28,7 +36,8 @@ def read_nodes(columns: RecordColumns) -> NodeTable:
     members: list[list[str]] = [[] for _ in distinct.names]
     for code, partition in zip(distinct.codes.tolist(), columns["PartitionName"], strict=True):
         members[code].append(partition)
-    pick = {name: [columns[name][row] for row in first.tolist()] for name in FIELDS}
+    read = (*FIELDS, *(name for name in LOADS if name in columns.by_name))
+    pick = {name: [columns[name][row] for row in first.tolist()] for name in read}
     has = [gpus_in(_or_empty(text)) for text in pick["Gres"]]
     return NodeTable(
         name=Labels.of(distinct.names),
@@ -49,6 +58,8 @@ def read_nodes(columns: RecordColumns) -> NodeTable:
         ),
         gpu_type=Labels.of(kind for _, kind in has),
         features=Labels.of(_or_empty(text) for text in pick["Features"]),
+        cpu_load=_decimal(pick.get("CPUsLoad", [""] * len(has))),
+        free_memory_mib=_decimal(pick.get("FreeMem", [""] * len(has))),
     )
 
 
@@ -76,5 +87,12 @@ def _or_empty(text: str) -> str:
     return "" if text in {"(null)", "N/A"} else text
 
 
+def _decimal(texts: list[str]) -> FloatArray:
+    """Read numbers such as 3.25; NaN for anything else, such as N/A of a node that never answered."""
+    return np.array([float(text) if _DECIMAL.fullmatch(text) else np.nan for text in texts], dtype=np.float64)
+
+
 def _whole(texts: list[str]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    return np.array([int(text) if text.isdecimal() else 0 for text in texts], dtype=np.int64)
+    """Read whole numbers; sinfo writes the CPUs of a node with 2,048 as 2K. 0 for anything else."""
+    found = [_WHOLE.fullmatch(text) for text in texts]
+    return np.array([int(one[1]) * (1024 if one[2] else 1) if one else 0 for one in found], dtype=np.int64)

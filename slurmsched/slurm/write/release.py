@@ -31,14 +31,14 @@ class ReleaseReport:
     left: int = 0
     shared: int = 0  #: jobs on their way to shared GPUs that may start there now
     unshared: int = 0  #: such jobs that keep their own GPUs, or get them back
-    let_go: int = 0  #: jobs that may start on GPUs of any type again
+    let_go: int = 0  #: jobs that may start again on the nodes that we excluded
 
     @property
     def sentence(self) -> str:
         """A summary for an admin."""
         healed = f"of jobs on their way to shared GPUs {self.shared} may start, {self.unshared} have their own"
         points = f"points taken from {count(self.ranked, 'job')}, holds of {count(self.held, 'job')} ended"
-        steered = f"; {count(self.let_go, 'job')} may start on any type of GPU again" if self.let_go else ""
+        steered = f"; {count(self.let_go, 'job')} may start again on the nodes that we excluded" if self.let_go else ""
         return (f"{points}; {healed}" if self.shared or self.unshared else points) + steered
 
 

@@ -1,0 +1,172 @@
+"""Migration on a real Slurm: who leaves an overloaded node, who stays, and what a kill leaves."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from deadline_jobs import SAVER, STEP_S, done_steps
+from lab_site import Site
+
+import slurmsched.job
+from slurmsched.lab import Lab
+from slurmsched.lab.users import nobody_gid, uid_of
+
+PROCESSES = 40
+#: Each waits, without using a CPU, until its child has opened a pipe that nobody writes to: Linux counts it as load.
+LOAD = """
+import os, sys
+for _ in range(int(sys.argv[2])):
+    if not os.fork():
+        os.posix_spawn("/bin/true", ["true"], {}, file_actions=[(os.POSIX_SPAWN_OPEN, 0, sys.argv[1], os.O_RDONLY, 0)])
+        os._exit(0)
+os.wait()
+"""
+STEPS = 2_000
+
+
+@pytest.fixture
+def load(uneven_lab: Lab) -> Iterator[None]:
+    """A load of the machine that is too much for n1, and little for n2."""
+    pipe = uneven_lab.layout.work / f"nobody-writes-{secrets.token_hex(4)}"
+    os.mkfifo(pipe)
+    process = subprocess.Popen([sys.executable, "-c", LOAD, str(pipe), str(PROCESSES)], start_new_session=True)
+    yield
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait(60.0)
+
+
+@pytest.fixture
+def site(uneven_lab: Lab, load: None) -> Site:
+    if os.geteuid() != 0:
+        pytest.skip("a daemon under another user needs root")
+    return Site.of(
+        uneven_lab,
+        power="order = true\nrequeue = true\nmigrate = true",
+        migrate="for_s = 4\npatience_s = 60",
+        deadline="stop_s = 10\nrestart_s = 0",
+        policy="ordering = 'fifo'",
+    )
+
+
+def submit(site: Site, *options: str, comment: str = "slurmsched:ckpt") -> tuple[int, Path]:
+    """A job of hours by its history on one GPU that saves its work when asked to, and its directory."""
+    home = site.lab.layout.work / f"saver-{secrets.token_hex(4)}"
+    home.mkdir()
+    shutil.copy(slurmsched.job.__file__, home / "job.py")
+    program = SAVER.format(folder=str(home), steps=STEPS, again_s=STEP_S, step_s=STEP_S)
+    (home / "train.py").write_text(program)
+    shutil.chown(home, uid_of(site.lab.user("alice")), nobody_gid())
+    job = site.lab.submit(
+        "--gres=gpu:1", "--mem=1", "-t600", "--requeue", f"-D{home}", "-oout", f"-J{site.names[0]}",
+        f"--comment={comment}", "--wrap=exec python3 train.py", *options, user="alice",
+    )  # fmt: skip
+    return job, home
+
+
+def on_n1(site: Site, *options: str, **details: str) -> tuple[int, Path]:
+    """Such a job that runs on n1 although it may run on n2."""
+    filler = site.lab.submit("--gres=gpu:v100:2", "--mem=1", "-t5", "--wrap=sleep 1200", "-o/dev/null", user="bob")
+    site.until(lambda: site.states()[filler] == "RUNNING", "n2 full")
+    job, home = submit(site, *options, **details)
+    site.until(lambda: (home / "steps").exists(), "the first step")
+    assert place(site, job) == "n1"
+    site.lab.run(["scancel", str(filler)])
+    return job, home
+
+
+def place(site: Site, job: int) -> str:
+    return site.lab.ask(["squeue", "-h", "-t", "R", "-j", str(job), "-o", "%N"]).strip()
+
+
+def excluded(site: Site, job: int) -> str:
+    nodes = site.lab.ask(["squeue", "-h", "-t", "all", "-j", str(job), "-o", "%x"]).strip()
+    return "" if nodes == "(null)" else nodes
+
+
+def kinds(site: Site, job: int) -> list[str]:
+    return [event["kind"] for event in site.said("story", str(job))["story"]]
+
+
+def told(site: Site, job: int, words: str) -> bool:
+    return words in " ".join(site.said("why", str(job))["why"]["sentences"])
+
+
+def until_overloaded(site: Site) -> None:
+    """Wait until slurmctld shows the load: it asks the nodes every ten seconds."""
+
+    def shown() -> bool:
+        load = site.lab.ask(["sinfo", "-h", "-N", "-n", "n1", "-O", "CPUsLoad:20"]).strip()
+        return load.replace(".", "").isdigit() and float(load) > 3.0
+
+    site.until(shown, "the load of n1", 300.0)
+
+
+def test_a_job_that_agreed_leaves_the_overloaded_node_saves_its_work_and_goes_on_elsewhere(site):
+    until_overloaded(site)
+    job, home = on_n1(site)
+    stays, _ = submit(site, "--exclude=n2")
+    with site.daemon():
+        site.until(lambda: place(site, job) == "n2", "the job on the other node", 300.0)
+        assert excluded(site, job) == "n1"
+        story = [kind for kind in kinds(site, job) if kind in ("asked to leave", "requeued", "kept off", "started")]
+        assert story == ["started", "asked to leave", "requeued", "kept off", "started"]
+        site.until(lambda: told(site, stays, "It stays there: its owner chose its nodes"), "the other one's reason")
+        asked = next(one for one in site.said("story", str(job))["story"] if one["kind"] == "asked to leave")
+        assert asked["details"]["value"] == "n1"
+        site.more_cycles(5)
+        assert kinds(site, job).count("asked to leave") == 1
+        assert place(site, stays) == "n1"
+    assert site.said("replay", str(asked["details"]["cycle"]))["identical"]
+    steps = done_steps(home)
+    assert steps == list(range(len(steps))), "no step is lost and none is done twice"
+
+
+def test_a_job_without_the_token_is_never_asked(site):
+    until_overloaded(site)
+    job, _ = on_n1(site, comment="nothing for slurmsched")
+    with site.daemon():
+        site.until(
+            lambda: told(site, job, "It stays there: its owner did not say slurmsched:ckpt"), "the reason", 300.0
+        )
+        site.more_cycles(5)
+        assert "asked to leave" not in kinds(site, job)
+    assert place(site, job) == "n1"
+
+
+@pytest.mark.soak
+def test_a_request_that_was_perhaps_not_sent_is_not_repeated_and_the_job_goes_on(site):
+    until_overloaded(site)
+    job, home = on_n1(site)
+    killed = site.start(*site.driver(1, "send"))
+    assert killed.wait(300.0) == -signal.SIGKILL
+    with site.daemon():
+        site.until(lambda: told(site, job, "it was asked lately to leave n1"), "the reason", 300.0)
+        count = len(done_steps(home))
+        site.until(lambda: len(done_steps(home)) > count + 20, "a job that goes on")
+    assert (place(site, job), excluded(site, job)) == ("n1", "")
+
+
+@pytest.mark.parametrize("phase", [pytest.param("send", marks=pytest.mark.soak), "answer"])
+def test_daemons_that_are_killed_while_a_job_moves_lose_no_step_of_it(site, phase):
+    until_overloaded(site)
+    job, home = on_n1(site)
+    killed = site.start(*site.driver(1, "answer"))
+    assert killed.wait(300.0) == -signal.SIGKILL
+    site.until(lambda: site.states()[job] == "PENDING", "the job saved its work", 300.0)
+    killed = site.start(*site.driver(1, phase))
+    assert killed.wait(300.0) == -signal.SIGKILL
+    assert excluded(site, job) == ("" if phase == "send" else "n1")
+    with site.daemon():
+        site.until(lambda: place(site, job) == "n2", "the job on the other node", 300.0)
+        assert "asked to leave" not in kinds(site, job), "its answer was never recorded, and it is not asked again"
+    assert site.run("release-all").returncode == 0
+    steps = done_steps(home)
+    assert steps == list(range(len(steps)))
