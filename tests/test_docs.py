@@ -49,7 +49,7 @@ def tokens(section: str) -> set[str]:
     """The fields of Wishes whose tokens a part of the page lists."""
     part = (DOCS / "deadlines.md").read_text().partition(f"## {section}")[2].partition("\n## ")[0]
     keys = re.findall(r"^\| `([a-zA-Z]+)", part, re.MULTILINE)
-    spelt = {"PERCENT": "steps", "coldstart": "coldstart_s", "pace": "pace_s"}
+    spelt = {"PERCENT": "steps", "coldstart": "coldstart_s", "pace": "pace_s", "mem": "mem_mib"}
     return {spelt.get(key, key) for key in keys}
 
 
@@ -58,7 +58,8 @@ def test_the_page_of_tokens_says_which_have_an_effect_today():
     parts = (DOCS.parent / "slurmsched" / part for part in ("policies", "decide", "daemon", "models"))
     files = [file for part in parts for file in part.rglob("*.py")]
     used = {name for file in files for name in column.findall(file.read_text())}
-    used = {"deadline" if name == "deadline_s" else name for name in used & {"deadline_s", *STORED, *DERIVED}}
+    says = {"deadline_s": "deadline", "cpus_least": "cpus", "mem_least_mib": "mem_mib"}
+    used = {says.get(name, name) for name in used & {"deadline_s", *STORED, *DERIVED}}
     fields = set(CommentOptions.__slots__) - {"share"}  # no user's to say
     assert tokens("In effect now") == fields & used
     assert tokens("Accepted and checked, not acted on yet") == fields - used

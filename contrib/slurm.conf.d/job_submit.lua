@@ -4,7 +4,8 @@
 -- For Slurm's job_submit/lua plugin (JobSubmitPlugins=lua): slurmctld reads it from the directory of slurm.conf, and
 -- again whenever it changes. It never stops a job for a fault of its own, and changes nothing in one unless
 -- PROFILE_PARTITION is set: then new jobs may start there too; or STEER_DELAY_S: then new jobs for GPUs of any type wait
--- that long, so that the daemon can send them to a type before they start (docs/elastic.md).
+-- that long, so that the daemon can send them to a type before they start; or RIGHTSIZE_DELAY_S: then so do new jobs
+-- that name the CPUs or the memory between which the daemon may choose (docs/elastic.md).
 -- A site that has a job_submit.lua keeps it: save this file as slurmsched.lua beside it and write
 -- dofile("/etc/slurm/slurmsched.lua") before the last line of the site's; that asks us first, then the site.
 --
@@ -18,10 +19,11 @@ local PROFILE_PARTITION = "" -- where new jobs may start to be measured (docs/pr
 local PROFILE_GPUS = 8 -- most GPUs of such a job; profile.n_max of slurmsched.toml or more
 
 local STEER_DELAY_S = 0 -- 0 for none; with power.steer a few seconds more than daemon.every_s
+local RIGHTSIZE_DELAY_S = 0 -- 0 for none; the same with power.rightsize
 
 local ACCEPTED = "deadline=TIME, soft, PERCENT@TIME, gpus=MIN-MAX, ckpt, nopack, noprofile, coldstart=SECONDS, amp, "
   .. "urgency=0..10, iterations=N, pace=SECONDS, done=N, stop=never|opt|acc:X|loss:P%, busy=opt|acc:X, "
-  .. "graph=chain:N|layers:LxW|replicas:N, types=TYPE+TYPE, off"
+  .. "graph=chain:N|layers:LxW|replicas:N, types=TYPE+TYPE, cpus=MIN-MAX, mem=MIN-MAX, off"
 local TIME = "a time: 2026-12-01T18:00[:SS], with Z or an offset such as +01:00 if not local, or +6h, +90m, +1d12h"
 local NEAR = "is not read; write slurmsched: and what you ask for in small letters and without blanks"
 local FLAGS = { soft = true, ckpt = true, nopack = true, noprofile = true, amp = true, off = true }
@@ -103,7 +105,7 @@ local function whole(least, most)
   end
 end
 
-local function gpus(text)
+local function range(text)
   local fewest, most = text:match("^([1-9][0-9]*)%-?([0-9]*)$")
   if not fewest or #fewest > 5 or #most > 5 then return false end
   if most == "" then return not text:find("-", 1, true) end
@@ -147,9 +149,21 @@ local function types(text)
   return true
 end
 
+local function mib(text)
+  local number, unit = text:match("^([1-9][0-9]*)([MGT]?)$")
+  if not number or #number > 9 then return nil end
+  return tonumber(number) * ({ [""] = 1, M = 1, G = 1024, T = 1024 * 1024 })[unit]
+end
+
+local function memory(text)
+  local least, most = text:match("^([^-]*)%-([^-]*)$")
+  if not least then return mib(text) ~= nil end
+  return mib(least) ~= nil and mib(most) ~= nil and mib(least) <= mib(most)
+end
+
 local VALUES = {
   deadline = { TIME, read_time },
-  gpus = { "a number of GPUs such as 4 or a range such as 2-8", gpus },
+  gpus = { "a number of GPUs such as 4 or a range such as 2-8", range },
   coldstart = { "whole seconds, 0 to 86400", whole(0, 86400) },
   urgency = { "a whole number, 0 to 10", whole(0, 10) },
   iterations = { "a whole number, 1 to 999999999999", whole(1, 999999999999) },
@@ -159,6 +173,8 @@ local VALUES = {
   busy = { "opt, or acc: and a fraction from 0 to 1 such as acc:0.93", busy },
   graph = { "chain:, layers: or replicas: and the number of its tasks such as chain:8 or layers:4x2", graph },
   types = { "types of GPUs joined by +, such as a100+v100", types },
+  cpus = { "a number of CPUs per node such as 8 or a range such as 4-16", range },
+  mem = { "the memory per node in M, G or T such as 32G or a range such as 16G-64G", memory },
 }
 
 -- How many letters to change, add or leave out to make one word of the other.
@@ -433,21 +449,33 @@ local function has_open_gpus(job)
   return open
 end
 
-local function said_off(comment)
-  local off = false
-  if type(comment) == "string" then each_item(comment, function(item) off = off or item == "off" end) end
-  return off
+-- Whether a comment has an item that matches pattern.
+local function said(comment, pattern)
+  local found = false
+  if type(comment) == "string" then each_item(comment, function(item) found = found or item:match(pattern) ~= nil end) end
+  return found
 end
 
--- The begin time of a new job that the daemon may send to a type of GPU; nil where it stays as it is.
-local function steered_from(job, now)
-  if STEER_DELAY_S <= 0 or said_off(job.comment) or not has_open_gpus(job) then return nil end
-  if not known(job.script) or known(job.het_job_offset) then return nil end
+local function steered_after_s(job)
+  if not has_open_gpus(job) then return 0 end
   for _, name in ipairs({ "req_nodes", "exc_nodes", "features", "reservation" }) do
-    if known(job[name]) then return nil end
+    if known(job[name]) then return 0 end
   end
+  return STEER_DELAY_S
+end
+
+local function sized_after_s(job)
+  local named = said(job.comment, "^cpus=") or said(job.comment, "^mem=")
+  return named and not known(job.reservation) and RIGHTSIZE_DELAY_S or 0
+end
+
+-- The begin time of a new job that the daemon may send to a type of GPU, or size; nil where it stays as it is.
+local function seen_from(job, now)
+  if STEER_DELAY_S <= 0 and RIGHTSIZE_DELAY_S <= 0 or said(job.comment, "^off$") then return nil end
+  if not known(job.script) or known(job.het_job_offset) then return nil end
+  local delay_s = math.max(steered_after_s(job), sized_after_s(job))
   local begin = known(job.begin_time) and job.begin_time or 0
-  return begin < now + STEER_DELAY_S and now + STEER_DELAY_S or nil
+  return delay_s > 0 and begin < now + delay_s and now + delay_s or nil
 end
 
 local function verdict(job, uid, now, record)
@@ -470,7 +498,7 @@ function slurm_job_submit(job, partitions, uid)
     local fine, wanted = pcall(with_profiling, job, partitions)
     if fine and wanted then job.partition = wanted end
     if not fine then pcall(slurm.log_info, "slurmsched: a fault in job_submit.lua: %s", tostring(wanted)) end
-    local well, from_s = pcall(steered_from, job, os.time())
+    local well, from_s = pcall(seen_from, job, os.time())
     if well and from_s then job.begin_time = from_s end
     if not well then pcall(slurm.log_info, "slurmsched: a fault in job_submit.lua: %s", tostring(from_s)) end
   end

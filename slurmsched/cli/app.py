@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -119,19 +119,20 @@ class App:
     def cluster(
         self,
         called: Called | None = None,
-        exclusions: Callable[[], bool] = lambda: False,
+        apart: Callable[[], Set[str]] = frozenset,
         loads: Callable[[], bool] = lambda: False,
     ) -> Slurm:
         """Return the port to the real Slurm, without a call yet; *called* is notified of each command run.
 
-        *exclusions* and *loads* say whether an observation has the excluded nodes of jobs and the loads of nodes too.
+        *apart* are columns of jobs that an observation has only where somebody needs them; *loads* says whether it has
+        the loads of nodes too.
         """
         from ..slurm.adapters.backend import SlurmBackend
 
         console = self.console()
         wanted = self.settings().slurm.backend
         console = console if called is None else replace(console, called=called)
-        return SlurmBackend.of(console, wanted, exclusions, loads)
+        return SlurmBackend.of(console, wanted, apart, loads)
 
     def partitions(self) -> tuple[str, ...]:
         """Return the names of the cluster's partitions; SlurmError where it does not answer."""

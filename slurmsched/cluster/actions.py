@@ -127,6 +127,25 @@ class Unsteer(JobAction):
 
 
 @dataclass(frozen=True)
+class Rightsize(JobAction):
+    """Let a pending job ask for other CPUs and memory; the texts are those of the column ``node_request``."""
+
+    own: str  #: what its owner asked for
+    before: str  #: what Slurm has now
+    after: str
+    power = "rightsize"
+
+
+@dataclass(frozen=True)
+class RestoreSize(JobAction):
+    """Let a pending job ask for the CPUs and the memory of its owner again."""
+
+    before: str  #: what Slurm has now, of ours
+    own: str
+    power = "rightsize"
+
+
+@dataclass(frozen=True)
 class Share(JobAction):
     """Replace the GPUs of a pending job by slots: one of each GPU of *token* (0+1) on *node* of *partition*.
 
@@ -254,6 +273,8 @@ ACTIONS: dict[str, type[Action]] = {
     "RequireNodes": RequireNodes,
     "Steer": Steer,
     "Unsteer": Unsteer,
+    "Rightsize": Rightsize,
+    "RestoreSize": RestoreSize,
     "Tell": SetAdminComment,
     "Share": Share,
     "StartShared": StartShared,

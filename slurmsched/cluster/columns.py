@@ -64,6 +64,11 @@ class Labels:
         """Return an array with one value per row, given *values* per distinct text (aligned with ``names``)."""
         return np.array(values, dtype=dtype)[self.codes] if len(values) else np.zeros(len(self), dtype=dtype)
 
+    def said(self) -> BoolArray:
+        """Select the rows whose text is not empty."""
+        found: BoolArray = self.map([bool(text) for text in self.names], np.bool_)
+        return found
+
     def equals(self, other: Labels) -> bool:
         """Return True if both columns hold the same texts, row by row."""
         return len(self) == len(other) and list(self) == list(other)

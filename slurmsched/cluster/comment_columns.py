@@ -19,6 +19,10 @@ _NUMBERS: dict[str, tuple[Any, Callable[[CommentOptions], float | None], float]]
     "stop_level": (np.float64, lambda options: options.stop.level if options.stop else None, np.nan),
     "urgency": (np.float64, lambda options: options.urgency, np.nan),
     "busy_level": (np.float64, lambda options: options.busy.level if options.busy else None, np.nan),
+    "cpus_least": (np.int64, lambda options: options.cpus[0] if options.cpus else None, 0),
+    "cpus_best": (np.int64, lambda options: options.cpus[1] if options.cpus else None, 0),
+    "mem_least_mib": (np.int64, lambda options: options.mem_mib[0] if options.mem_mib else None, 0),
+    "mem_best_mib": (np.int64, lambda options: options.mem_mib[1] if options.mem_mib else None, 0),
     "deadline_at_s": (np.int64, lambda options: options.deadline.at_s if options.deadline else None, 0),
 }
 """Columns of numbers: their type, their value, and the value that stands for none."""

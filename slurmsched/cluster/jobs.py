@@ -103,6 +103,12 @@ class JobTable(Table):
     steered_s: FloatArray  #: when we sent it to these types, else when we let it go; 0 where never
     left_nodes: Labels  #: the overloaded nodes that we last asked it to leave, a host list; empty for none within a day
     left_s: FloatArray  #: when we asked for that, also where it is not known whether this was sent; 0 for never
+    node_request: Labels  #: its CPUs and memory as Slurm has them (``node_request``); empty where nobody reads them
+    own_request: Labels  #: those that its owner asked for, where the present ones are ours; else empty
+    sized_s: FloatArray  #: when we last changed them, or gave its own back; 0 where never
+    resized: BoolArray  #: somebody else has changed them since
+    used_cpus: FloatArray  #: the CPUs per node that runs of its kind kept busy at most (``usage``); NaN where unknown
+    used_memory_mib: FloatArray  #: the memory per node that they used at most; NaN where unknown
     type_speeds: Labels  #: the speed of its kind by type of GPU over the fastest, as a100=1 v100=0.4; empty if unknown
     node_list: Labels  #: where it runs
     node_gpus: Labels  #: its GPUs on each of these nodes, as 8,4; empty where not known, and they are taken as even
@@ -143,6 +149,10 @@ class JobTable(Table):
     stop_level: FloatArray  #: the accuracy, or the fall of the loss, in its owner's rule; NaN without one
     urgency: FloatArray  #: 0..10; NaN where none was said
     busy_level: FloatArray  #: the accuracy in ``busy``; NaN without one
+    cpus_least: IntArray  #: the fewest CPUs per node that its owner says it can run with; 0 where none were said
+    cpus_best: IntArray  #: the most CPUs per node that it can use; 0 where none were said
+    mem_least_mib: IntArray  #: the least memory per node that its owner says it can run with; 0 where none was said
+    mem_best_mib: IntArray  #: the most memory per node that it can use; 0 where none was said
     deadline_at_s: IntArray  #: the deadline in seconds since the moment that ``deadline_since`` names
     deadline_since: Labels  #: submit, epoch or local (see ``Deadline``); empty where there is no deadline
     stop: Labels  #: its owner's rule for an early end: never, opt, acc or loss; empty where none was said
@@ -191,6 +201,8 @@ NEUTRAL: dict[str, Any] = {
     "gpu_memory_mib": np.nan,
     "share_score": 2,
     "spread_speed": np.nan,
+    "used_cpus": np.nan,
+    "used_memory_mib": np.nan,
     "pace_s": np.nan,
     "stop_level": np.nan,
     "urgency": np.nan,

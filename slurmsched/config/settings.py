@@ -75,6 +75,7 @@ class PowerSettings:
     migrate: bool = setting(
         False, "ask running jobs with slurmsched:ckpt to leave overloaded nodes ([migrate]); needs power.requeue"
     )
+    rightsize: bool = setting(False, "give pending jobs the CPUs and memory that their kind uses ([rightsize])")
     share: bool = setting(False, "let measured jobs share GPUs, on nodes set aside for sharing")
 
 
@@ -301,6 +302,21 @@ class MigrateSettings:
 
 
 @dataclass(frozen=True)
+class RightsizeSettings:
+    """``[rightsize]``: CPUs and memory of pending jobs; see power.rightsize."""
+
+    accounts: tuple[str, ...] = setting(
+        (), "accounts whose jobs are sized by what runs of their kind used; others only by their tokens"
+    )
+    margin: float = setting(0.25, "beyond what such runs used at most, as a part of it", least=0, most=10)
+    least_change: float = setting(
+        0.1, "the least change that is written, as a part of the present value", least=0, most=1
+    )
+    again_s: float = setting(600.0, "seconds between two changes of a job", least=0, most=1e7)
+    history_days: float = setting(30.0, "days of accounting that are read at the start", least=0, most=3650)
+
+
+@dataclass(frozen=True)
 class ForecastSettings:
     """``[forecast]``: the sources of forecasts."""
 
@@ -419,6 +435,7 @@ class Settings:
     share: ShareSettings = field(default_factory=ShareSettings)
     steer: SteerSettings = field(default_factory=SteerSettings)
     migrate: MigrateSettings = field(default_factory=MigrateSettings)
+    rightsize: RightsizeSettings = field(default_factory=RightsizeSettings)
     forecast: ForecastSettings = field(default_factory=ForecastSettings)
     models: ModelsSettings = field(default_factory=ModelsSettings)
     database: DatabaseSettings = field(default_factory=DatabaseSettings)

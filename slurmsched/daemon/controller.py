@@ -33,6 +33,7 @@ from .release import give_back, give_nodes_back, lends
 from .retention import Retention
 from .sharing_context import SharingContext
 from .synthesis_service import CompositionSwitcher
+from .usage_service import UsageService
 from .validation import demand_valid, unknown_partitions
 
 logger = logging.getLogger(__name__)
@@ -59,6 +60,7 @@ class Components:
     spread_speeds: SpreadSpeeds
     type_speeds: TypeSpeeds
     stranded: StrandedGpus
+    usage: UsageService
     switcher: CompositionSwitcher
 
 
@@ -150,7 +152,10 @@ class DaemonController:
         if not (leadership.held() or leadership.acquire()):
             return
         sharing = self._world.policy.rules.sharing or sharing_rules(self.settings)
-        report = give_back(self._world.cluster, intents, self._parts.clock, budget_s, sharing)
+        report = give_back(
+            *(self._world.cluster, intents, self._parts.clock, budget_s, sharing),
+            keep=lambda news: store.save_intents(name, news),
+        )
         logger.info("gave back: %s; %d writes left", report.sentence, report.left)
         if trouble := give_nodes_back(self._world.cluster, name, store):
             raise SlurmError(f"partitions keep nodes of each other: {trouble}")
@@ -182,7 +187,7 @@ class DaemonController:
         if self._actor.take_change():
             self._chosen.refresh()
         step = self._parts.switcher.step(now_s, acting=acting)
-        policy = replace(self._chosen.policy, synthesis=step)
+        policy = self._parts.usage.with_history(replace(self._chosen.policy, synthesis=step))
         self.policy = self._sharing_context.with_sharing(policy, now_s)
         outlooks = self._flow.outlooks(now_s) if follows_load(self.policy.rules) else {}
         self._world.policy = under_load(self.policy, outlooks, self._busy_share)

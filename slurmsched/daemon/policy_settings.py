@@ -18,6 +18,7 @@ from ..decide.rules import (
     LeaseRules,
     MigrationRules,
     ProfilingRules,
+    RightsizingRules,
     Rules,
     SharingRules,
     SteeringRules,
@@ -68,6 +69,7 @@ def policy_of(settings: Settings, line: str | None = None) -> Policy:
         lease=lease_rules(settings),
         steering=steering_rules(settings),
         migration=migration_rules(settings),
+        rightsizing=rightsizing_rules(settings),
     )
     return Policy(ordering_of(settings, line), rules, shadow=shadow_of(settings))
 
@@ -187,6 +189,19 @@ def migration_rules(settings: Settings) -> MigrationRules | None:
     own = {name: getattr(settings.migrate, name) for name in ("overload", "for_s", "every_s", "patience_s")}
     stops = {name: getattr(settings.deadline, name) for name in ("stop_s", "stop_signal", "asks_a_day", "restart_s")}
     return MigrationRules(**own, **stops)
+
+
+def rightsizing_rules(settings: Settings) -> RightsizingRules | None:
+    """Return the rules of ``[rightsize]``, None without power.rightsize."""
+    section = settings.rightsize
+    if not settings.power.rightsize:
+        return None
+    return RightsizingRules(
+        accounts=tuple(sorted(set(section.accounts))),
+        margin=section.margin,
+        least_change=section.least_change,
+        again_s=section.again_s,
+    )
 
 
 def lease_rules(settings: Settings) -> LeaseRules | None:

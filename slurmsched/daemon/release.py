@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from threading import Event
 from typing import Protocol
 
 from ..clock import Clock
-from ..cluster.actions import MoveNodes, Unsteer
+from ..cluster.actions import MoveNodes, RestoreSize, Unsteer, spelling
 from ..cluster.jobs import JobTable
 from ..cluster.records.node_loans import LentNodes, lent_lists
 from ..db.tracking.intent_records import Intent
@@ -26,12 +26,17 @@ FOR_JOBS = 0.75
 """The share of the time for jobs; the rest is for the command then under way, and for returning nodes."""
 
 
+Keep = Callable[[Sequence[Intent]], None]
+"""Saves intents; SlurmschedError where the database is away."""
+
+
 def give_back(
-    cluster: Slurm, intents: Sequence[Intent], clock: Clock, budget_s: float, sharing: SharingRules
+    cluster: Slurm, intents: Sequence[Intent], clock: Clock, budget_s: float, sharing: SharingRules, keep: Keep
 ) -> ReleaseReport:
     """Undo our changes to every job; the last writes begin within ``FOR_JOBS`` of *budget_s* seconds.
 
-    *sharing* names the partitions of shared GPUs.
+    *sharing* names the partitions of shared GPUs. *keep* saves that CPUs and memory are given back by us, so that a
+    later daemon does not take it for a wish of the job's owner.
     """
     until_s, now_s = clock.monotonic() + FOR_JOBS * budget_s, clock.now()
     asked_for = {intent.job_id: str(intent.value) for intent in intents if intent.kind == "Share"}
@@ -42,6 +47,7 @@ def give_back(
         now_s=now_s,
         settling=lambda state: [
             *let_go(state.pending, intents),
+            *_noted(sizes_restored(state.pending, intents), intents, now_s, keep),
             *settle_shared(state.pending, asked_for, sharing, now_s),
         ],
         within=lambda: clock.monotonic() < until_s,
@@ -53,6 +59,24 @@ def let_go(pending: JobTable, intents: Sequence[Intent]) -> list[Unsteer]:
     """Return the ends of our exclusions of nodes, of jobs that still exclude just what we wrote."""
     steered = Intents(intent for intent in intents if intent.kind == "Steer").steered(pending)[0]
     return [Unsteer(job) for job, types in zip(pending.job_id.tolist(), steered, strict=True) if types]
+
+
+def sizes_restored(pending: JobTable, intents: Sequence[Intent]) -> list[RestoreSize]:
+    """Return the ends of our changes of CPUs and memory, of jobs that still ask for just what we wrote."""
+    own = Intents(intent for intent in intents if intent.kind in ("Rightsize", "RestoreSize")).sized(pending)[0]
+    rows = zip(pending.job_id.tolist(), pending.node_request, own, strict=True)
+    return [RestoreSize(job, before, after) for job, before, after in rows if after]
+
+
+def _noted(actions: list[RestoreSize], intents: Sequence[Intent], now_s: float, keep: Keep) -> list[RestoreSize]:
+    """Return *actions* after they were saved as intents; without the database they are carried out all the same."""
+    cycle_of = {intent.job_id: intent.cycle for intent in intents if intent.kind == "Rightsize"}
+    if actions:
+        try:
+            keep([Intent(one.job_id, spelling(one), one.own, now_s, cycle_of[one.job_id]) for one in actions])
+        except SlurmschedError as error:
+            logger.warning("CPUs and memory that were given back stay as they are from now on: %s", error)
+    return actions
 
 
 class LoanStore(Protocol):

@@ -32,6 +32,7 @@ from .predictions.prediction_service import PredictionService
 from .profiles.profile_receiver import ProfileReceiver
 from .solver_service import SolverService
 from .synthesis_service import SynthesisService
+from .usage_service import UsageService
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +44,7 @@ _Listener = (
     | PredictionService
     | SolverService
     | SynthesisService
+    | UsageService
     | Inspector
 )
 
@@ -132,6 +134,7 @@ class ServiceParts:
     remote: Callable[[QueryWorkers], RemoteServer] | None = None  #: opens it; None where no other host may ask
     predictions: PredictionService | None = None  #: None where predictions are off
     solver: SolverService | None = None  #: of lease problems
+    usage: UsageService | None = None  #: reads what ended runs used
     synthesis: SynthesisService | None = None  #: plays compositions forward
     inspector: Inspector | None = None  #: None where the database is not inspected
     restraint: Callable[[], str] = str  #: why nothing may be written, despite the settings; empty if it may
@@ -236,6 +239,9 @@ class Service:
         made, played, report = self._parts.predictions, self._parts.synthesis, self._report
         trouble = made.latest().trouble if made else ""
         sentences = [f"no new predictions: {trouble}"] if trouble else []
+        used = self._parts.usage
+        if used and used.trouble:
+            sentences.append(f"the use of CPUs and memory is not known anew: {used.trouble}")
         if played and played.trouble:
             sentences.append(f"the composition stays as it is: {played.trouble}")
         troubles = [report.plugin_trouble, report.shadow_trouble] if report else []
@@ -267,6 +273,8 @@ class Service:
                 listeners.append(self._parts.predictions)
             if self._parts.solver:
                 listeners.append(self._parts.solver)
+            if self._parts.usage:
+                listeners.append(self._parts.usage)
             if self._parts.synthesis:
                 listeners.append(self._parts.synthesis)
             if self._parts.inspector:
@@ -292,6 +300,8 @@ class Service:
                 self._parts.predictions.observe(turn.report)
             if self._parts.solver:
                 self._parts.solver.observe(turn.report)
+            if self._parts.usage:
+                self._parts.usage.observe(turn.report)
             if self._parts.synthesis:
                 self._parts.synthesis.observe(turn.report)
         allowed, bug = self._allowed_mode, self._loop.bug

@@ -165,7 +165,16 @@ class Memory:
         pending, running = tables
         held, points = self._intents.held(pending, now_s), self._intents.points(pending, now_s)
         steered, steered_s = self._intents.steered(pending)
-        pending = pending.changed(held_by_us=held, site_points=points, steered=steered, steered_s=steered_s)
+        own_request, sized_s, resized = self._intents.sized(pending)
+        pending = pending.changed(
+            held_by_us=held,
+            site_points=points,
+            steered=steered,
+            steered_s=steered_s,
+            own_request=own_request,
+            sized_s=sized_s,
+            resized=resized,
+        )
         running = running.changed(steered=self._intents.steered(running)[0])
         return replace(state, pending=pending, running=running)
 
@@ -224,9 +233,9 @@ class Memory:
         """Return our open requests to Slurm, by job, oldest first."""
         return tuple(sorted(self._intents, key=lambda intent: (intent.job_id, intent.requested_s)))
 
-    def steers(self) -> bool:
-        """Return True if some job may have excluded nodes of ours, or shall have."""
-        return self._intents.steers()
+    def columns_apart(self) -> frozenset[str]:
+        """Return the columns that an observation must have to tell what of pending jobs is ours."""
+        return self._intents.columns_apart()
 
     def recently_refused(self, now_s: float) -> set[int]:
         """Return the jobs whose write Slurm refused in the last ten minutes; these are not retried yet."""

@@ -98,6 +98,12 @@ class Store:
         with self.database.transaction("saving an observation", write=True) as connection:
             pending_writes.save_facts(connection, cluster, news)
 
+    def save_intents(self, cluster: str, news: Iterable[Intent]) -> None:
+        """Write requests to Slurm of a process that has no memory of the cluster."""
+        facts = PendingWrites()
+        facts.note(news)
+        self.save(cluster, facts)
+
     def jobs(self, cluster: str) -> list[JobRecord]:
         """Return the jobs that Slurm had at the last observation."""
         with self.database.transaction("reading the known jobs") as connection:

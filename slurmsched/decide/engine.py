@@ -31,6 +31,7 @@ from .ordering.ranking import base_priority, order, qos_classes, tiers, waited_s
 from .profiling import least_gpus_first, profiling_wishes, rank_profiling_last, to_profile
 from .profiling_nodes import node_wishes
 from .referee import judge
+from .rightsizing import rightsize_wishes
 from .rules import DeadlineRules, Rules
 from .run_set import start_wishes
 from .sharing.packing import packing_wishes
@@ -136,8 +137,9 @@ def _plan(
     moving = {*map(job_of, moves)}
     excludes = exclude_wishes(view, off, steer_wishes(view, rules, standings, ranked, starving))
     steers = [wish for wish in excludes if job_of(wish) not in moving]
+    sizes = [wish for wish in rightsize_wishes(view, rules, standings, ranked) if job_of(wish) not in moving]
     # A burst of jobs needs as many of the one as of the other.
-    ranks = [wish for pair in zip_longest(steers, ranks) for wish in pair if wish is not None]
+    ranks = [wish for each in zip_longest(steers, sizes, ranks) for wish in each if wish is not None]
     kept_out = hold_wishes(view, rules, outside)
     ends = end_wishes(view, rules)
     wishes = [*releases, *stop_requests, *ends, *moves, *lending, *ranks, *turns, *kept_out, *starts]

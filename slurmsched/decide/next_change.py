@@ -39,6 +39,9 @@ def next_change_s(view: View, plan: Plan, ordering: Ordering, rules: Rules) -> f
         times += _steering(view, rules.steering)
     if rules.migration is not None:
         times += _migration(view, rules.migration)
+    if rules.rightsizing is not None:
+        sized_s = view.pending.sized_s
+        times.append(_next_s(sized_s[sized_s > 0] + rules.rightsizing.again_s, view.now_s))
     if rules.sharing is not None and view.pending.shares.any():
         times.append(view.now_s)
     return float(max(min(times), view.now_s))

@@ -25,6 +25,7 @@ from .rules import (
     LeaseRules,
     MigrationRules,
     ProfilingRules,
+    RightsizingRules,
     Rules,
     SharingRules,
     SteeringRules,
@@ -90,7 +91,7 @@ class Policy:
             "only_partitions": sorted(self.rules.only_partitions),
             "loans": _stored(self.rules.loans),
         }
-        for part in ("composition", "admission", "lease", "steering", "migration"):
+        for part in ("composition", "admission", "lease", "steering", "migration", "rightsizing"):
             if rules[part] is None:  # as records had it before there was one
                 del rules[part]
         step = {} if self.synthesis is None else {"synthesis": self.synthesis.to_dict()}
@@ -129,6 +130,8 @@ class Policy:
             rules["steering"] = SteeringRules(**section)
         if section := rules.get("migration"):
             rules["migration"] = MigrationRules(**section)
+        if section := rules.get("rightsizing"):
+            rules["rightsizing"] = RightsizingRules(**(section | {"accounts": tuple(section["accounts"])}))
         if rules.get("loans") is not None:
             rules["loans"] = tuple(LentNodes(name, *map(expand, lists)) for name, *lists in rules["loans"])
         step = SynthesisStep.from_dict(stored["synthesis"]) if "synthesis" in stored else None

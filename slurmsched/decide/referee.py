@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeGuard
 
 import numpy as np
 
@@ -19,7 +20,9 @@ from ..cluster.actions import (
     Release,
     Requeue,
     RequireNodes,
+    RestoreSize,
     Resume,
+    Rightsize,
     SetAdminComment,
     Share,
     Start,
@@ -31,12 +34,14 @@ from ..cluster.actions import (
     Unsteer,
     job_of,
 )
-from ..cluster.columns import IntArray
+from ..cluster.columns import BoolArray, IntArray
 from ..cluster.exclusions import ANY_TYPE
 from ..cluster.jobs import JobState, JobTable
+from ..cluster.node_request import NodeRequest, read_request
 from ..cluster.state import View
 from ..cluster.text.hostlist import expand
 from ..cluster.text.plural import count
+from .rightsizing import fitting_nodes, job_nodes, share_of, wanted
 from .rules import Rules
 
 Rule = Callable[[Action, JobTable, int, Rules], str | None]
@@ -47,6 +52,11 @@ Joined = Mapping[int, int]
 
 PairRule = Callable[[Start, View, Joined, Rules], str | None]
 """A function that returns the reason to refuse a start beside a running job, or None."""
+
+SizeRule = Callable[[Rightsize, View, int, BoolArray], str | None]
+"""A function that returns the reason to refuse other CPUs and memory of the pending job in a row, or None.
+
+The mask is that of the nodes that the job may use."""
 
 MoveRule = Callable[[MoveNodes, View, Rules], str | None]
 """A function that returns the reason to refuse a move of nodes, or None."""
@@ -160,6 +170,84 @@ def type_is_accepted(action: Action, jobs: JobTable, row: int, rules: Rules) -> 
 def exclusion_is_ours(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
     """Refuse to lift the exclusion of nodes that somebody else wrote."""
     return None if jobs.steered[row] else "the nodes that it excludes are not ours"
+
+
+def size_is_ours(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
+    """Refuse to change back CPUs and memory that are not ours, or to others than its owner's."""
+    present, own = jobs.node_request[row], jobs.own_request[row]
+    ours = isinstance(action, RestoreSize) and own != "" and (action.before, action.own) == (present, own)
+    return None if ours else "its CPUs and memory are not ours"
+
+
+def nobody_else_sized_it(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
+    """Refuse to change CPUs and memory that were not read, or that somebody else has changed since we did."""
+    if jobs.resized[row]:
+        return "somebody changed its CPUs or memory after us"
+    present, own = jobs.node_request[row], jobs.own_request[row]
+    known = isinstance(action, Rightsize) and present != "" and (action.before, action.own) == (present, own or present)
+    return None if known else "its CPUs and memory are not known"
+
+
+def size_is_its_own(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
+    """Refuse to size a job that asks for whole nodes, for amounts per GPU or in a reservation, or that ran before."""
+    for is_so, why in (
+        (jobs.exclusive[row], "it asks for whole nodes"),
+        (jobs.per_gpu[row], "it asks for CPUs or memory per GPU"),
+        (jobs.reservation[row], "it asks for a reservation"),
+        (jobs.restarts[row], "it ran before"),
+    ):
+        if is_so:
+            return why
+    return None
+
+
+def sizing_is_wanted(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
+    """Refuse to size a job without a token of its owner, unless the admin listed its account."""
+    if wanted(jobs.take(slice(row, row + 1)), rules)[0]:
+        return None
+    return "its owner said neither slurmsched:cpus= nor slurmsched:mem=, and rightsize.accounts lacks its account"
+
+
+def share_is_kept(size: Rightsize, view: View, row: int, nodes: BoolArray) -> str | None:
+    """Refuse to leave a job less than what belongs to its GPUs, or than its owner said, unless he asked for less."""
+    own, after = _request(size.own), _request(size.after)
+    jobs, count = view.pending, max(int(view.pending.nodes[row]), 1)
+    share = share_of(view, -(-int(jobs.gpus[row]) // count), nodes)
+    pairs = (
+        (own.node_cpus(count), after.node_cpus(count), max(share.cpus, int(jobs.cpus_least[row])), "CPUs"),
+        (
+            own.node_memory_mib(count),
+            after.node_memory_mib(count),
+            max(share.memory_mib, int(jobs.mem_least_mib[row])),
+            "MiB",
+        ),
+    )
+    for was, to, least, unit in pairs:
+        if to < was and to < least - 1e-6:
+            return f"{to} {unit} on a node are less than {least:g}, which belong to its GPUs or which its owner wants"
+    return None
+
+
+def best_is_kept(size: Rightsize, view: View, row: int, nodes: BoolArray) -> str | None:
+    """Refuse to give a job more than it asks for, except up to what its owner says that it can use."""
+    own, after, count = _request(size.own), _request(size.after), max(int(view.pending.nodes[row]), 1)
+    jobs = view.pending
+    if after.node_cpus(count) > max(own.node_cpus(count), int(jobs.cpus_best[row])):
+        return f"{after.node_cpus(count)} CPUs on a node are more than its owner asks for or can use"
+    if after.node_memory_mib(count) > max(own.node_memory_mib(count), int(jobs.mem_best_mib[row])):
+        return f"{after.node_memory_mib(count)} MiB on a node are more than its owner asks for or can use"
+    return None
+
+
+def nodes_have_it(size: Rightsize, view: View, row: int, nodes: BoolArray) -> str | None:
+    """Refuse what too few nodes have: Slurm refuses it, and yet takes it over, so that the job never starts (22.05)."""
+    count = max(int(view.pending.nodes[row]), 1)
+    fitting = fitting_nodes(view, _request(size.after), count, nodes)
+    return None if fitting >= count else f"{fitting} nodes that it may use have as much, and it needs {count}"
+
+
+def _request(text: str) -> NodeRequest:
+    return read_request(text) or NodeRequest(0, 0, 0, 0, False)
 
 
 def _in_state(jobs: JobTable, row: int, wanted: JobState) -> str | None:
@@ -317,6 +405,16 @@ RULES: dict[type[Action], tuple[Rule, ...]] = {
         type_is_accepted,
     ),
     Unsteer: (job_is_pending, exclusion_is_ours),
+    Rightsize: (
+        power_is_on,
+        job_is_pending,
+        owner_did_not_opt_out,
+        nobody_sits_in_front,
+        nobody_else_sized_it,
+        size_is_its_own,
+        sizing_is_wanted,
+    ),
+    RestoreSize: (job_is_pending, size_is_ours),
     Share: (power_is_on, job_is_pending, owner_did_not_opt_out, nobody_sits_in_front),
     StartShared: (token_is_ours, job_is_pending),
     Unmark: (token_is_ours, job_is_pending),
@@ -337,6 +435,9 @@ PAIR_RULES: tuple[PairRule, ...] = (
 )
 """The further rules of starts beside a running job."""
 
+SIZE_RULES: tuple[SizeRule, ...] = (share_is_kept, best_is_kept, nodes_have_it)
+"""The further rules of other CPUs and memory, for which the nodes count."""
+
 MOVE_RULES: tuple[MoveRule, ...] = (
     lending_is_on,
     partition_is_known,
@@ -352,7 +453,7 @@ MOVE_RULES: tuple[MoveRule, ...] = (
 UNKNOWN_JOB = "job_is_known"
 """The stored spelling of the rule over every action on a job: Slurm knows it."""
 
-SPELLINGS: dict[Rule | PairRule | MoveRule, str] = {
+SPELLINGS: dict[Rule | PairRule | SizeRule | MoveRule, str] = {
     power_is_on: "power_is_on",
     a_holding_power_is_on: "a_holding_power_is_on",
     migration_is_on: "migration_is_on",
@@ -370,6 +471,13 @@ SPELLINGS: dict[Rule | PairRule | MoveRule, str] = {
     nodes_are_open: "nodes_are_open",
     type_is_accepted: "type_is_accepted",
     exclusion_is_ours: "exclusion_is_ours",
+    size_is_ours: "size_is_ours",
+    nobody_else_sized_it: "nobody_else_sized_it",
+    size_is_its_own: "size_is_its_own",
+    sizing_is_wanted: "sizing_is_wanted",
+    share_is_kept: "share_is_kept",
+    best_is_kept: "best_is_kept",
+    nodes_have_it: "nodes_have_it",
     job_is_alone: "job_is_alone",
     sharing_is_on: "sharing_is_on",
     host_is_running: "host_is_running",
@@ -390,8 +498,8 @@ SPELLINGS: dict[Rule | PairRule | MoveRule, str] = {
 
 
 def gives_back(action: Action) -> bool:
-    """Return whether an action only gives a job back to Slurm: a Release, an Unsteer, or a Rank of 0 points."""
-    return isinstance(action, Release | Unsteer) or (isinstance(action, Rank) and action.points == 0)
+    """Return whether an action only gives a job back to Slurm: a Release, Unsteer, RestoreSize or Rank of 0 points."""
+    return isinstance(action, Release | Unsteer | RestoreSize) or (isinstance(action, Rank) and action.points == 0)
 
 
 def judge(wishes: Sequence[Action], view: View, rules: Rules) -> tuple[list[Action], list[Refusal]]:
@@ -399,10 +507,14 @@ def judge(wishes: Sequence[Action], view: View, rules: Rules) -> tuple[list[Acti
     allowed: list[Action] = []
     refusals: list[Refusal] = []
     joined: dict[int, int] = {}
-    for wish, place in zip(wishes, _rows(wishes, view), strict=True):
+    places = _rows(wishes, view)
+    nodes = _nodes_of_sized(wishes, places, view)
+    for wish, place in zip(wishes, places, strict=True):
         refusal = _of_move(wish, view, rules) if isinstance(wish, MoveNodes) else _of_job(wish, place, rules)
         if refusal is None and isinstance(wish, Start) and wish.beside:
             refusal = _of_pair(wish, view, joined, rules)
+        if refusal is None and isinstance(wish, Rightsize) and place is not None:
+            refusal = _of_size(wish, view, place[1], nodes[wish.job_id])
         if refusal is None:
             allowed.append(wish)
             if isinstance(wish, Start) and wish.beside:
@@ -428,6 +540,30 @@ def _of_pair(start: Start, view: View, joined: Joined, rules: Rules) -> Refusal 
         why = rule(start, view, joined, rules)
         if why is not None:
             return Refusal(start, SPELLINGS[rule], why)
+    return None
+
+
+def _nodes_of_sized(
+    wishes: Sequence[Action], places: Sequence[tuple[JobTable, int] | None], view: View
+) -> dict[int, BoolArray]:
+    """Return the nodes that each pending job may use that is to be sized, by its id."""
+    pairs = zip(wishes, places, strict=True)
+    sized = [(wish.job_id, place[1]) for wish, place in pairs if isinstance(wish, Rightsize) and _waits(place, view)]
+    if not sized:
+        return {}
+    jobs, rows = zip(*sized, strict=True)
+    return dict(zip(jobs, job_nodes(view, np.array(rows, dtype=np.int64)), strict=True))
+
+
+def _waits(place: tuple[JobTable, int] | None, view: View) -> TypeGuard[tuple[JobTable, int]]:
+    return place is not None and place[0] is view.pending
+
+
+def _of_size(size: Rightsize, view: View, row: int, nodes: BoolArray) -> Refusal | None:
+    for rule in SIZE_RULES:
+        why = rule(size, view, row, nodes)
+        if why is not None:
+            return Refusal(size, SPELLINGS[rule], why)
     return None
 
 

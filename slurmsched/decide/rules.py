@@ -166,6 +166,17 @@ class MigrationRules:
 
 
 @dataclass(frozen=True)
+class RightsizingRules:
+    """Rules of right-sizing: waiting jobs ask for the CPUs and the memory that they use."""
+
+    accounts: tuple[str, ...] = ()  #: whose jobs are sized by what their kind used; others by their owner's tokens
+    margin: float = 0.25  #: beyond what earlier runs used at most, as a part of it
+    least_change: float = 0.1  #: the least change that is written, as a part of what Slurm has
+    again_s: float = 600.0  #: the least time between two changes of a job
+    history: bool = True  #: the use of earlier runs has been read; until then tokens alone give jobs a first size
+
+
+@dataclass(frozen=True)
 class Composition:
     """The parts of a policy that choose the jobs to start, where no Slurm does; each by name, with its parameters."""
 
@@ -192,18 +203,21 @@ class Rules:
     lease: LeaseRules | None = None  #: None if running jobs yield to promised ones alone
     steering: SteeringRules | None = None  #: None if no job is sent to a type of GPU
     migration: MigrationRules | None = None  #: None if no job is asked to leave an overloaded node
+    rightsizing: RightsizingRules | None = None  #: None if CPUs and memory of jobs stay as they are
     loans: tuple[LentNodes, ...] | None = None  #: partitions whose nodes we changed; None while no node may move
-
-    @property
-    def excludes_nodes(self) -> bool:
-        """True if some jobs may get excluded nodes."""
-        return self.steering is not None or self.migration is not None
 
     @property
     def asks_a_day(self) -> int:
         """Most stop requests to a job within a day; 0 where none is sent."""
         terms = self.deadlines or self.lease or self.migration
         return 0 if terms is None else terms.asks_a_day
+
+    @property
+    def columns_apart(self) -> frozenset[str]:
+        """The columns of pending jobs that these rules need, and that no bulk read has."""
+        excludes = self.steering is not None or self.migration is not None
+        needed = {"excluded_nodes": excludes, "node_request": self.rightsizing is not None}
+        return frozenset(name for name, is_needed in needed.items() if is_needed)
 
     def __post_init__(self) -> None:
         unknown = self.powers - set(POWERS)

@@ -15,21 +15,18 @@ import numpy as np
 from ..cluster.actions import Action, Steer, Unsteer
 from ..cluster.columns import BoolArray, FloatArray, IntArray, Labels
 from ..cluster.exclusions import ANY_TYPE
-from ..cluster.plan import Standing
 from ..cluster.state import View
 from ..cluster.text.hostlist import expand, fold
 from ..cluster.type_speeds import read_speeds
 from ..policies.steering import Ends, earliest_ends
 from .deadlines.gpu_availability import gpus_in_use
 from .node_pools import NodePools
+from .ordering.eligibility import begins_soon
 from .profiling import both
 from .rules import Rules, SteeringRules
 
 OVERRUN = 0.1
 """What a job that outlasted its forecast is taken to need still, as a share of the time that it ran."""
-
-SOON_S = 60.0
-"""A job whose begin time comes within this is sent to its type now: it may start in the next cycle."""
 
 UNKNOWN_S = 3_600.0
 """The runtime of a job without a forecast."""
@@ -42,19 +39,18 @@ def steer_wishes(view: View, rules: Rules, standings: IntArray, ranked: IntArray
 
     A job that we steered and that is no longer ours to steer is let go.
     """
-    jobs, ours = view.pending, _said(view.pending.steered)
+    jobs, ours = view.pending, view.pending.steered.said()
     if rules.composition is not None or (rules.steering is None and not ours.any()):
         return []
     if rules.steering is None:
         return [Unsteer(job) for job in jobs.job_id[ours].tolist()]
-    soon = (standings == Standing.WAITS_FOR_BEGIN) & (jobs.eligible_s <= view.now_s + SOON_S)
-    ranked = np.concatenate([ranked, np.flatnonzero(soon)])
+    ranked = np.concatenate([ranked, np.flatnonzero(begins_soon(jobs, standings, view.now_s))])
     pools = NodePools(view.nodes)
     pool = pools.of(jobs.partition)
     may = steerable(view, rules) & ~starving & (pool >= 0)
     wishes: list[Action] = [Unsteer(job) for job in jobs.job_id[ours & ~may].tolist()]
     rest = np.setdiff1d(np.flatnonzero(ours & may), ranked)
-    open_to_us = ours | _said(jobs.type_speeds) | _said(jobs.types)
+    open_to_us = ours | jobs.type_speeds.said() | jobs.types.said()
     for number in np.unique(pool[may & open_to_us]).tolist():
         line, others = ranked[pool[ranked] == number], rest[pool[rest] == number]
         late = line[rules.window :]
@@ -69,9 +65,9 @@ def steerable(view: View, rules: Rules) -> BoolArray:
     promised = np.isin(jobs.job_id, view.promises.job_id[view.promises.open])
     free = (jobs.gpus > 0) & (jobs.het_job_id == 0)
     free &= ~(jobs.off | jobs.interactive | jobs.shares | promised)
-    free &= ~_said(jobs.excluded_nodes) | _said(jobs.steered)
+    free &= ~jobs.excluded_nodes.said() | jobs.steered.said()
     for column in (jobs.gpu_type, jobs.required_nodes, jobs.features, jobs.reservation):
-        free &= ~_said(column)
+        free &= ~column.said()
     if rules.profiling is not None:
         free &= ~both(jobs, rules.profiling)
     return np.asarray(free, dtype=np.bool_)
@@ -100,7 +96,7 @@ class _Pool:
     def wishes(self) -> Iterator[Action]:
         """Yield the changes for these jobs."""
         if len(self.types) < 2:
-            ours = self.rows[self.may & _said(self.view.pending.steered)[self.rows]]
+            ours = self.rows[self.may & self.view.pending.steered.said()[self.rows]]
             yield from (Unsteer(job) for job in self.view.pending.job_id[ours].tolist())
             return
         ends = self._ends
@@ -278,12 +274,6 @@ class _Pool:
             taken_s = np.concatenate([busy_s, unknown_s])[:total]
             free.append(np.concatenate([np.zeros(total - len(taken_s)), taken_s]))
         return free
-
-
-def _said(column: Labels) -> BoolArray:
-    """Select the rows whose text is not empty."""
-    said: BoolArray = column.map([bool(text) for text in column.names], np.bool_)
-    return said
 
 
 @lru_cache(maxsize=1_000)

@@ -17,7 +17,9 @@ from ..cluster.actions import (
     Release,
     Requeue,
     RequireNodes,
+    RestoreSize,
     Resume,
+    Rightsize,
     SetAdminComment,
     Share,
     StartShared,
@@ -30,15 +32,18 @@ from ..cluster.actions import (
 )
 from ..cluster.columns import IntArray
 from ..cluster.jobs import JobState, JobTable
+from ..cluster.node_request import read_request, requests_of
 from ..cluster.nodes import NodeTable
 from ..cluster.records.outcomes import OutcomeTable
 from ..cluster.records.profiles import NodeProfile
+from ..cluster.records.usage import NO_USAGE, UsageTable
 from ..cluster.state import ClusterState
 from ..cluster.text.tres import slots_in
 from ..errors import SlurmUnavailable
 from ..policies.selection.resources import number_forms
 from ..slurm.adapters.fake_slots import SlotAction, begin_of, changed_texts
 from ..slurm.port import ActionResult, ClusterInfo, ControllerLoad
+from ..slurm.write.verbs import CHANGED_MEANWHILE
 from .cluster_spec import ClusterSpec, with_nodes
 from .engine.calendar import END
 from .engine.job_state import (
@@ -93,12 +98,13 @@ class SimulatedCluster:
     unmeasured: float = UNMEASURED  #: the speed of one job beside another where their pair was not measured
     awaited: slice = field(default_factory=lambda: EVERY_JOB)  #: the jobs whose ends end the simulation
     away: bool = False  #: do not answer, like a stopped slurmctld
+    sizes: bool = False  #: an observation has the CPUs and the memory that pending jobs ask for
     admin_comments: dict[int, str] = field(default_factory=dict)  #: AdminComments by job
     model: Controller = field(init=False, repr=False)
     _ran_in: dict[int, tuple[int, str]] = field(init=False, repr=False)  #: restarts and partition of runs, by row
 
     def __post_init__(self) -> None:
-        self._table = as_submitted(self.jobs) if self.submitted is None else self.submitted
+        self._table = self._with_sizes(as_submitted(self.jobs) if self.submitted is None else self.submitted)
         self._edits, self._ran_in = TextEdits(), {}
         self.model = self._made()
         if self.awaited != EVERY_JOB:
@@ -128,7 +134,8 @@ class SimulatedCluster:
     def submit(self, jobs: Workload, submitted: JobTable | None = None) -> None:
         """Queue more jobs, none submitted before a known one; those whose submit time has come are there at once."""
         self.jobs = self.jobs.joined(jobs)
-        self._table = self._table.joined(as_submitted(jobs) if submitted is None else submitted)
+        more = as_submitted(jobs) if submitted is None else submitted
+        self._table = self._table.joined(self._with_sizes(more))
         self.model = extended(self.model, self._made())
         self._index()
         self.advance(self.now_s)
@@ -199,6 +206,11 @@ class SimulatedCluster:
         found = self.outcomes(since_s, np.inf)
         return found.take(np.isin(found.job_id, list(job_ids)))
 
+    def usage(self, since_s: float, until_s: float) -> UsageTable:
+        """Return nothing: workloads do not say what jobs use."""
+        self._answering()
+        return NO_USAGE
+
     def outcomes(self, since_s: float, until_s: float) -> OutcomeTable:
         """Return the last runs of jobs, with their true times."""
         self._answering()
@@ -263,6 +275,10 @@ class SimulatedCluster:
         number_forms(model.stage.requests)
         return model
 
+    def _with_sizes(self, table: JobTable) -> JobTable:
+        """Return *table* with the CPUs and memory that each job asks for, where an observation has them."""
+        return table.changed(node_request=requests_of(table)) if self.sizes else table
+
     def _request_slots(self, model: Controller, rows: list[int]) -> None:
         """Let jobs request the GPUs or slots that their requests name."""
         for row in rows:
@@ -326,6 +342,10 @@ class SimulatedCluster:
                 self._edits.put(rows, {"excluded_nodes": names})
             case Unsteer():
                 self._edits.put(rows, {"excluded_nodes": ""})
+            case Rightsize(before=before, after=text) | RestoreSize(before=before, own=text):
+                if any(self._edits.text(self._table, "node_request", row) != before for row in rows):
+                    return CHANGED_MEANWHILE
+                self._edits.put(rows, {"node_request": text})
         return None
 
     def _has_partitions(self, names: str) -> bool:
@@ -366,12 +386,28 @@ class SimulatedCluster:
         if not self._edits:
             return
         reshaped, requests = self._edits.rows("per_node"), self.model.stage.requests
+        sized = self._edits.rows("node_request")
         self._table = self._edits.apply(self._table)
         self.jobs = replace(self.jobs, partition=self._table.partition)
+        if sized:
+            self._resize(sized)
         before = requests.gpus[reshaped].sum()
         self._request_slots(self.model, reshaped)
         self.model.clock[ACTIVE] += requests.gpus[reshaped].sum() - before
         self.model = self._replaced()
+
+    def _resize(self, rows: list[int]) -> None:
+        """Let waiting jobs ask for the CPUs and the memory that their requests name."""
+        requests, columns = self.model.stage.requests, {"cpus": self._table.cpus, "memory_mib": self._table.memory_mib}
+        cpus, memory_mib = (column.copy() for column in columns.values())
+        for row in rows:
+            wanted, nodes = read_request(self._table.node_request[row]), int(self._table.nodes[row])
+            if wanted is None:
+                continue
+            requests.cpus[row], requests.memory_mib[row] = wanted.node_cpus(nodes), wanted.node_memory_mib(nodes)
+            cpus[row], memory_mib[row] = wanted.cpus, nodes * wanted.node_memory_mib(nodes)
+        self._table = self._table.changed(cpus=cpus, memory_mib=memory_mib)
+        self.jobs = replace(self.jobs, cpus=requests.cpus.copy(), memory_mib=requests.memory_mib.copy())
 
     def _replaced(self) -> Controller:
         """Return the model after jobs were sent to other nodes, or partitions got others."""
@@ -433,4 +469,7 @@ class SimulatedCluster:
             meet(self.model.stage, row, self.now_s)
 
 
-_OF_PENDING = (Rank, Hold, Release, MovePartition, RequireNodes, Steer, Unsteer, Share, StartShared, Unmark, Unshare)
+_OF_PENDING = (
+    *(Rank, Hold, Release, MovePartition, RequireNodes, Steer, Unsteer, Rightsize, RestoreSize),
+    *(Share, StartShared, Unmark, Unshare),
+)

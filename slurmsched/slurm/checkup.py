@@ -274,6 +274,26 @@ def _migration(facts: ClusterInfo, settings: Settings) -> Finding:
     return Finding(name, True, signal)
 
 
+def _rightsizing(facts: ClusterInfo, settings: Settings) -> Finding:
+    name, section = "CPUs and memory", settings.rightsize
+    if not settings.power.rightsize:
+        return Finding(name, True, "power.rightsize is off: jobs have the CPUs and memory that they ask for")
+    if facts.config.get("SelectType", "") not in ("select/cons_tres", "select/cons_res"):
+        text = f"SelectType is {facts.config.get('SelectType', '')}: jobs have whole nodes, whatever they ask for"
+        return Finding(name, False, text, "SelectType=select/cons_tres")
+    if section.accounts and not facts.accounting:
+        text = "without slurmdbd nobody knows what jobs used: only those with slurmsched:cpus= or mem= are sized"
+        return Finding(name, False, text, "AccountingStorageType=accounting_storage/slurmdbd")
+    if section.accounts and facts.config.get("JobAcctGatherType", "").endswith("none"):
+        text = "Slurm does not measure what jobs use: only those with slurmsched:cpus= or mem= are sized"
+        return Finding(name, False, text, "JobAcctGatherType=jobacct_gather/cgroup")
+    if "Memory" not in facts.config.get("SelectTypeParameters", ""):
+        text = "SelectTypeParameters has no Memory: Slurm counts CPUs alone, and less memory helps nobody"
+        return Finding(name, None, text, "SelectTypeParameters=CR_Core_Memory")
+    whose = f" and those of {', '.join(section.accounts)}" if section.accounts else ""
+    return Finding(name, True, f"waiting jobs with slurmsched:cpus= or mem={whose} ask for what they need")
+
+
 def _sharing(facts: ClusterInfo, settings: Settings) -> Finding:
     name, section = "shared GPUs", settings.share
     if not settings.power.share:
@@ -325,6 +345,7 @@ _RULES: tuple[Callable[[ClusterInfo, Settings], Finding], ...] = (
     _nodes,
     _steering,
     _migration,
+    _rightsizing,
     _sharing,
 )
 

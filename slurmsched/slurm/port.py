@@ -8,6 +8,7 @@ from typing import Protocol
 
 from ..cluster.actions import Action
 from ..cluster.records.outcomes import OutcomeTable
+from ..cluster.records.usage import UsageTable
 from ..cluster.state import ClusterState
 
 
@@ -103,6 +104,10 @@ class Slurm(Protocol):
 
     def outcomes(self, since_s: float, until_s: float) -> OutcomeTable:
         """Return runs that ended in [since_s, until_s) by the site's accounting; empty where there is none."""
+        ...
+
+    def usage(self, since_s: float, until_s: float) -> UsageTable:
+        """Return what runs used that ended in [since_s, until_s), by accounting, oldest end first; may take long."""
         ...
 
     def past_runs(self, job_ids: Sequence[int], since_s: float) -> OutcomeTable:

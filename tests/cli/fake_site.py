@@ -42,7 +42,7 @@ class FakeSite(App):
         """Replace the settings, the directories apart."""
         self.file.write_text(f"[daemon]\nstate_dir = '{self.directory}'\nrun_dir = '{self.own_run_dir}'\n{settings}")
 
-    def cluster(self, called: object = None, exclusions: object = None, loads: object = None) -> Any:
+    def cluster(self, called: object = None, apart: object = None, loads: object = None) -> Any:
         return self.slurm
 
 

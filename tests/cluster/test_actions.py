@@ -24,6 +24,8 @@ STORED = {
     "RequireNodes": actions.RequireNodes,
     "Steer": actions.Steer,
     "Unsteer": actions.Unsteer,
+    "Rightsize": actions.Rightsize,
+    "RestoreSize": actions.RestoreSize,
     "Tell": actions.SetAdminComment,
     "Share": actions.Share,
     "StartShared": actions.StartShared,

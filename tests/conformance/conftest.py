@@ -122,6 +122,8 @@ class SimulatedWorld:
             runtime_s=np.full(tasks, float(runtime_s)),
             gpus=np.full(tasks, gpus),
             nodes=np.full(tasks, (gpus + 3) // 4),
+            cpus=np.full(tasks, 1),
+            memory_mib=np.full(tasks, 2000.0),
             time_limit_s=np.full(tasks, float(limit_s)),
             name=[name] * tasks,
             user=["alice"] * tasks,
@@ -160,7 +162,7 @@ def simulated(shared_nodes: int = 0) -> SimulatedWorld:
         nodes, parts = nodes_of(4, 4, partitions=["gpu"] * 4), partition_of("gpu", "n[1-4]")
     fleet = ClusterSpec(nodes, parts, table_of(QosTable, 0, {}, {}), shared="shared" * bool(shared_nodes))
     conf = SlurmConf.of({"SchedulerParameters": "bf_interval=10,batch_sched_delay=0", "PriorityWeightAge": "1000"})
-    cluster = SimulatedCluster(workload(0), fleet, conf, checked=True)
+    cluster = SimulatedCluster(workload(0), fleet, conf, checked=True, sizes=True)
     cluster.advance(1_000_000.0)
     return SimulatedWorld(cluster)
 
@@ -220,7 +222,7 @@ def _lines(state: ClusterState) -> list[str]:
 def bound(lab: Lab) -> SlurmBinding:
     """The lab through pyslurm; skips where there is none of its release."""
     operator = CommandRunner(environment=lab.env(), prefix=tuple(lab.command([], user="operator")))
-    command = SlurmCommand(operator, exclusions=lambda: True)
+    command = SlurmCommand(operator, apart=lambda: {"excluded_nodes", "node_request"})
     series = command.facts().version[:2]
     worker = Worker(operator, operator.called)
     try:
@@ -256,7 +258,7 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
         binding.worker.stop()
         return
     operator = CommandRunner(environment=lab.env(), prefix=tuple(lab.command([], user="operator")))
-    yield LabWorld(SlurmCommand(operator, exclusions=lambda: True, loads=lambda: True), lab)
+    yield LabWorld(SlurmCommand(operator, apart=lambda: {"excluded_nodes", "node_request"}, loads=lambda: True), lab)
 
 
 @pytest.fixture(scope="module")
@@ -289,7 +291,7 @@ def shared_world(request: pytest.FixtureRequest) -> Iterator[World]:
         return
     lab = request.getfixturevalue("lab_with_slots")
     operator = CommandRunner(environment=lab.env(), prefix=tuple(lab.command([], user="operator")))
-    yield LabWorld(SlurmCommand(operator, exclusions=lambda: True, loads=lambda: True), lab)
+    yield LabWorld(SlurmCommand(operator, apart=lambda: {"excluded_nodes", "node_request"}, loads=lambda: True), lab)
     lab.cancel_all()
 
 

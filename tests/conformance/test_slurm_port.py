@@ -17,7 +17,9 @@ from slurmsched.cluster.actions import (
     Release,
     Requeue,
     RequireNodes,
+    RestoreSize,
     Resume,
+    Rightsize,
     Share,
     StartShared,
     Steer,
@@ -28,6 +30,7 @@ from slurmsched.cluster.actions import (
 )
 from slurmsched.cluster.exclusions import same_nodes
 from slurmsched.cluster.jobs import SETTLE_S, JobState
+from slurmsched.cluster.node_request import read_request
 from slurmsched.cluster.records.node_loans import members
 from slurmsched.cluster.state import ClusterState
 from slurmsched.cluster.text.hostlist import fold
@@ -258,6 +261,31 @@ def test_excluded_nodes_of_pending_jobs_can_be_set_changed_and_lifted(world):
 
         world.until(shows, f"the excluded nodes {wanted}")
     assert world.cluster.act([Steer(4_000_000, "x", "n2")])[0].refused is not None
+
+
+def test_cpus_and_memory_of_pending_jobs_can_be_changed_and_given_back_and_no_others_overwritten(world):
+    fill(world)
+    job = world.submit(5)
+
+    def asks(text):
+        def shown(state):
+            return pending(state, job) and state.pending.node_request[row(state.pending, job)] == text
+
+        return world.until(shown, f"a job that asks for {text}")
+
+    state = world.until(lambda state: pending(state, job), "the job pending")
+    own, other = state.pending.node_request[row(state.pending, job)], "cpus=2,task=2,node=2,mem=3000Mn"
+    assert read_request(own).changeable
+    assert world.cluster.act([Rightsize(job, own, own, other)])[0].refused is None
+    asks(other)
+    assert (
+        "changed meanwhile" in world.cluster.act([Rightsize(job, own, own, "cpus=4,task=4,node=4,mem=1Mn")])[0].refused
+    )
+    assert "changed meanwhile" in world.cluster.act([RestoreSize(job, own, own)])[0].refused
+    asks(other)
+    assert world.cluster.act([RestoreSize(job, other, own)])[0].refused is None
+    asks(own)
+    assert world.cluster.act([RestoreSize(4_000_000, other, own)])[0].refused is not None
 
 
 def test_what_slurm_refuses_is_told_in_its_words_and_the_rest_is_done(world):

@@ -56,6 +56,10 @@ slurmsched:deadline=+6h,50@2020-01-01T00:00|slurmsched:deadline=+6h,50@2026-10-2
 slurmsched:gpus=2-8|slurmsched:gpus=4|slurmsched:gpus=4-4|slurmsched:gpus=8-2|slurmsched:gpus=0|slurmsched:gpus=2-
 slurmsched:gpus=-2|slurmsched:gpus=2--8|slurmsched:gpus=02|slurmsched:gpus=2-08|slurmsched:gpus=99999|slurmsched:gpus=100000
 slurmsched:gpus=1-100000|slurmsched:gpus=²|slurmsched:gpus=|slurmsched:gpus=2-8-9|slurmsched:gpus=10|slurmsched:gpus=9-10
+slurmsched:cpus=4-16|slurmsched:cpus=8|slurmsched:cpus=16-4|slurmsched:cpus=0|slurmsched:cpus=4-|slurmsched:cpus=100000
+slurmsched:mem=16G-64G|slurmsched:mem=900|slurmsched:mem=900-1T|slurmsched:mem=64G-16G|slurmsched:mem=1024M-1G|slurmsched:mem=1025M-1G
+slurmsched:mem=0|slurmsched:mem=016G|slurmsched:mem=16g|slurmsched:mem=16GB|slurmsched:mem=|slurmsched:mem=-16G|slurmsched:mem=16G-
+slurmsched:mem=1G-2G-3G|slurmsched:mem=999999999T|slurmsched:mem=1000000000|slurmsched:mem=1G--2G|slurmsched:mem=1.5G
 slurmsched:coldstart=300|slurmsched:coldstart=0|slurmsched:coldstart=86400|slurmsched:coldstart=86401|slurmsched:coldstart=1h
 slurmsched:urgency=0|slurmsched:urgency=10|slurmsched:urgency=11|slurmsched:urgency=-1|slurmsched:urgency=٣
 slurmsched:urgency=00|slurmsched:urgency=000|slurmsched:urgency=5.0|slurmsched:urgency=0x5|slurmsched:urgency=1e0

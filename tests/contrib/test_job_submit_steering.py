@@ -35,9 +35,10 @@ def lua(value: object) -> str:
 def begins(tmp_path):
     """Submits a job; its begin time in seconds from now, None where that is not set."""
 
-    def submit(delay_s=DELAY_S, **job):
+    def submit(delay_s=DELAY_S, power="STEER", **job):
         script, harness = tmp_path / "job_submit.lua", tmp_path / "harness.lua"
-        script.write_text(SCRIPT.read_text().replace("STEER_DELAY_S = 0", f"STEER_DELAY_S = {delay_s}"))
+        setting = f"local {power}_DELAY_S = "
+        script.write_text(SCRIPT.read_text().replace(f"{setting}0", f"{setting}{delay_s}"))
         columns = (JOB | job).items()
         harness.write_text(HARNESS.format(job=", ".join(f"{key} = {lua(value)}" for key, value in columns)))
         before_s = int(time.time())
@@ -90,6 +91,30 @@ def test_a_new_job_for_gpus_of_any_type_waits_until_the_daemon_has_seen_it(begin
 )
 def test_any_other_job_starts_when_it_can(begins, job):
     assert begins(**job) is None
+
+
+@pytest.mark.parametrize("said", ["cpus=4-16", "ckpt,mem=16G-64G", "cpus=4"])
+def test_a_new_job_that_names_its_size_waits_until_the_daemon_has_seen_it(begins, said):
+    job = {"comment": f"slurmsched:{said}", "tres_per_node": "gres:gpu:a100:1", "features": "ib"}
+    begin_s, before_s = begins(power="RIGHTSIZE", **job)
+    assert before_s + DELAY_S <= begin_s <= int(time.time()) + DELAY_S
+    assert begins(**job) is None, "it asks for a type"
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        {},
+        {"comment": "slurmsched:ckpt"},
+        {"comment": "slurmsched:cpus=4-16,off"},
+        {"comment": "slurmsched:cpus=4-16", "script": None},
+        {"comment": "slurmsched:cpus=4-16", "reservation": "class"},
+        {"comment": "slurmsched:cpus=4-16", "delay_s": 0},
+    ],
+    ids=str,
+)
+def test_a_job_that_names_none_starts_when_it_can(begins, job):
+    assert begins(power="RIGHTSIZE", **job) is None
 
 
 def test_a_later_begin_time_of_the_users_stays(begins):

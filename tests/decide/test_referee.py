@@ -20,7 +20,9 @@ from slurmsched.cluster.actions import (
     Release,
     Requeue,
     RequireNodes,
+    RestoreSize,
     Resume,
+    Rightsize,
     SetAdminComment,
     Start,
     Steer,
@@ -30,8 +32,8 @@ from slurmsched.cluster.actions import (
 from slurmsched.cluster.exclusions import ANY_TYPE
 from slurmsched.cluster.jobs import JobState
 from slurmsched.cluster.records.promises import NO_PROMISES, PromiseState, promise_table
-from slurmsched.decide.referee import MOVE_RULES, PAIR_RULES, RULES, SPELLINGS, UNKNOWN_JOB, judge
-from slurmsched.decide.rules import DeadlineRules, Rules, SharingRules
+from slurmsched.decide.referee import MOVE_RULES, PAIR_RULES, RULES, SIZE_RULES, SPELLINGS, UNKNOWN_JOB, judge
+from slurmsched.decide.rules import DeadlineRules, RightsizingRules, Rules, SharingRules
 
 TO_A100, OFF_N2 = Steer(1, "a100", "n2"), Steer(1, ANY_TYPE, "n2")
 LEAVES = AskToStop(901, "URG", "n1")
@@ -233,9 +235,55 @@ def test_a_job_that_we_steered_is_sent_elsewhere_or_let_go_and_the_latter_withou
     assert verdict(Unsteer(1), off=True, **ours) is None
 
 
+OWN, LESS = "cpus=6,task=6,node=6,mem=12000Mn", "cpus=2,task=2,node=2,mem=4000Mn"
+SIZE = Rightsize(1, OWN, OWN, LESS)
+LISTED = replace(ALL, rightsizing=RightsizingRules(accounts=("astro",)))
+ASKS = {"node_request": OWN, "cpus": 6, "memory_mib": 12_000.0}
+
+
+@pytest.mark.parametrize(
+    ("action", "columns", "rule"),
+    [
+        (SIZE, {}, None),
+        (SIZE, {"account": "bio"}, "sizing_is_wanted"),
+        (SIZE, {"account": "bio", "comment": "slurmsched:cpus=1-6,mem=1G-12G"}, None),
+        (SIZE, {"off": True}, "owner_did_not_opt_out"),
+        (SIZE, {"interactive": True}, "nobody_sits_in_front"),
+        (SIZE, {"node_request": ""}, "nobody_else_sized_it"),
+        (SIZE, {"node_request": LESS}, "nobody_else_sized_it"),
+        (SIZE, {"resized": True}, "nobody_else_sized_it"),
+        (SIZE, {"exclusive": True}, "size_is_its_own"),
+        (SIZE, {"per_gpu": True}, "size_is_its_own"),
+        (SIZE, {"reservation": "course"}, "size_is_its_own"),
+        (SIZE, {"restarts": 1}, "size_is_its_own"),
+        (replace(SIZE, after="cpus=1,task=1,node=1,mem=4000Mn"), {}, "share_is_kept"),
+        (replace(SIZE, after="cpus=2,task=2,node=2,mem=3999Mn"), {}, "share_is_kept"),
+        (replace(SIZE, after="cpus=3,task=3,node=3,mem=4000Mn"), {"comment": "slurmsched:cpus=4-6"}, "share_is_kept"),
+        (replace(SIZE, after="cpus=7,task=7,node=7,mem=12000Mn"), {}, "best_is_kept"),
+        (replace(SIZE, after="cpus=6,task=6,node=6,mem=12001Mn"), {}, "best_is_kept"),
+        (replace(SIZE, after="cpus=7,task=7,node=7,mem=12000Mn"), {"comment": "slurmsched:cpus=4-8"}, None),
+        (replace(SIZE, after="cpus=9,task=9,node=9,mem=12000Mn"), {"comment": "slurmsched:cpus=4-9"}, "nodes_have_it"),
+        (SIZE, {"state": JobState.RUNNING}, "job_is_pending"),
+    ],
+)
+def test_cpus_and_memory_are_changed_within_bounds_alone(action, columns, rule):
+    assert verdict(action, LISTED, **(ASKS | columns)) == rule
+    assert verdict(action, replace(LISTED, powers=frozenset()), **(ASKS | columns)) == "power_is_on"
+
+
+def test_a_job_gets_its_own_cpus_and_memory_back_without_the_power_too_and_only_from_us():
+    ours = {"node_request": LESS, "own_request": OWN}
+    back = RestoreSize(1, LESS, OWN)
+    assert verdict(back, Rules(), **ours) is None
+    assert verdict(back, off=True, **ours) is None
+    assert verdict(back, node_request=LESS) == "size_is_ours"
+    assert verdict(replace(back, own=LESS), **ours) == "size_is_ours"
+    assert verdict(replace(back, before=OWN), **ours) == "size_is_ours"
+
+
 def test_every_kind_of_action_has_rules_and_every_rule_speaks_in_words():
     assert {*RULES, MoveNodes} == set(ACTIONS.values())
-    for rules in (*RULES.values(), PAIR_RULES, MOVE_RULES):
+    for rules in (*RULES.values(), PAIR_RULES, SIZE_RULES, MOVE_RULES):
         assert rules
         assert all(rule.__doc__ for rule in rules)
 
@@ -243,6 +291,7 @@ def test_every_kind_of_action_has_rules_and_every_rule_speaks_in_words():
 def test_every_rule_has_the_stored_spelling_that_records_metrics_and_scripts_know():
     assert sorted(SPELLINGS.values()) == [
         "a_holding_power_is_on",
+        "best_is_kept",
         "exclusion_is_ours",
         "hold_is_ours",
         "host_has_as_many_gpus",
@@ -256,10 +305,12 @@ def test_every_rule_has_the_stored_spelling_that_records_metrics_and_scripts_kno
         "job_is_suspended",
         "lending_is_on",
         "migration_is_on",
+        "nobody_else_sized_it",
         "nobody_sits_in_front",
         "node_is_known",
         "node_keeps_partition",
         "nodes_are_open",
+        "nodes_have_it",
         "not_asked_too_often",
         "owner_consented",
         "owner_did_not_opt_out",
@@ -270,12 +321,21 @@ def test_every_rule_has_the_stored_spelling_that_records_metrics_and_scripts_kno
         "partitions_are_apart",
         "power_is_on",
         "promised_job_keeps_nodes",
+        "share_is_kept",
         "sharing_is_on",
+        "size_is_its_own",
+        "size_is_ours",
+        "sizing_is_wanted",
         "token_is_ours",
         "type_is_accepted",
         "type_is_open",
     ]
-    assert set(SPELLINGS) == {*MOVE_RULES, *PAIR_RULES, *(rule for rules in RULES.values() for rule in rules)}
+    assert set(SPELLINGS) == {
+        *MOVE_RULES,
+        *PAIR_RULES,
+        *SIZE_RULES,
+        *(rule for rules in RULES.values() for rule in rules),
+    }
     assert verdict(Rank(12345, 1)) == UNKNOWN_JOB == "job_is_known"
 
 

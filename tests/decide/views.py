@@ -41,7 +41,20 @@ __all__ = [
 ]
 
 ALL_POWERS = frozenset(
-    {"order", "hold", "requeue", "suspend", "stop", "partition", "comment", "share", "steer", "migrate", "nodes"}
+    {
+        "order",
+        "hold",
+        "requeue",
+        "suspend",
+        "stop",
+        "partition",
+        "comment",
+        "share",
+        "steer",
+        "migrate",
+        "rightsize",
+        "nodes",
+    }
 )
 
 

@@ -4,7 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from slurmsched.config import DaemonSettings, PowerSettings, ProfileSettings, Settings, ShareSettings, SlurmSettings
+from slurmsched.config import (
+    DaemonSettings,
+    PowerSettings,
+    ProfileSettings,
+    RightsizeSettings,
+    Settings,
+    ShareSettings,
+    SlurmSettings,
+)
 from slurmsched.slurm.checkup import Finding, checkup
 from slurmsched.slurm.port import ClusterInfo
 
@@ -219,3 +227,17 @@ def test_jobs_leave_overloaded_nodes_where_they_may_be_requeued_and_slurmctld_as
     assert finding("overloaded nodes", facts(SlurmdTimeout="300 sec"), leave).ok
     assert finding("overloaded nodes", facts(SlurmdTimeout="0 sec"), leave).ok is None
     assert finding("overloaded nodes", facts(), replace(ACT, power=PowerSettings(migrate=True))).ok is False
+
+
+def test_right_sizing_needs_cpus_that_are_counted_and_for_accounts_a_measured_use():
+    name, sizes = "CPUs and memory", replace(ACT, power=PowerSettings(rightsize=True))
+    listed = replace(sizes, rightsize=RightsizeSettings(accounts=("astro",)))
+    counted = {"SelectType": "select/cons_tres", "SelectTypeParameters": "CR_Core_Memory"}
+    assert finding(name, facts()).text.startswith("power.rightsize is off")
+    assert finding(name, facts(**counted), sizes).ok
+    assert "astro" in finding(name, facts(**counted, JobAcctGatherType="jobacct_gather/cgroup"), listed).text
+    assert finding(name, facts(SelectType="select/linear"), sizes).ok is False
+    assert finding(name, facts(**counted, JobAcctGatherType="jobacct_gather/none"), listed).ok is False
+    assert finding(name, facts(**counted, AccountingStorageType="accounting_storage/none"), listed).ok is False
+    cpus_alone = counted | {"SelectTypeParameters": "CR_Core"}
+    assert finding(name, facts(**cpus_alone), sizes).ok is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,9 @@ from slurmsched.cluster.actions import (
     Release,
     Requeue,
     RequireNodes,
+    RestoreSize,
     Resume,
+    Rightsize,
     SetAdminComment,
     Share,
     Start,
@@ -40,17 +43,22 @@ PACKAGE = Path(slurmsched.__file__).parent
 ALLOWED = re.compile(
     r"update jobid=[1-9]\d* (sitefactor=\d+|priority=\d+|starttime=(uts\d+|now)"
     r"|admincomment=slurmsched:[\w.,:;=+@%/-]*"
-    r"|partition=[\w.,+\[\]-]*|(req|exc)nodelist=[\w.,+\[\]-]*)|(release|requeue incomplete|suspend|resume) [1-9]\d*",
+    r"|partition=[\w.,+\[\]-]*|(req|exc)nodelist=[\w.,+\[\]-]*"
+    r"|numcpus=\d+ cpuspertask=\d+ mincpusnode=\d+ minmemory(cpu|node)=\d+)"
+    r"|(release|requeue incomplete|suspend|resume) [1-9]\d*",
     re.ASCII,
 )
 
 job_ids = st.integers(1, 2**31)
+REQUEST = "cpus=4,task=2,node=2,mem=1500Mc"
 actions = st.one_of(
     st.builds(Rank, job_ids, st.integers(0, 2**31)),
     st.builds(Hold, job_ids, st.floats(0, 4e9)),
     st.builds(MovePartition, job_ids, st.text(max_size=20)),
     st.builds(RequireNodes, job_ids, st.text(max_size=20)),
     st.builds(Steer, job_ids, st.text(max_size=5), st.text(max_size=20)),
+    st.builds(Rightsize, job_ids, *[st.text(max_size=20) | st.just(REQUEST)] * 3),
+    st.builds(RestoreSize, job_ids, *[st.text(max_size=20) | st.just(REQUEST)] * 2),
     st.builds(SetAdminComment, job_ids, st.text(max_size=20).map("slurmsched:".__add__)),
     *(st.builds(kind, job_ids) for kind in (Release, Requeue, Suspend, Resume, Unsteer)),
 )
@@ -61,9 +69,8 @@ def test_every_line_is_one_of_the_few_we_may_send(action, multifactor):
     try:
         written = lines(action, multifactor=multifactor)
     except ValueError:
-        assert isinstance(action, MovePartition | RequireNodes | SetAdminComment | Steer), (
-            "only names can be what no command may hold"
-        )
+        named = MovePartition | RequireNodes | SetAdminComment | Steer | Rightsize | RestoreSize
+        assert isinstance(action, named), "only names can be what no command may hold"
         return
     assert written
     for line in written:
@@ -84,7 +91,7 @@ OF_SLURM = [kind for kind in ACTIONS.values() if kind not in (MoveNodes, Start, 
 @pytest.mark.parametrize("kind", OF_SLURM, ids=lambda kind: kind.__name__)
 def test_every_kind_of_action_has_its_words(kind):
     arguments = {Rank: (5,), Hold: (100.7,), MovePartition: ("gpu,fast",), RequireNodes: ("n[1-4]",)}
-    arguments |= {Steer: ("a100", "n[1-4]")}
+    arguments |= {Steer: ("a100", "n[1-4]"), Rightsize: (REQUEST,) * 3, RestoreSize: (REQUEST,) * 2}
     arguments |= {AskToStop: ("URG",), SetAdminComment: ("slurmsched:met",)}
     arguments |= {Share: ("gpu", "shared", "n4", "0+1", "note", 100.0)}
     arguments |= {Unshare: ("gpu", 2, "note", 100.0)}
@@ -120,6 +127,17 @@ def test_a_name_that_could_be_a_second_command_is_refused(text):
     for action in (MovePartition(1, text), RequireNodes(1, text), Steer(1, "a100", text)):
         with pytest.raises(ValueError, match="is no list of partition or node names"):
             lines(action)
+
+
+def test_cpus_and_memory_are_set_in_one_line_and_so_are_those_of_the_owner():
+    change = Rightsize(7, REQUEST, REQUEST, "cpus=2,task=1,node=1,mem=3000Mn")
+    assert lines(change) == ("update jobid=7 numcpus=2 cpuspertask=1 mincpusnode=1 minmemorynode=3000",)
+    back = ("update jobid=7 numcpus=4 cpuspertask=2 mincpusnode=2 minmemorycpu=1500",)
+    assert lines(RestoreSize(7, change.after, REQUEST)) == back
+    assert call(change) is None
+    for text in ("", "cpus=1,task=1,node=6,mem=3000Mn", "cpus=2,task=2,node=2,mem=0Mn"):
+        with pytest.raises(ValueError, match="no CPUs and memory"):
+            lines(replace(change, after=text))
 
 
 def test_a_job_is_never_steered_by_the_line_that_lets_it_go():

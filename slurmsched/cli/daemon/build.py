@@ -42,6 +42,7 @@ from ...daemon.shadow_decider import ShadowDecider
 from ...daemon.sharing_context import SharingContext
 from ...daemon.solver_service import SolverService
 from ...daemon.synthesis_service import CompositionPlayer, CompositionSwitcher, SynthesisService
+from ...daemon.usage_service import UsageService
 from ...daemon.validation import demand_valid
 from ...db.leader import Leadership, leadership
 from ...db.memory import Memory
@@ -111,7 +112,7 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
     metrics = _metrics(chosen, lambda: world)
     cluster = app.cluster(
         lambda command, result, took_s, _: metrics.slurm_call(command, result, took_s),
-        exclusions=lambda: world.policy.rules.excludes_nodes or memory.steers(),
+        apart=lambda: world.policy.rules.columns_apart | memory.columns_apart(),
         loads=lambda: world.policy.rules.migration is not None,
     )
     facts = ClusterFacts(cluster, app.clock, patience_s)
@@ -134,10 +135,13 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
         learns=settings.forecast.learn_online,
         site=facts.latest.config,
         entering=lambda phase: service.progressed(),
-        scored=lambda state: type_speeds.filled(spread_speeds.filled(loads.filled(sharer.scored(state)))),
+        scored=lambda state: usage.history.filled(
+            type_speeds.filled(spread_speeds.filled(loads.filled(sharer.scored(state))))
+        ),
         decider=decider,
         shadow=shadow,
     )
+    usage = UsageService(cluster, lambda: world.policy, lambda: controller.settings.rightsize, app.clock)
     synthesis = SynthesisService(
         chosen,
         CompositionPlayer(SYNTHESIS_WORKER),
@@ -165,6 +169,7 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
         spread_speeds=spread_speeds,
         type_speeds=type_speeds,
         stranded=StrandedGpus(),
+        usage=usage,
         switcher=CompositionSwitcher(chosen, synthesis.take, memory, leads.held, metrics.synthesis_step),
     )
     controller = DaemonController(parts)
@@ -231,6 +236,7 @@ def _service(
             remote=_remote(app, facts, receiver, metrics),
             predictions=predictions,
             solver=solver,
+            usage=parts.usage,
             synthesis=synthesis,
             inspector=Inspector(store, app.clock),
         )

@@ -38,8 +38,11 @@ def release_all(app: App, budget: float, as_json: bool) -> None:
     from ...daemon.release import give_back
 
     app.time_left.bound(budget)
-    cluster = app.cluster(exclusions=lambda: True)
-    report = give_back(cluster, app.open_intents(), app.clock, budget, sharing_rules(app.settings()))
+    cluster = app.cluster(apart=lambda: {"excluded_nodes", "node_request"})
+    report = give_back(
+        *(cluster, app.open_intents(), app.clock, budget, sharing_rules(app.settings())),
+        keep=lambda news: app.store().save_intents(app.cluster_name(), news),
+    )
     more = [f"Slurm refused: {words}" for words in report.refused]
     nodes = _give_nodes_back(app, cluster)
     more += [f"partitions keep nodes of each other: {nodes}"] if nodes else []

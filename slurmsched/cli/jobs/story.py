@@ -127,6 +127,8 @@ _SENTENCES = {
     "steered": "we sent it to a type of GPU, away from other nodes ({value})",
     "kept off": "we keep it off nodes that it left because they were overloaded ({value})",
     "let go": "we lifted the nodes that we had excluded",
+    "sized": "we changed its CPUs and memory, from the first to the second of {value}",
+    "size restored": "we gave it back the CPUs and memory of its owner ({value})",
     "shared": "we began to change its GPUs into GPUs that it shares",
     "let start": "we let it start on GPUs that it shares ({value})",
     "unmarked": "we left its GPUs as they are, and gave its comment back to it",

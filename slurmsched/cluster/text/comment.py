@@ -30,7 +30,7 @@ PREFIX = f"{NAME}:"
 ACCEPTED = (
     "deadline=TIME, soft, PERCENT@TIME, gpus=MIN-MAX, ckpt, nopack, noprofile, coldstart=SECONDS, amp, urgency=0..10,"
     " iterations=N, pace=SECONDS, done=N, stop=never|opt|acc:X|loss:P%, busy=opt|acc:X,"
-    " graph=chain:N|layers:LxW|replicas:N, types=TYPE+TYPE, off"
+    " graph=chain:N|layers:LxW|replicas:N, types=TYPE+TYPE, cpus=MIN-MAX, mem=MIN-MAX, off"
 )
 
 _EPOCH = datetime(1970, 1, 1)
@@ -120,6 +120,8 @@ class CommentOptions:
     busy: Stop | None = None  #: opt or acc: what ``stop`` may become while the cluster is overloaded
     graph: TaskGraph | None = None
     types: tuple[str, ...] = ()  #: the types of GPUs that it accepts; empty for any
+    cpus: tuple[int, int] | None = None  #: fewest CPUs per node that it can run with, and the most that it can use
+    mem_mib: tuple[int, int] | None = None  #: the same of the memory per node
     off: bool = False  #: leave this job alone altogether
     share: str | None = None  #: written by slurmsched alone: the pair the prolog sets up
 
@@ -180,7 +182,14 @@ def render(wishes: CommentOptions) -> str:
     items += [f"{key}={_stop_text(rule)}" for key, rule in rules if rule]
     items += [f"graph={wishes.graph}"] if wishes.graph else []
     items += [f"types={'+'.join(wishes.types)}"] if wishes.types else []
+    items += [f"cpus={wishes.cpus[0]}-{wishes.cpus[1]}"] if wishes.cpus else []
+    items += [f"mem={'-'.join(map(_memory_text, wishes.mem_mib))}"] if wishes.mem_mib else []
     return PREFIX + ",".join(items) if items else ""
+
+
+def _memory_text(mib: int) -> str:
+    unit = next(unit for unit in "TGM" if mib % _UNITS_MIB[unit] == 0)
+    return f"{mib // _UNITS_MIB[unit]}{unit}"
 
 
 def _stop_text(stop: Stop) -> str:
@@ -227,7 +236,9 @@ _DATE = re.compile(
     r"(2[01][0-9]{2})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2})(?::([0-9]{2}))?"
     r"(?:(?P<utc>Z)|(?P<sign>[+-])(?P<east_h>0[0-9]|1[0-4]):(?P<east_m>[0-5][0-9]))?"
 )
-_GPUS = re.compile(r"([1-9][0-9]{0,4})(?:-([1-9][0-9]{0,4}))?")
+_RANGE = re.compile(r"([1-9][0-9]{0,4})(?:-([1-9][0-9]{0,4}))?")
+_MEMORY = re.compile(r"([1-9][0-9]{0,8})([MGT]?)(?:-([1-9][0-9]{0,8})([MGT]?))?")
+_UNITS_MIB = {"": 1, "M": 1, "G": 1024, "T": 1024**2}
 _LOSS = re.compile(r"loss:([0-9]{1,2}(?:\.[0-9]{1,3})?)%")
 _ACCURACY = re.compile(r"acc:([01](?:\.[0-9]{1,10})?)")
 _PACE = re.compile(r"[0-9]{1,6}(?:\.[0-9]{1,6})?")
@@ -325,12 +336,21 @@ def _whole(least: int, most: int) -> Callable[[str], int | None]:
     return read_whole
 
 
-def _read_gpus(text: str) -> tuple[int, int] | None:
-    match = _GPUS.fullmatch(text)
+def _read_range(text: str) -> tuple[int, int] | None:
+    match = _RANGE.fullmatch(text)
     if not match:
         return None
     fewest, most = int(match[1]), int(match[2] or match[1])
     return (fewest, most) if fewest <= most else None
+
+
+def _read_memory(text: str) -> tuple[int, int] | None:
+    match = _MEMORY.fullmatch(text)
+    if not match:
+        return None
+    least = int(match[1]) * _UNITS_MIB[match[2]]
+    most = int(match[3]) * _UNITS_MIB[match[4]] if match[3] else least
+    return (least, most) if least <= most else None
 
 
 def _read_pace(text: str) -> float | None:
@@ -364,11 +384,15 @@ def _read_share(text: str) -> str | None:
 
 
 _FLAGS = ("soft", "ckpt", "nopack", "noprofile", "amp", "off")
-_FIELDS = {"coldstart": "coldstart_s", "pace": "pace_s"}  #: fields of CommentOptions that differ from their key
+_FIELDS = {
+    "coldstart": "coldstart_s",
+    "pace": "pace_s",
+    "mem": "mem_mib",
+}  #: fields of CommentOptions that differ from their key
 _TIME = "a time: 2026-12-01T18:00[:SS], with Z or an offset such as +01:00 if not local, or +6h, +90m, +1d12h"
 _TAKES: dict[str, tuple[str, Callable[[str], object]]] = {
     "deadline": (_TIME, _read_time),
-    "gpus": ("a number of GPUs such as 4 or a range such as 2-8", _read_gpus),
+    "gpus": ("a number of GPUs such as 4 or a range such as 2-8", _read_range),
     "coldstart": ("whole seconds, 0 to 86400", _whole(0, 86400)),
     "urgency": ("a whole number, 0 to 10", _whole(0, 10)),
     "iterations": ("a whole number, 1 to 999999999999", _whole(1, 999_999_999_999)),
@@ -381,6 +405,8 @@ _TAKES: dict[str, tuple[str, Callable[[str], object]]] = {
     "busy": ("opt, or acc: and a fraction from 0 to 1 such as acc:0.93", _read_busy),
     "graph": ("chain:, layers: or replicas: and the number of its tasks such as chain:8 or layers:4x2", read_graph),
     "types": ("types of GPUs joined by +, such as a100+v100", _read_types),
+    "cpus": ("a number of CPUs per node such as 8 or a range such as 4-16", _read_range),
+    "mem": ("the memory per node in M, G or T such as 32G or a range such as 16G-64G", _read_memory),
     "share": ("a name of letters, digits and _.:+-; only slurmsched writes it", _read_share),
 }
 _NOT_READ = "is not read; write slurmsched: and what you ask for in small letters and without blanks"

@@ -90,9 +90,9 @@ class IntentEffects:
             return False
         if intent.kind == "Share":  # ours while it has slots, or no GPUs at all
             return pending and is_untouched(self._pending, self._pending_row[intent.job_id])
-        if intent.kind == "Steer":  # ours as long as there is a job: a requeue keeps its excluded nodes
+        if intent.kind in ("Steer", "Rightsize"):  # ours as long as there is a job: a requeue keeps what we wrote
             return False
-        if intent.kind == "Unsteer":  # such a job is not steered again for a while
+        if intent.kind in ("Unsteer", "RestoreSize"):  # such a job is not changed again for a while
             return not pending
         if intent.kind in ("StartShared", "Unmark"):
             return visible or not pending
@@ -134,6 +134,8 @@ _PENDING_LOOKS: dict[str, Callable[[JobTable, int, Value, float], bool]] = {
     "RequireNodes": lambda pending, row, value, now_s: pending.required_nodes[row] == value,
     "Steer": lambda pending, row, value, now_s: same_nodes(pending.excluded_nodes[row], str(value).partition(" ")[2]),
     "Unsteer": lambda pending, row, value, now_s: not pending.excluded_nodes[row],
+    "Rightsize": lambda pending, row, value, now_s: pending.node_request[row] == str(value).partition(" ")[2],
+    "RestoreSize": lambda pending, row, value, now_s: pending.node_request[row] == value,
     "Share": lambda pending, row, value, now_s: bool(slots_in(pending.per_node[row])),
     "StartShared": _is_free,
     "Unmark": lambda pending, row, value, now_s: is_untouched(pending, row),

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from sqlalchemy import Connection, or_, select
 
-from ...cluster.actions import Action, AskToStop, MoveNodes, Share, Steer
+from ...cluster.actions import Action, AskToStop, MoveNodes, RestoreSize, Rightsize, Share, Steer
 from ...cluster.events import Value
 from ..database import insert_or
 from ..tables import intents
@@ -21,7 +21,7 @@ class Intent:
 
     job_id: int  #: NO_JOB for a move of nodes
     kind: str  #: name of the action's class
-    value: Value  #: points, until_s, partition, nodes, types or signal and nodes, original GPU request; else None
+    value: Value  #: points, until_s, partition, nodes, types or signal and nodes, original requests; else None
     requested_s: float
     cycle: int = 0
     answered_s: float | None = None
@@ -45,6 +45,10 @@ def value_of(action: Action) -> Value:
         return f"{action.types} {action.excluded}"
     if isinstance(action, AskToStop) and action.leaves:
         return f"{action.signal} {action.leaves}"
+    if isinstance(action, Rightsize):
+        return f"{action.own} {action.after}"
+    if isinstance(action, RestoreSize):
+        return action.own
     rest = [getattr(action, f.name) for f in fields(action) if f.name != "job_id"]
     value = rest[0] if rest else None
     return value.item() if isinstance(value, np.generic) else value

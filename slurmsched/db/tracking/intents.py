@@ -30,6 +30,9 @@ ASKS_S = 86_400.0
 _GIVES_BACK = ("Release", "Unmark", "Unshare")
 _SHARING = ("Share", "StartShared", "Unmark", "Unshare")
 
+#: Actions of which all that were sent may be in force.
+_STAYING = ("Steer", "Rightsize")
+
 #: Actions that set a StartTime, and its distance in seconds where the value does not hold it.
 _DELAYS_S = {
     **dict.fromkeys(("Hold", "Release", "Unmark"), 0.0),
@@ -102,9 +105,9 @@ class Intents:
             same = self._open.get((job_id, kind), [])
             mine = next((intent for intent in same if intent.cycle == cycle), None)
             mine = mine or Intent(job_id, kind, value_of(action), now_s, cycle)
-            # A refused comment stays open, else it would be sent again and again. A refused Share stays open because
-            # a part of it may have taken effect, which the next observation shows.
-            over = refused is not None and kind not in ("Tell", "Share")
+            # A refused comment stays open, else it would be sent again and again. A refused Share or Rightsize stays
+            # open because it may have taken effect, at least in part, which the next observation shows.
+            over = refused is not None and kind not in ("Tell", "Share", "Rightsize")
             mine = replace(mine, answered_s=now_s, refused=refused, closed_s=now_s if over else None)
             self._count(mine)
             if kind in _SHARING:
@@ -112,14 +115,14 @@ class Intents:
                 if refused is not None:
                     self._share_refusals[job_id] = now_s, refused
             others = [intent for intent in same if intent.cycle != cycle]
-            if not over and kind == "Steer":  # slurmctld may fall back to the nodes that an earlier one wrote
+            if not over and kind in _STAYING:  # slurmctld may fall back to what an earlier one wrote
                 others.append(mine)
             elif not over:
                 changed += [replace(other, closed_s=now_s) for other in others]
                 others = [mine]
             else:
                 self._refused_s[job_id] = now_s
-            if refused is not None and kind == "Share":
+            if refused is not None and kind in ("Share", "Rightsize"):
                 self._refused_s[job_id] = now_s
             changed.append(mine)
             self._thin_out((job_id, kind), others)
@@ -301,10 +304,42 @@ class Intents:
                 names.append(nodes)
         return Labels(codes, tuple(names)).renamed(names), times_s
 
-    def steers(self) -> bool:
-        """Return True if some job may have excluded nodes of ours, or shall have."""
-        asked = any(left_nodes(intent) for intent in self)
-        return asked or bool(self._left) or any(kind == "Steer" for _, kind in self._open)
+    def sized(self, pending: JobTable) -> tuple[Labels, FloatArray, BoolArray]:
+        """Return what the owners of *pending* jobs asked for, where the present CPUs and memory are ours; else empty.
+
+        Further, when we last changed them or gave them back, and a mask of jobs that somebody else changed after us:
+        they ask for something else, or again for their own though we saw ours in force and did not give them back.
+        """
+        ours: dict[int, list[Intent]] = {}
+        restored: dict[int, list[Intent]] = {}
+        for intent in self:
+            if intent.kind in ("Rightsize", "RestoreSize"):
+                (ours if intent.kind == "Rightsize" else restored).setdefault(intent.job_id, []).append(intent)
+        names, codes = [""], np.zeros(len(pending), dtype=np.int64)
+        times_s, theirs = np.zeros(len(pending)), np.zeros(len(pending), dtype=np.bool_)
+        for row in np.flatnonzero(np.isin(pending.job_id, list(ours))).tolist():
+            job, present = int(pending.job_id[row]), pending.node_request[row]
+            if not present:
+                continue
+            mine = sorted(ours[job], key=lambda intent: intent.requested_s)
+            backs = restored.get(job, [])
+            times_s[row] = max(intent.requested_s for intent in (*mine, *backs))
+            own_of = {given: own for own, _, given in (str(intent.value).partition(" ") for intent in mine)}
+            if present in own_of:
+                codes[row] = len(names)
+                names.append(own_of[present])
+                continue
+            back_s = max((intent.requested_s for intent in backs), default=-math.inf)
+            unseen = all(intent.seen_s is None for intent in mine if intent.requested_s > back_s)
+            theirs[row] = not (unseen and present in own_of.values())
+        return Labels(codes, tuple(names)).renamed(names), times_s, theirs
+
+    def columns_apart(self) -> frozenset[str]:
+        """Return the columns that an observation must have to tell what of pending jobs is ours."""
+        kinds = {kind for _, kind in self._open}
+        excluded = "Steer" in kinds or bool(self._left) or any(left_nodes(intent) for intent in self)
+        needed = {"excluded_nodes": excluded, "node_request": "Rightsize" in kinds}
+        return frozenset(name for name, is_needed in needed.items() if is_needed)
 
     def share_refusals(self, jobs: JobTable, now_s: float) -> Labels:
         """Return Slurm's refusal, within ten minutes, to change each of *jobs* to shared GPUs or back; else empty."""

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import numpy as np
 
-from ...cluster.columns import IntArray
+from ...cluster.columns import BoolArray, IntArray
 from ...cluster.jobs import JobTable
 from ...cluster.nodes import PartitionTable
 from ...cluster.plan import Standing
@@ -29,6 +29,15 @@ _BY_REASON = {
     "PartitionNodeLimit": Standing.LIMIT_BLOCKED,
     "PartitionTimeLimit": Standing.LIMIT_BLOCKED,
 }
+
+
+SOON_S = 60.0
+"""A job whose begin time comes within this is sent to a type, or sized, now: it may start in the next cycle."""
+
+
+def begins_soon(jobs: JobTable, standings: IntArray, now_s: float) -> BoolArray:
+    """Select the jobs whose begin time comes so soon that they may start before the next cycle."""
+    return np.asarray((standings == Standing.WAITS_FOR_BEGIN) & (jobs.eligible_s <= now_s + SOON_S), dtype=np.bool_)
 
 
 def standing(jobs: JobTable, partitions: PartitionTable, only: Collection[str] = ()) -> IntArray:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from ...cluster.actions import Action
 from ...cluster.records.outcomes import OutcomeTable
+from ...cluster.records.usage import UsageTable
 from ...cluster.state import ClusterState
 from ...errors import SlurmError, SlurmUnavailable
 from ..port import ActionResult, ClusterInfo, ControllerLoad, Slurm
@@ -45,14 +46,14 @@ class SlurmBackend:
         cls,
         console: CommandRunner,
         wanted: str,
-        exclusions: Callable[[], bool] = lambda: False,
+        apart: Callable[[], Set[str]] = frozenset,
         loads: Callable[[], bool] = lambda: False,
     ) -> SlurmBackend:
         """Build the backend over *console*, without querying Slurm yet.
 
-        *exclusions* and *loads* say whether excluded nodes of jobs and loads of nodes are read too.
+        *apart* are columns of jobs that are read apart; *loads* says whether loads of nodes are read too.
         """
-        return cls(SlurmCommand(console, exclusions=exclusions, loads=loads), wanted)
+        return cls(SlurmCommand(console, apart=apart, loads=loads), wanted)
 
     def facts(self) -> ClusterInfo:
         """Read the cluster's description anew, and choose the adapter."""
@@ -93,6 +94,10 @@ class SlurmBackend:
     def outcomes(self, since_s: float, until_s: float) -> OutcomeTable:
         """Implement ``Slurm.outcomes``."""
         return self.command.outcomes(since_s, until_s)
+
+    def usage(self, since_s: float, until_s: float) -> UsageTable:
+        """Implement ``Slurm.usage``."""
+        return self.command.usage(since_s, until_s)
 
     def forgot(self, job_ids: Sequence[int]) -> bool:
         """Implement ``Slurm.forgot``."""

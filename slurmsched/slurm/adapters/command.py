@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -15,6 +15,8 @@ from ...cluster.actions import (
     AskToStop,
     JobAction,
     MoveNodes,
+    RestoreSize,
+    Rightsize,
     SetAdminComment,
     Share,
     StartShared,
@@ -25,6 +27,7 @@ from ...cluster.columns import Labels, table_of
 from ...cluster.exclusions import UNREAD
 from ...cluster.nodes import QosTable
 from ...cluster.records.outcomes import OutcomeTable
+from ...cluster.records.usage import NO_USAGE, UsageTable
 from ...cluster.state import ClusterState
 from ...errors import SlurmError, SlurmRefused, SlurmUnavailable
 from ..port import ActionResult, ClusterInfo, ControllerLoad, keeps_jobs_private
@@ -32,8 +35,9 @@ from ..read import sinfo, sprio, squeue
 from ..read.cluster_reading import state_of
 from ..read.records import RecordColumns, cut, heads, long_format, reading
 from ..read.sacct import read_outcomes, read_runs
+from ..read.usage import read_usage
 from ..versions import IN_A_MOMENT, NOTHING, TASK_UNREFUSED, UNKNOWN_JOB, SlurmRelease
-from ..write.verbs import Request, lines, ours_to_tell, signals, slots_line
+from ..write.verbs import CHANGED_MEANWHILE, Request, lines, ours_to_tell, signals, slots_line
 from .command_runner import CommandRunner, Printed, mark, unreachable
 
 AGAIN = 9
@@ -48,8 +52,13 @@ _ABOUT_JOB = re.compile(r"\bfor job (\d+)")
 _ABOUT_SIGNAL = re.compile(r"\bjob(?: id)? (\d+(?:_\d+)?)")
 
 
+def _nothing() -> Set[str]:
+    """Return no columns: each one apart needs a command more in each observation."""
+    return frozenset()
+
+
 def _nobody_needs() -> bool:
-    """Return False: excluded nodes need a command more in each observation, and loads of nodes change in each."""
+    """Return False: loads of nodes change in each observation."""
     return False
 
 
@@ -61,7 +70,8 @@ class SlurmCommand:
     _facts: ClusterInfo | None = None
     _fields: tuple[str, ...] = squeue.FIELDS
     qos: QosTable = field(default_factory=lambda: table_of(QosTable, 0, {}, {}))
-    exclusions: Callable[[], bool] = field(default=_nobody_needs)  #: whether to read the excluded nodes of pending jobs
+    apart: Callable[[], Set[str]] = field(default=_nothing)
+    """The columns of jobs to read with commands of their own: excluded_nodes, node_request."""
     loads: Callable[[], bool] = field(
         default=_nobody_needs
     )  #: whether to read the loads of nodes, and with excluded nodes those of running jobs too
@@ -87,25 +97,40 @@ class SlurmCommand:
         with ThreadPoolExecutor(2) as beside:  # squeue takes by far the longest
             nodes = beside.submit(self.nodes)
             factors = beside.submit(self.factors) if facts.multifactor else None
-            jobs = self.with_exclusions(self.long("squeue", ["-a", "-t", "all"], self._fields))
+            jobs = self.with_columns_apart(self.long("squeue", ["-a", "-t", "all"], self._fields))
             return state_of(jobs, nodes.result(), factors.result() if factors else None, self.qos)
 
-    def with_exclusions(self, jobs: RecordColumns) -> RecordColumns:
-        """Add to *jobs* the excluded nodes of pending ones, where somebody needs them, and of running ones with loads.
+    def with_columns_apart(self, jobs: RecordColumns) -> RecordColumns:
+        """Add to *jobs* the columns of pending ones that somebody needs, and with loads those of running ones.
 
-        They are read last: of a job that came since, nothing is decided yet. One that is not there any more is UNREAD.
+        They are read last: of a job that came since, nothing is decided yet. One that is not there any more has UNREAD
+        for its excluded nodes, and no request.
         """
-        if not self.exclusions():
-            return jobs
-        wanted = {"PENDING": "PD", "RUNNING": "R"} if self.loads() else {"PENDING": "PD"}
+        wanted, columns = self.apart(), {}
+        if "excluded_nodes" in wanted:
+            states = {"PENDING": "PD", "RUNNING": "R"} if self.loads() else {"PENDING": "PD"}
+            columns[squeue.EXCLUDED] = _apart(jobs, states, self._exclusions(states), UNREAD)
+        if "node_request" in wanted:
+            columns[squeue.NODE_REQUEST] = _apart(jobs, {"PENDING"}, self._node_requests(["-t", "PD"]), "")
+        return RecordColumns(jobs.by_name | columns)
+
+    def _exclusions(self, wanted: Mapping[str, str]) -> dict[str, str]:
+        """Return the excluded nodes of jobs in these states by id."""
         field_mark, record_mark = mark(), mark()
         states = ",".join(wanted.values())
         shown = self.console.query(["squeue", "-a", "-t", states, "-o", f"%A{field_mark}%x{record_mark}"])
         found = cut("squeue", shown, ("JobID", squeue.EXCLUDED), "JobID", field_mark, record_mark)
-        of_job = dict(zip(found["JobID"], found[squeue.EXCLUDED], strict=True))
-        rows = zip(jobs["JobID"], jobs["State"], strict=True)
-        texts = [of_job.get(job, UNREAD) if state in wanted else "" for job, state in rows]
-        return RecordColumns(jobs.by_name | {squeue.EXCLUDED: texts})
+        return dict(zip(found["JobID"], found[squeue.EXCLUDED], strict=True))
+
+    def _node_requests(self, options: Sequence[str]) -> dict[str, str]:
+        """Return the CPUs and memory that jobs ask for, by id; of an array also by its own."""
+        fields = ("JobID", "ArrayJobID", *squeue.REQUEST)
+        shown = self.long("squeue", ["-a", "--noconvert", *options], fields)
+        requests = squeue.node_requests(shown)
+        arrays: dict[str, set[str]] = {}
+        for job, array in zip(shown["JobID"], shown["ArrayJobID"], strict=True):
+            arrays.setdefault(array, set()).add(requests[job])
+        return requests | {array: texts.pop() if len(texts) == 1 else "" for array, texts in arrays.items()}
 
     def act(self, actions: Sequence[Action]) -> list[ActionResult]:
         """Send *actions* to the standard input of scontrol; a complaint about one job does not affect the others.
@@ -203,8 +228,11 @@ class SlurmCommand:
         """Send all lines of *actions*; then, for jobs that begin to share, the line that depends on their request."""
         multifactor = self.known_facts().multifactor if actions else True
         requests = self._requests([a.job_id for a in actions if isinstance(a, StartShared | Unshare)])
+        sizes = self._sizes([a.job_id for a in actions if isinstance(a, Rightsize | RestoreSize)])
 
         def first(action: Action) -> tuple[str, ...]:
+            if isinstance(action, Rightsize | RestoreSize) and sizes.get(action.job_id) != action.before:
+                raise ValueError(CHANGED_MEANWHILE)
             if isinstance(action, Share) and (hidden := self._hidden(action.job_id)):
                 raise ValueError(hidden)
             request = _request_of(action, requests) if isinstance(action, StartShared | Unshare) else None
@@ -253,6 +281,16 @@ class SlurmCommand:
         rows = zip(*shown.by_name.values(), strict=True)
         return {int(job): Request(*("" if text in NOTHING else text for text in texts)) for job, *texts in rows}
 
+    def _sizes(self, jobs: Sequence[int]) -> dict[int, str]:
+        """Return the CPUs and memory that each of *jobs* asks for now, without those that no longer wait."""
+        if not jobs:
+            return {}
+        try:
+            found = self._node_requests(["-t", "PD", "-j", ",".join(map(str, jobs))])
+        except SlurmRefused:  # with a single job id: Slurm no longer has the job
+            return {}
+        return {int(job): text for job, text in found.items()}
+
     def _hidden(self, job_id: int) -> str | None:
         """Return the reason against slots that squeue does not show, namely tasks per GPU; None without one."""
         shown = self.console.run(["scontrol", "show", "job", str(job_id)])
@@ -293,6 +331,12 @@ class SlurmCommand:
         if not self.known_facts().accounting:
             since_s = until_s
         return read_outcomes(self.console.query, since_s, until_s, mark())[0]
+
+    def usage(self, since_s: float, until_s: float) -> UsageTable:
+        """Return what finished runs used from sacct; nothing where the site keeps no accounting."""
+        if not self.known_facts().accounting:
+            return NO_USAGE
+        return read_usage(self.console.query, since_s, until_s, mark())
 
     def past_runs(self, job_ids: Sequence[int], since_s: float) -> OutcomeTable:
         """Runs of *job_ids* by sacct; none where the site keeps no accounting."""
@@ -408,6 +452,12 @@ class SlurmCommand:
             raise SlurmUnavailable("sacctmgr printed something that is not its answer")
         rows = (line.partition("|") for line in lines)
         return [(value, name) for value, _, name in rows]
+
+
+def _apart(jobs: RecordColumns, wanted: Collection[str], found: Mapping[str, str], gone: str) -> list[str]:
+    """Return the text of each job in a *wanted* state, *gone* where nothing was *found*; empty for the others."""
+    rows = zip(jobs["JobID"], jobs["State"], strict=True)
+    return [found.get(job, gone) if state in wanted else "" for job, state in rows]
 
 
 def _request_of(action: JobAction, requests: Mapping[int, Request]) -> Request:

@@ -23,7 +23,9 @@ from ...cluster.actions import (
     Release,
     Requeue,
     RequireNodes,
+    RestoreSize,
     Resume,
+    Rightsize,
     SetAdminComment,
     Share,
     StartShared,
@@ -38,11 +40,12 @@ from ...cluster.columns import Labels
 from ...cluster.jobs import JobState, JobTable, deadlines, job_table
 from ...cluster.nodes import NodeTable, PartitionTable, QosTable
 from ...cluster.records.outcomes import OutcomeTable
+from ...cluster.records.usage import NO_USAGE, UsageTable
 from ...cluster.state import ClusterState
 from ...cluster.text.hostlist import expand, fold
 from ...errors import SlurmUnavailable
 from ..port import ActionResult, ClusterInfo, ControllerLoad
-from ..write.verbs import MARK
+from ..write.verbs import CHANGED_MEANWHILE, MARK
 from .fake_job import FakeJob
 from .fake_slots import has_room, reshaped
 
@@ -145,6 +148,11 @@ class FakeSlurm:
         ended = [j for j in self.jobs.values() if j.state.ended and since_s <= j.ended_s < until_s]
         return _as_outcomes(sorted(ended, key=lambda job: (job.ended_s, job.job_id)))
 
+    def usage(self, since_s: float, until_s: float) -> UsageTable:
+        """Return nothing: its jobs use no nodes."""
+        self._answering()
+        return NO_USAGE
+
     def forgot(self, job_ids: Sequence[int]) -> bool:
         """Return True if it has none of *job_ids*."""
         self._answering()
@@ -207,6 +215,10 @@ class FakeSlurm:
                 return replace(job, excluded_nodes=nodes)
             case Unsteer() if pending:
                 return replace(job, excluded_nodes="")
+            case Rightsize(before=before) | RestoreSize(before=before) if pending and before != job.node_request:
+                return CHANGED_MEANWHILE
+            case Rightsize(after=text) | RestoreSize(own=text) if pending:
+                return replace(job, node_request=text)
             case Requeue() if job.state in {JobState.RUNNING, JobState.SUSPENDED}:
                 return self._requeued(job) if job.requeueable else "Requested operation is presently disabled"
             case AskToStop() if job.state == JobState.RUNNING:
@@ -313,7 +325,7 @@ class FakeSlurm:
 
 _SAME = ("job_id", "gpus", "name", "user", "account", "qos", "partition", "time_limit_s", "submitted_s")
 _ALSO = (
-    *("nice", "restarts", "requeueable", "interactive", "per_gpu", "required_nodes", "excluded_nodes"),
+    *("nice", "restarts", "requeueable", "interactive", "per_gpu", "required_nodes", "excluded_nodes", "node_request"),
     *("started_s", "ended_s", "priority"),
 )
 

@@ -37,6 +37,7 @@ class FakeJob:
     per_gpu: bool = False  #: requests CPUs or memory per GPU
     required_nodes: str = ""
     excluded_nodes: str = ""
+    node_request: str = "cpus=1,task=1,node=1,mem=2000Mn"  #: CPUs and memory; all jobs have room for them
     per_node: str = ""  #: requested slots, in place of GPUs
     admin_comment: str = ""
     saves_s: float = float("inf")  #: seconds from a stop request until it has saved its work and requeued itself

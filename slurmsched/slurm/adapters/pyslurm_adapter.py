@@ -15,6 +15,7 @@ from itertools import groupby
 from ...cluster.actions import Action, job_of
 from ...cluster.jobs import JobState
 from ...cluster.records.outcomes import OutcomeTable
+from ...cluster.records.usage import UsageTable
 from ...cluster.state import ClusterState
 from ...errors import SlurmUnavailable
 from ..port import ActionResult, ClusterInfo, ControllerLoad
@@ -52,7 +53,7 @@ class SlurmBinding:
         counted = "gres/gpu" in facts.config.get("AccountingStorageTRES", "")  # else pyslurm knows no GPUs in use
         with ThreadPoolExecutor(1) as beside:
             factors = beside.submit(self.command.factors) if facts.multifactor else None
-            jobs = self.command.with_exclusions(self._with_requests(RecordColumns(self.worker.call("jobs"))))
+            jobs = self.command.with_columns_apart(self._with_requests(RecordColumns(self.worker.call("jobs"))))
             self._arrays = frozenset(int(array) for array in jobs["ArrayJobID"] if array)
             ours = counted and not self.command.loads()
             nodes = RecordColumns(self.worker.call("nodes")) if ours else self.command.nodes()
@@ -80,6 +81,10 @@ class SlurmBinding:
     def outcomes(self, since_s: float, until_s: float) -> OutcomeTable:
         """Return finished runs from sacct, which is queried for a bounded period at a time."""
         return self.command.outcomes(since_s, until_s)
+
+    def usage(self, since_s: float, until_s: float) -> UsageTable:
+        """Return what finished runs used from sacct."""
+        return self.command.usage(since_s, until_s)
 
     def forgot(self, job_ids: Sequence[int]) -> bool:
         """Check through scontrol, since pyslurm shows the queue in one message too."""

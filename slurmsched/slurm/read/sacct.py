@@ -32,7 +32,7 @@ _FEW = 1_000  #: an answer with fewer records doubles the window of the next que
 _IDS_AT_ONCE = 500
 #: A run submitted so long after the last one of the same id ended belongs to another job: Slurm reuses ids.
 _REQUEUE_S = DAY_S
-_LATE_S = 3600
+LATE_S = 3600
 """slurmdbd returns only runs eligible before the end of the window, and a requeue makes a run eligible after its end.
 A job that was cancelled before it became eligible may be missing; it never waited either."""
 _SLACK_S = 300  #: a requeued run's submit time may be this much later than the end of the run before it
@@ -81,7 +81,7 @@ def read_outcomes(run_command: Ask, since_s: float, until_s: float, nonce: str) 
     while at_s < until_s:
         end_s = min(at_s + step_s, math.ceil(until_s))
         found, bad = _parsed(
-            run_command(_argv(nonce, "-S", _utc(at_s), "-E", _utc(end_s + _LATE_S)), _ENVIRONMENT), nonce
+            run_command(argv(_FIELDS, nonce, "-X", "-S", utc(at_s), "-E", utc(end_s + LATE_S)), _ENVIRONMENT), nonce
         )
         runs |= {_key(run): run for run in found if run.ended_s < until_s}
         refused += bad
@@ -94,6 +94,15 @@ def read_outcomes(run_command: Ask, since_s: float, until_s: float, nonce: str) 
     return _table(sorted(numbered, key=lambda run: (run.ended_s, run.job_id, run.restart))), refused
 
 
+def windows(since_s: float, until_s: float) -> Iterator[tuple[float, float]]:
+    """Yield the times of queries of a day each, the first of which begins no later than *since_s*."""
+    at_s = math.floor(max(since_s, EARLIEST_S))
+    while at_s < until_s:
+        end_s = min(at_s + DAY_S, math.ceil(until_s))
+        yield at_s, end_s
+        at_s = end_s
+
+
 def read_runs(run_command: Ask, job_ids: Sequence[int], since_s: float, nonce: str) -> OutcomeTable:
     """Return runs of *job_ids* that ended since *since_s*, oldest end first. *nonce* must be drawn for this call."""
     runs = _numbered(_runs_of(run_command, sorted(job_ids), EARLIEST_S, nonce))
@@ -103,15 +112,18 @@ def read_runs(run_command: Ask, job_ids: Sequence[int], since_s: float, nonce: s
 def _runs_of(run_command: Ask, job_ids: Sequence[int], since_s: float, nonce: str) -> Iterator[_Run]:
     for at in range(0, len(job_ids), _IDS_AT_ONCE):
         ids = ",".join(map(str, job_ids[at : at + _IDS_AT_ONCE]))
-        yield from _parsed(run_command(_argv(nonce, "-S", _utc(since_s), "-j", ids), _ENVIRONMENT), nonce)[0]
+        yield from _parsed(run_command(argv(_FIELDS, nonce, "-X", "-S", utc(since_s), "-j", ids), _ENVIRONMENT), nonce)[
+            0
+        ]
 
 
-def _argv(nonce: str, *which: str) -> list[str]:
-    """Return the command for all users, with one row per run and none per step, and a mark after every field."""
-    return ["sacct", "-a", "-X", "-D", "-p", f"--delimiter={nonce}", "-o", ",".join(_FIELDS), *which]
+def argv(fields: Sequence[str], nonce: str, *which: str) -> list[str]:
+    """Return the command for all users, with a row for each run, and a mark after every field."""
+    return ["sacct", "-a", "-D", "-p", f"--delimiter={nonce}", "-o", ",".join(fields), *which]
 
 
-def _utc(at_s: float) -> str:
+def utc(at_s: float) -> str:
+    """Return a time as sacct takes it."""
     return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
@@ -119,16 +131,20 @@ def _key(run: _Run) -> tuple[int, float, float]:
     return run.job_id, run.first_submit_s, run.ended_s
 
 
-def _parsed(text: str, nonce: str) -> tuple[list[_Run], int]:
-    """Return the finished runs and the number of bad records in sacct's answer; SlurmUnavailable where it is none."""
+def records(text: str, nonce: str, fields: Sequence[str]) -> list[list[str]]:
+    """Return the texts of *fields* of each record in sacct's answer; SlurmUnavailable where it is none."""
     *pieces, rest = text.split(nonce)
-    if not pieces or not heads(pieces[0], _FIELDS[0]):
+    if not pieces or not heads(pieces[0], fields[0]):
         raise SlurmUnavailable("sacct printed something that is not its answer")
-    if rest != "\n" or len(pieces) % len(_FIELDS):
+    if rest != "\n" or len(pieces) % len(fields):
         raise SlurmUnavailable("the answer of sacct was cut off")
-    records = [pieces[at : at + len(_FIELDS)] for at in range(len(_FIELDS), len(pieces), len(_FIELDS))]
+    return [pieces[at : at + len(fields)] for at in range(len(fields), len(pieces), len(fields))]
+
+
+def _parsed(text: str, nonce: str) -> tuple[list[_Run], int]:
+    """Return the finished runs and the number of bad records in sacct's answer."""
     runs, refused = [], 0
-    for record in records:
+    for record in records(text, nonce, _FIELDS):
         try:
             if run := _run(record):
                 runs.append(run)
@@ -159,11 +175,11 @@ def _run(record: list[str]) -> _Run | None:
         nodes=count(fields["NNodes"]),
         cpus=count(fields["ReqCPUS"]),
         time_limit_s=math.inf if math.isnan(limit_s) else limit_s,
-        first_submit_s=_moment(fields["Submit"]),
+        first_submit_s=moment(fields["Submit"]),
         # A requeue and a begin time leave an eligible time after the start.
         eligible_s=float(np.fmin(_time(fields["Eligible"]), _time(fields["Start"]))),
         started_s=started_s,
-        ended_s=_moment(fields["End"]),
+        ended_s=moment(fields["End"]),
         runtime_s=0.0 if math.isnan(started_s) else float(int(fields["ElapsedRaw"])),
         state=int(RUN_STATES[state]),
         gpu_type=_one_type(fields["AllocTRES"]),
@@ -181,7 +197,7 @@ def _time(text: str) -> float:
     return math.nan if text in ("", "Unknown", "None", "N/A") else float(int(text))
 
 
-def _moment(text: str) -> float:
+def moment(text: str) -> float:
     """Parse Unix seconds; ValueError where Slurm has no time."""
     at_s = _time(text)
     if math.isnan(at_s):

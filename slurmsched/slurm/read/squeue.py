@@ -12,6 +12,7 @@ import numpy as np
 from ...clock import local_zone
 from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels
 from ...cluster.jobs import JobState, JobTable, deadlines, job_table
+from ...cluster.node_request import request_of
 from ...cluster.text.tres import count, gpus_in, memory_mib, requests_in, seconds, slots_in
 from ..versions import JOB_STATES, NOTHING, WHOLE_NODE, WHOLE_NODE_OVERSUBSCRIBE, SlurmRelease
 from .records import RecordColumns
@@ -28,7 +29,32 @@ FIELDS = (
 EXCLUDED = "ExcNodes"
 """The column of excluded nodes, which only squeue -o prints: it is read apart, where somebody needs it."""
 
+REQUEST = ("NumTasks", "NumCPUs", "cpus-per-task", "MinCpus", "MinMemory", "tres", "NumNodes")
+"""Fields with the CPUs and the memory that pending jobs ask for: they are read apart, where somebody needs them."""
+
+NODE_REQUEST = "NodeRequest"
+"""The column of these, as ``node_requests`` makes it."""
+
 T = TypeVar("T")
+
+
+def node_requests(columns: RecordColumns) -> dict[str, str]:
+    """Return the text of the column ``node_request`` by job id; empty of a job whose request cannot be told."""
+    rows = list(zip(*(columns[name] for name in REQUEST), strict=True))
+    texts = {row: _node_request(*row) for row in set(rows)}
+    return {job: texts[row] for job, row in zip(columns["JobID"], rows, strict=True)}
+
+
+def _node_request(tasks: str, cpus: str, per_task: str, per_node: str, memory: str, tres: str, nodes: str) -> str:
+    whole = dict(part.split("=", 1) for part in tres.split(",") if "=" in part)
+    try:
+        numbers = count(cpus), count(per_task), count(per_node)
+        on = count(whole.get("node", "")) or count(nodes)
+        if numbers[0] != count(tasks) * numbers[1]:  # CPUs that are no tasks': other ones for the tasks would lose them
+            return ""
+        return request_of(*numbers, memory_mib(memory), memory_mib(whole.get("mem", "")), on)
+    except ValueError:
+        return ""
 
 
 def fields_of(release: SlurmRelease) -> tuple[str, ...]:
@@ -81,7 +107,7 @@ def read_jobs(columns: RecordColumns, zone: tzinfo | None = None) -> JobTable:
         per_gpu=_is_given(columns["cpus-per-tres"]) | _is_given(columns["mem-per-tres"]),
         comment=_labels(columns["Comment"]),
         **{name: _labels(columns[field]) for name, field in _TEXTS.items()},
-        **({"excluded_nodes": _labels(columns[EXCLUDED])} if EXCLUDED in columns.by_name else {}),
+        **{name: _labels(columns[field]) for name, field in _APART.items() if field in columns.by_name},
     )
     return _one_row_per_array(replace(jobs, deadline_s=deadlines(jobs, zone or local_zone())))
 
@@ -100,6 +126,7 @@ _TEXTS = {
     "required_nodes": "ReqNodes",
     "node_list": "NodeList",
 }
+_APART = {"excluded_nodes": EXCLUDED, "node_request": NODE_REQUEST}
 
 
 def _is_given(texts: list[str]) -> BoolArray:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from types import UnionType
 
-from ...cluster.actions import Action, Rank, Release, StartShared, Unmark, Unshare, Unsteer, job_of
+from ...cluster.actions import Action, Rank, Release, RestoreSize, StartShared, Unmark, Unshare, Unsteer, job_of
 from ...cluster.jobs import JobTable
 from ...cluster.state import ClusterState
 from ...cluster.text.plural import count
@@ -32,6 +32,7 @@ class ReleaseReport:
     shared: int = 0  #: jobs on their way to shared GPUs that may start there now
     unshared: int = 0  #: such jobs that keep their own GPUs, or get them back
     let_go: int = 0  #: jobs that may start again on the nodes that we excluded
+    restored: int = 0  #: jobs that ask for the CPUs and memory of their owners again
 
     @property
     def sentence(self) -> str:
@@ -39,6 +40,7 @@ class ReleaseReport:
         healed = f"of jobs on their way to shared GPUs {self.shared} may start, {self.unshared} have their own"
         points = f"points taken from {count(self.ranked, 'job')}, holds of {count(self.held, 'job')} ended"
         steered = f"; {count(self.let_go, 'job')} may start again on the nodes that we excluded" if self.let_go else ""
+        steered += f"; {count(self.restored, 'job')} with their own CPUs and memory again" if self.restored else ""
         return (f"{points}; {healed}" if self.shared or self.unshared else points) + steered
 
 
@@ -101,6 +103,7 @@ def release_all(
         shared=_count([action for action in done if job_of(action) not in refused], StartShared),
         unshared=_count([action for action in done if job_of(action) not in refused], Unmark | Unshare),
         let_go=_count(done, Unsteer),
+        restored=_count(done, RestoreSize),
     )
 
 

@@ -22,7 +22,9 @@ from ...cluster.actions import (
     Release,
     Requeue,
     RequireNodes,
+    RestoreSize,
     Resume,
+    Rightsize,
     SetAdminComment,
     Share,
     StartShared,
@@ -32,6 +34,7 @@ from ...cluster.actions import (
     Unshare,
     Unsteer,
 )
+from ...cluster.node_request import read_request
 from ...cluster.records.node_loans import SetNodes
 from ...cluster.text.comment import is_plain
 from ...cluster.text.tres import are_slots_of, gpus_in, requests_in
@@ -45,6 +48,9 @@ SIGNALS = ("URG", "USR1", "USR2")
 
 MARK = "slurmsched:"
 """The first characters of an AdminComment of ours."""
+
+CHANGED_MEANWHILE = "its CPUs or memory were changed meanwhile"
+"""The refusal of new CPUs and memory over a request that is not the one that was observed."""
 
 _TOKEN = re.compile(r"[0-9]{1,3}(\+[0-9]{1,3})*(:[a-z0-9]+)*")
 _NAMES = re.compile(r"[A-Za-z0-9_.,+\[\]-]*")
@@ -221,6 +227,23 @@ def _unsteer(action: Unsteer) -> tuple[str, ...]:
     return (f"update jobid={action.job_id} excnodelist=",)
 
 
+def _rightsize(action: Rightsize) -> tuple[str, ...]:
+    return (_request_line(action.job_id, action.after),)
+
+
+def _restore_size(action: RestoreSize) -> tuple[str, ...]:
+    return (_request_line(action.job_id, action.own),)
+
+
+def _request_line(job_id: int, text: str) -> str:
+    """Return the one command that sets CPUs and memory: Slurm takes all of it or, for a job that began, nothing."""
+    wanted = read_request(text)
+    if wanted is None or not wanted.changeable:
+        raise ValueError(f"{text!r} are no CPUs and memory of a job")
+    cpus = f"numcpus={wanted.cpus} cpuspertask={wanted.per_task} mincpusnode={wanted.per_node}"
+    return f"update jobid={job_id} {cpus} minmemory{'cpu' if wanted.per_cpu else 'node'}={wanted.memory_mib}"
+
+
 def _share(action: Share) -> tuple[str, ...]:
     slots_line(action, Request())
     token = f"{_comment(action.comment)}{';' if action.comment else ''}slurmsched:share={action.token}"
@@ -304,6 +327,8 @@ _WRITERS: dict[type[Action], Callable[[Any], tuple[str, ...]]] = {
     RequireNodes: _require,
     Steer: _steer,
     Unsteer: _unsteer,
+    Rightsize: _rightsize,
+    RestoreSize: _restore_size,
     Share: _share,
     Unmark: _unmark,
 }
