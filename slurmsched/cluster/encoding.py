@@ -43,7 +43,7 @@ ADDED: dict[type[Table], dict[str, float | bool | str]] = {
     },
     Forecast: {"floor_s": 0.0},
     NodeTable: dict.fromkeys(("cpu_load", "free_memory_mib"), np.nan),
-    ProgressTable: {"settled": False, "late_fall": np.nan},
+    ProgressTable: {"settled": False, "late_fall": np.nan, "slowdown": np.nan},
 }
 """Columns that stored tables of an earlier release lack, with the values to fill in."""
 

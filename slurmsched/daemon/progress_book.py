@@ -13,6 +13,7 @@ from ..cluster.jobs import JobState
 from ..cluster.records.progress import ProgressTable
 from ..cluster.state import ClusterState
 from ..cluster.text.hostlist import expand
+from ..models.progress.iteration_times import IterationTimes
 from ..models.progress.learning_curve import LearningCurve
 from .profiles.progress_report import ProgressReport, ReportedEarly, ReportRefused
 
@@ -32,6 +33,7 @@ class _Run:
     stop: str
     busy: str
     curve: LearningCurve = field(default_factory=LearningCurve)
+    times: IterationTimes = field(default_factory=IterationTimes)
     reported_s: float = -np.inf
     reported_restart: int = -1
     settled: bool = False
@@ -87,10 +89,12 @@ class ProgressBook:
             self._spend(user, now_s)
             if run.reported_restart != report.restart:
                 run.curve.return_to(report.iteration)
+                run.times.begin_run()
                 run.may_end = False
             elif report.iteration < run.curve.iteration:
                 raise ReportRefused("iteration", f"iteration {report.iteration} is before {run.curve.iteration}")
             run.curve.add(report.iteration, report.loss, report.accuracy)
+            run.times.add(report.iteration, now_s)
             run.settled = "opt" in (run.stop, run.busy) and run.curve.settles(run.iterations)
             run.reported_s, run.reported_restart = now_s, report.restart
             return run.may_end
@@ -137,6 +141,7 @@ class ProgressBook:
                 np.array([curve.late_fall for curve in curves], dtype=np.float64),
                 np.array([run.may_end for run in runs.values()], dtype=np.bool_),
                 np.array([run.settled for run in runs.values()], dtype=np.bool_),
+                np.array([run.times.slowdown for run in runs.values()], dtype=np.float64),
             )
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from ..cluster.actions import Action, AskToStop
 from ..cluster.columns import BoolArray, FloatArray, IntArray
 from ..cluster.plan import Standing
+from ..cluster.records.progress import rows_of
 from ..cluster.state import View
 from ..cluster.text.hostlist import fold
 from ..policies.contract import Ordering
@@ -35,6 +36,9 @@ _CPUS, _MEMORY, _GPUS = range(len(RESOURCES))
 SETTLE_S = 600.0
 """The time after a request to leave a node in which no other job is asked to: loads follow late."""
 
+
+SHOWN = 1.25
+"""The least slowdown by a job's own reports that counts: paces differ by themselves."""
 
 _NOT_IN_LINE = [
     *(Standing.HELD_BY_USER, Standing.HELD_BY_ADMIN, Standing.WAITS_FOR_DEPENDENCY, Standing.WAITS_FOR_BEGIN),
@@ -152,12 +156,18 @@ class Gains:
 
     @cached_property
     def slowdown(self) -> FloatArray:
-        """How much longer each job takes, on the slowest of its nodes, than where there are CPUs enough."""
+        """How much longer each job takes than elsewhere.
+
+        On the slowest of its nodes by the CPUs there, or as its own reports show it, whichever is more.
+        """
         found, table = np.ones(len(self.view.running)), self.view.nodes
         load = np.nan_to_num(table.cpu_load, nan=0.0)
         pairs = zip(load.tolist(), np.maximum(table.cpus, 1).tolist(), strict=True)
         each = np.array([slowed(busy, has) for busy, has in pairs])
         np.maximum.at(found, self.nodes.job, each[self.nodes.node])
+        rows, reported = rows_of(self.view.progress, self.view.running.job_id)
+        shown = self.view.progress.slowdown[rows]
+        found[reported] = np.fmax(found[reported], np.where(shown >= SHOWN, shown, 1.0))
         return found
 
     @cached_property

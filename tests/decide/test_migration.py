@@ -15,6 +15,7 @@ from slurmsched.cluster.actions import AskToStop, Release, Steer, Unsteer
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.exclusions import ANY_TYPE, UNREAD
 from slurmsched.cluster.jobs import JobState
+from slurmsched.cluster.records.progress import ProgressTable
 from slurmsched.cluster.records.promises import PromiseState, promise_table
 from slurmsched.cluster.text.hostlist import expand
 from slurmsched.decide.engine import decide
@@ -75,6 +76,30 @@ def test_only_where_the_gain_is_more_than_restart_and_lost_work_cost():
     assert asked(seen(seconds=np.nan)) == []
     assert asked(seen(worker(time_limit_s=[600.0 + rest_s - 1.0]))) == [], "it ends by its limit in any case"
     assert asked(seen(worker(coldstart_s=[8 * HOUR_S]))) == [], "its own start takes longer than it gains"
+
+
+def reporting(slowdown, **rest):
+    flags = np.zeros((2, 1), dtype=bool)
+    unknown = np.full(1, np.nan)
+    progress = ProgressTable(np.array([901]), np.array([5]), unknown, unknown, unknown, *flags, np.array([slowdown]))
+    return replace(seen(**rest), progress=progress)
+
+
+@pytest.mark.parametrize(
+    ("running", "where"),
+    [
+        (worker(), room((1.0, 1.0), (500.0, 15_000.0))),
+        (worker(2, gpus=[2, 2], gpu_util=[0.95, 0.95]), room((1.0, 1.0))),
+    ],
+    ids=["memory", "GPUs"],
+)
+def test_where_memory_or_gpus_are_overloaded_a_job_leaves_only_if_its_reports_show_that_it_is_slowed_down(
+    running, where
+):
+    for slowdown, expected in ((1.5, LEAVES), (1.2, []), (np.nan, [])):
+        assert asked(reporting(slowdown, running=running, where=where)) == expected
+    assert asked(reporting(1.5, where=room((1.0, 1.0)))) == [], "a slow job on a calm node stays"
+    assert asked(reporting(1.3)) == LEAVES, "the CPUs show more"
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from ..columns import BoolArray, FloatArray, IntArray, Table, table_of
+
+_UNKNOWN: FloatArray = np.zeros(0)
+
+
+def _unknown() -> FloatArray:
+    """Return the slowdowns of jobs from a source that does not know them; the table fills in NaN for each."""
+    return _UNKNOWN
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,6 +27,14 @@ class ProgressTable(Table):
     late_fall: FloatArray  #: the part of the whole fall of its loss that came in that quarter, 0..1; NaN where unknown
     may_end: BoolArray  #: its next report is answered with a stop
     settled: BoolArray  #: more training hardly helps, by the rule of ``stop=opt``; False for jobs without it
+    slowdown: FloatArray = field(
+        default_factory=_unknown
+    )  #: time of an iteration over that at its best; NaN if unknown
+
+    def __post_init__(self) -> None:
+        if self.slowdown is _UNKNOWN:
+            object.__setattr__(self, "slowdown", np.full(len(self.job_id), np.nan))
+        super().__post_init__()
 
 
 NO_PROGRESS = table_of(ProgressTable, 0, {}, {})
