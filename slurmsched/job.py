@@ -16,6 +16,9 @@ It uses only the standard library and nothing of slurmsched: the file may be cop
             save(step + 1)
             break
 
+A job with ``slurmsched:gpus=2-8,ckpt`` in its comment may go on with another number of GPUs: ``gpus()`` is that of this
+run, and ``lease.batch(samples, most)`` the micro-batch and the accumulation that keep the samples of a step the same.
+
 A report goes to slurmsched in a thread, at most every half minute. It is answered with a stop if the job's comment has
 ``slurmsched:stop=`` and the training has what this asks for. ``report(step, loss=loss)`` does the same without a Lease.
 
@@ -23,6 +26,9 @@ In a shell: ``python -m slurmsched.job run --dir checkpoints -- ./train.sh`` sta
 forwards stop signals to the whole group, and exits with the command's status; if the command saved its work first, the
 job is queued again. The exit status of ``python -m slurmsched.job stopping --dir checkpoints`` says whether to stop
 (0 yes, 1 no), and ``python -m slurmsched.job done --dir checkpoints --iteration N`` records that the work is saved.
+``python -m slurmsched.job gpus`` prints the GPUs of this run, and ``python -m slurmsched.job batch --samples 256 --most
+32`` the micro-batch and the accumulation.
+
 ``python -m slurmsched.job report --iteration N --loss X`` reports progress; its exit status is 0 if the job is to end.
 
 ``lightning_callback()`` and ``transformers_callback()`` report from trainers of these packages, and end their training.
@@ -47,7 +53,7 @@ from importlib import import_module
 from pathlib import Path
 from statistics import median
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 SIGNALS = (signal.SIGTERM, signal.SIGURG, signal.SIGUSR1, signal.SIGUSR2)
 """The signals that ask a job to stop: the end of a run sends the first; a request to requeue sends another."""
@@ -78,6 +84,47 @@ NODE_CONF = "/etc/slurmsched/node.conf"
 
 Agree = Callable[[bool], bool]
 """A logical OR over ranks of "this rank was asked to stop"; all ranks call it after the same iteration."""
+
+
+class Batch(NamedTuple):
+    """How one optimiser step is cut into passes: on each GPU *accumulation* passes of *micro* samples."""
+
+    micro: int
+    accumulation: int
+
+
+def gpus() -> int:
+    """Return the number of GPUs of this run of the job, over all its nodes; 0 where Slurm gave it none."""
+    numbers = os.environ.get("SLURM_JOB_GPUS") or os.environ.get("CUDA_VISIBLE_DEVICES") or ""
+    here = os.environ.get("SLURM_GPUS_ON_NODE") or len([number for number in numbers.split(",") if number])
+    nodes = os.environ.get("SLURM_JOB_NUM_NODES") or os.environ.get("SLURM_NNODES") or 1
+    return int(here) * int(nodes)
+
+
+def batch_of(samples: int, most: int, count: int) -> Batch:
+    """Return the passes by which *count* GPUs go through *samples* in a step, each with *most* samples at once at most.
+
+    They go through exactly as many where some accumulation divides them evenly without passes of less than half that
+    size; else through a few more.
+    """
+    if min(samples, most) < 1:
+        raise ValueError(f"samples={samples}, most={most}: accepted are 1 and more")
+    count = max(count, 1)
+    fewest = -(-samples // (count * most))
+    for accumulation in range(fewest, 2 * fewest + 1):
+        if samples % (count * accumulation) == 0:
+            return Batch(samples // (count * accumulation), accumulation)
+    return Batch(-(-samples // (count * fewest)), fewest)
+
+
+def own_environment(environment: dict[str, str]) -> dict[str, str]:
+    """Return *environment* without the number of GPUs that the job asked for first, where it has others by now.
+
+    sbatch exports that number, and srun in the job would ask for it.
+    """
+    has = {"SLURM_GPUS": str(gpus()), "SLURM_GPUS_PER_NODE": environment.get("SLURM_GPUS_ON_NODE")}
+    stale = [name for name in has if name in environment and environment[name].rpartition(":")[2] != has[name]]
+    return {name: value for name, value in environment.items() if name not in stale}
 
 
 class Lease:
@@ -152,6 +199,13 @@ class Lease:
             finished = self._agreed("finished", finished, iteration)
         self._finishes = self._finishes or finished
         return finished
+
+    def batch(self, samples: int, most: int) -> Batch:
+        """Return the micro-batch and the accumulation for a step of *samples*, on the GPUs that this run has.
+
+        *most* is how many samples a GPU takes at once. The same *samples* in each run keep the learning rate right.
+        """
+        return batch_of(samples, most, gpus())
 
     def checkpoint_done(self, iteration: int) -> None:
         """Record that the work is saved and resumes at *iteration*; one rank is enough."""
@@ -516,7 +570,8 @@ class _Command:
 
     def status(self, command: Sequence[str]) -> int:
         """Run *command* to its end and return its exit status, 128 + N if signal N ended it."""
-        self._process = process = subprocess.Popen(command, start_new_session=True)
+        environment = own_environment(dict(os.environ))
+        self._process = process = subprocess.Popen(command, start_new_session=True, env=environment)
         for number in self._early:
             self._pass_on(process, number)
         while process.poll() is None:
@@ -570,16 +625,22 @@ def _report_once(iteration: int, loss: float | None, accuracy: float | None) -> 
     return 0 if answer.startswith("stop:") else 1
 
 
+def _sizes(what: str, samples: int, most: int) -> str:
+    return f"{gpus()}\n" if what == "gpus" else "{} {}\n".format(*batch_of(samples, most, gpus()))
+
+
 def main(words: Sequence[str]) -> int:
-    """Run the command line: ``run [--dir DIR] -- COMMAND...``, ``stopping``, ``done`` or ``report --iteration N``."""
+    """Run the command line: ``run [--dir DIR] -- COMMAND...``, or one of the other words."""
     from argparse import ArgumentParser
 
     parser = ArgumentParser(prog="python -m slurmsched.job", description="Stop a job in good order.")
-    parser.add_argument("what", choices=("run", "stopping", "done", "report"))
+    parser.add_argument("what", choices=("run", "stopping", "done", "report", "gpus", "batch"))
     parser.add_argument("--dir", type=Path, default=Path("."), help="directory shared by all ranks")
     parser.add_argument("--iteration", type=int, default=0, help="where the work goes on, written to DIR/resume")
     parser.add_argument("--loss", type=float, help="for report: the loss after this iteration")
     parser.add_argument("--accuracy", type=float, help="for report: the accuracy after this iteration, 0 to 1")
+    parser.add_argument("--samples", type=int, default=1, help="for batch: the samples of one step, on all GPUs")
+    parser.add_argument("--most", type=int, default=1, help="for batch: the samples that a GPU takes at once")
     at = words.index("--") if "--" in words else len(words)
     options, command = parser.parse_args(words[:at]), words[at + 1 :]
     if options.what == "run":
@@ -588,6 +649,9 @@ def main(words: Sequence[str]) -> int:
         return run(options.dir, command)
     if options.what == "report":
         return _report_once(options.iteration, options.loss, options.accuracy)
+    if options.what in ("gpus", "batch"):
+        sys.stdout.write(_sizes(options.what, options.samples, options.most))
+        return 0
     stop_requested = (options.dir / f"stop.{_run_name()}").exists()
     if options.what == "done":
         _say_saved(options.dir, options.iteration)

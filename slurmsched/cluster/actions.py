@@ -146,6 +146,24 @@ class RestoreSize(JobAction):
 
 
 @dataclass(frozen=True)
+class Resize(JobAction):
+    """Let a pending job, which asks for *before* GPUs on one node now, ask for *gpus* of the same type there.
+
+    Back at its *own* number the job is as its owner submitted it.
+    """
+
+    gpus: int
+    before: int
+    own: int
+    power = "resize"
+
+    @property
+    def gives_back(self) -> bool:
+        """True if the job has its own number again."""
+        return self.gpus == self.own
+
+
+@dataclass(frozen=True)
 class Share(JobAction):
     """Replace the GPUs of a pending job by slots: one of each GPU of *token* (0+1) on *node* of *partition*.
 
@@ -275,6 +293,7 @@ ACTIONS: dict[str, type[Action]] = {
     "Unsteer": Unsteer,
     "Rightsize": Rightsize,
     "RestoreSize": RestoreSize,
+    "Resize": Resize,
     "Tell": SetAdminComment,
     "Share": Share,
     "StartShared": StartShared,

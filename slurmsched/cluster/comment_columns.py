@@ -12,6 +12,8 @@ from .text.comment import CommentOptions, Deadline, ValueStep, read
 
 _FLAGS = ("off", "ckpt", "nopack", "noprofile", "amp", "soft")
 _NUMBERS: dict[str, tuple[Any, Callable[[CommentOptions], float | None], float]] = {
+    "least_gpus": (np.int64, lambda options: options.gpus[0] if options.gpus else None, 0),
+    "most_gpus": (np.int64, lambda options: options.gpus[1] if options.gpus else None, 0),
     "coldstart_s": (np.float64, lambda options: options.coldstart_s, 0.0),
     "iterations": (np.int64, lambda options: options.iterations, 0),
     "pace_s": (np.float64, lambda options: options.pace_s, np.nan),

@@ -110,6 +110,10 @@ class JobTable(Table):
     used_cpus: FloatArray  #: the CPUs per node that runs of its kind kept busy at most (``usage``); NaN where unknown
     used_memory_mib: FloatArray  #: the memory per node that they used at most; NaN where unknown
     type_speeds: Labels  #: the speed of its kind by type of GPU over the fastest, as a100=1 v100=0.4; empty if unknown
+    own_gpus: IntArray  #: the GPUs that its owner asked for, where it asks for others by us now; else 0
+    resized_s: FloatArray  #: when we last changed that number; 0 where never
+    size_speeds: Labels  #: the speed of its kind by GPUs over that on the fewest, as 2=1 4=1.7; empty if unknown
+    restart_cost_s: FloatArray  #: what its last restarts, or those of all jobs, took; 0 where there were none
     node_list: Labels  #: where it runs
     node_gpus: Labels  #: its GPUs on each of these nodes, as 8,4; empty where not known, and they are taken as even
     beside: IntArray  #: the job on whose GPUs it runs as a second job, where the cluster shows it; 0 for none
@@ -142,6 +146,8 @@ class JobTable(Table):
     noprofile: BoolArray  #: its owner wants it never measured
     amp: BoolArray  #: it trains in mixed precision
     soft: BoolArray  #: a result after its deadline has value too
+    least_gpus: IntArray  #: the fewest GPUs with which its owner lets it run (``gpus=``); 0 where nothing was said
+    most_gpus: IntArray  #: the most; 0 where nothing was said
     coldstart_s: FloatArray  #: seconds before its GPU use is typical; 0 where none were said
     iterations: IntArray  #: planned training iterations; 0 where none were said
     pace_s: FloatArray  #: seconds per iteration; NaN where none were said

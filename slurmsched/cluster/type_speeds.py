@@ -23,6 +23,8 @@ MOST = 20_000  #: kinds in memory, those heard of last
 SHORT_S = 60.0  #: what takes less is mostly a job's start, which is as long on all types
 DIGITS = 4  #: of a speed
 
+G = TypeVar("G")
+K = TypeVar("K")
 T = TypeVar("T")
 
 
@@ -64,7 +66,7 @@ class TypeSpeeds:
         whole = (runs.state == JobState.COMPLETED) & (runs.restart == 0) & (runs.gpus > 0)
         for row in np.flatnonzero(typed & whole & (runs.runtime_s >= SHORT_S)).tolist():
             group = Group(kind_of(runs.user[row], runs.name[row]), int(runs.gpus[row]))
-            took_s = _of(self._runtimes, group).setdefault(runs.gpu_type[row], [])
+            took_s = latest(self._runtimes, group).setdefault(runs.gpu_type[row], [])
             took_s.append(float(runs.runtime_s[row]))
             del took_s[:-LAST]
             self._stale.add(group)
@@ -81,7 +83,7 @@ class TypeSpeeds:
             if not types[at]:
                 continue
             group = Group(kind_of(jobs.user[row], jobs.name[row]), int(jobs.gpus[row]))
-            paces = _of(self._paces, group).setdefault(types[at], {})
+            paces = latest(self._paces, group).setdefault(types[at], {})
             run = int(jobs.job_id[row]), int(jobs.restarts[row])
             if paces.get(run) != jobs.pace_s[row]:
                 paces[run] = float(jobs.pace_s[row])
@@ -126,7 +128,7 @@ class TypeSpeeds:
         return replace(jobs, type_speeds=Labels(which.reshape(-1).astype(np.int64), tuple(texts)).renamed(texts))
 
 
-def _of(groups: dict[Group, dict[str, T]], group: Group) -> dict[str, T]:
+def latest(groups: dict[G, dict[K, T]], group: G) -> dict[K, T]:
     """Return what is noted of *group*, as the one heard of last; the others are forgotten first."""
     groups[group] = found = groups.pop(group, {})
     while len(groups) > MOST:

@@ -76,6 +76,9 @@ class PowerSettings:
         False, "ask running jobs with slurmsched:ckpt to leave overloaded nodes ([migrate]); needs power.requeue"
     )
     rightsize: bool = setting(False, "give pending jobs the CPUs and memory that their kind uses ([rightsize])")
+    resize: bool = setting(
+        False, "change the number of GPUs of jobs with gpus=A-B and ckpt in their comment ([resize])"
+    )
     share: bool = setting(False, "let measured jobs share GPUs, on nodes set aside for sharing")
 
 
@@ -317,6 +320,27 @@ class RightsizeSettings:
 
 
 @dataclass(frozen=True)
+class ResizeSettings:
+    """``[resize]``: jobs that run on different numbers of GPUs; see power.resize."""
+
+    least_s: float = setting(
+        600.0,
+        "seconds between two times that a job gets more GPUs, or is stopped for another number",
+        least=1,
+        most=1e7,
+    )
+    restart_s: float = setting(
+        120.0,
+        "seconds that a restart costs a job where none was seen yet; a job is stopped for more",
+        least=0,
+        most=1e6,
+    )
+    doubling: float = setting(
+        1.8, "speed of a job on twice as many GPUs, where its kind is not known on several numbers", least=1, most=2
+    )
+
+
+@dataclass(frozen=True)
 class ForecastSettings:
     """``[forecast]``: the sources of forecasts."""
 
@@ -436,6 +460,7 @@ class Settings:
     steer: SteerSettings = field(default_factory=SteerSettings)
     migrate: MigrateSettings = field(default_factory=MigrateSettings)
     rightsize: RightsizeSettings = field(default_factory=RightsizeSettings)
+    resize: ResizeSettings = field(default_factory=ResizeSettings)
     forecast: ForecastSettings = field(default_factory=ForecastSettings)
     models: ModelsSettings = field(default_factory=ModelsSettings)
     database: DatabaseSettings = field(default_factory=DatabaseSettings)

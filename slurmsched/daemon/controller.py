@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from ..clock import Clock
+from ..cluster.size_speeds import SizeSpeeds
 from ..cluster.spread_speeds import SpreadSpeeds
 from ..cluster.state import ClusterState
 from ..cluster.stranded_gpus import StrandedGpus
@@ -59,6 +60,7 @@ class Components:
     progress: ProgressBook
     spread_speeds: SpreadSpeeds
     type_speeds: TypeSpeeds
+    size_speeds: SizeSpeeds
     stranded: StrandedGpus
     usage: UsageService
     switcher: CompositionSwitcher
@@ -103,6 +105,7 @@ class DaemonController:
         report = run_cycle(self._world, self._world.memory.next_number(now_s), now_s, mode)
         self._flow.after(report)
         self._parts.type_speeds.learn(report.ended)
+        self._parts.size_speeds.learn(report.ended)
         policy = self._world.policy
         if self._actor.watch(report.view, replace(policy, shadow=None) if report.shadow_trouble else policy):
             self._chosen.refresh()
@@ -179,6 +182,7 @@ class DaemonController:
             self._taught = True
             self._flow.learn(history)
             self._parts.type_speeds.learn(history)
+            self._parts.size_speeds.learn(history)
             logger.info("the forecast knows %d runs (%s)", len(history), serving.described(model))
 
     def _adopt_choice(self, now_s: float, *, acting: bool) -> None:
@@ -207,6 +211,7 @@ class DaemonController:
         self._parts.progress.observe(state)
         self._parts.spread_speeds.observe(state)
         self._parts.type_speeds.observe(state)
+        self._parts.size_speeds.observe(state)
         self._parts.stranded.observe(state, self._parts.clock.now())
         self._warn_of_partitions(tuple(state.partitions.name))
 

@@ -18,6 +18,7 @@ from ..decide.rules import (
     LeaseRules,
     MigrationRules,
     ProfilingRules,
+    ResizingRules,
     RightsizingRules,
     Rules,
     SharingRules,
@@ -70,6 +71,7 @@ def policy_of(settings: Settings, line: str | None = None) -> Policy:
         steering=steering_rules(settings),
         migration=migration_rules(settings),
         rightsizing=rightsizing_rules(settings),
+        resizing=resizing_rules(settings),
     )
     return Policy(ordering_of(settings, line), rules, shadow=shadow_of(settings))
 
@@ -202,6 +204,15 @@ def rightsizing_rules(settings: Settings) -> RightsizingRules | None:
         least_change=section.least_change,
         again_s=section.again_s,
     )
+
+
+def resizing_rules(settings: Settings) -> ResizingRules | None:
+    """Return the rules of ``[resize]``, None without power.resize; a stop is as in ``[deadline]``."""
+    section = settings.resize
+    if not settings.power.resize:
+        return None
+    stops = {name: getattr(settings.deadline, name) for name in ("stop_s", "stop_signal", "asks_a_day")}
+    return ResizingRules(section.least_s, section.restart_s, section.doubling, **stops)
 
 
 def lease_rules(settings: Settings) -> LeaseRules | None:

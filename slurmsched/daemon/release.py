@@ -8,7 +8,7 @@ from threading import Event
 from typing import Protocol
 
 from ..clock import Clock
-from ..cluster.actions import MoveNodes, RestoreSize, Unsteer, spelling
+from ..cluster.actions import MoveNodes, Resize, RestoreSize, Unsteer, spelling
 from ..cluster.jobs import JobTable
 from ..cluster.records.node_loans import LentNodes, lent_lists
 from ..db.tracking.intent_records import Intent
@@ -48,6 +48,7 @@ def give_back(
         settling=lambda state: [
             *let_go(state.pending, intents),
             *_noted(sizes_restored(state.pending, intents), intents, now_s, keep),
+            *own_sizes(state.pending, intents),
             *settle_shared(state.pending, asked_for, sharing, now_s),
         ],
         within=lambda: clock.monotonic() < until_s,
@@ -77,6 +78,13 @@ def _noted(actions: list[RestoreSize], intents: Sequence[Intent], now_s: float, 
         except SlurmschedError as error:
             logger.warning("CPUs and memory that were given back stay as they are from now on: %s", error)
     return actions
+
+
+def own_sizes(pending: JobTable, intents: Sequence[Intent]) -> list[Resize]:
+    """Return the changes that give jobs the GPUs back that they asked for, where they ask for what we wrote."""
+    own = Intents(intent for intent in intents if intent.kind == "Resize").resized(pending)[0]
+    rows = zip(pending.job_id.tolist(), pending.gpus.tolist(), own.tolist(), strict=True)
+    return [Resize(job, mine, gpus, mine) for job, gpus, mine in rows if mine]
 
 
 class LoanStore(Protocol):

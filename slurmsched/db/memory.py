@@ -150,6 +150,7 @@ class Memory:
             comments, (shares, asked_for, given_back) = self._intents.comments(jobs), self._intents.sharing(jobs)
             refusal = self._intents.share_refusals(jobs, now_s)
             left_nodes, left_s = self._intents.left(jobs, now_s)
+            own_gpus, resized_s = self._intents.resized(jobs)
             jobs = jobs.changed(
                 shares=shares,
                 asked_for=asked_for,
@@ -160,6 +161,8 @@ class Memory:
                 told=comments,
                 left_nodes=left_nodes,
                 left_s=left_s,
+                own_gpus=own_gpus,
+                resized_s=resized_s,
             )
             tables.append(jobs)
         pending, running = tables

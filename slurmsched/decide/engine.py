@@ -31,6 +31,7 @@ from .ordering.ranking import base_priority, order, qos_classes, tiers, waited_s
 from .profiling import least_gpus_first, profiling_wishes, rank_profiling_last, to_profile
 from .profiling_nodes import node_wishes
 from .referee import judge
+from .resizing import sizing
 from .rightsizing import rightsize_wishes
 from .rules import DeadlineRules, Rules
 from .run_set import start_wishes
@@ -137,12 +138,15 @@ def _plan(
     moving = {*map(job_of, moves)}
     excludes = exclude_wishes(view, off, steer_wishes(view, rules, standings, ranked, starving))
     steers = [wish for wish in excludes if job_of(wish) not in moving]
-    sizes = [wish for wish in rightsize_wishes(view, rules, standings, ranked) if job_of(wish) not in moving]
+    rightsizes = [wish for wish in rightsize_wishes(view, rules, standings, ranked) if job_of(wish) not in moving]
+    sizes = sizing(view, rules, standings, ranked, set(map(job_of, stop_requests)))
+    resizes = [wish for wish in sizes.resizes if job_of(wish) not in moving]  # before a release lets such a job start
+    stop_requests = [*stop_requests, *sizes.stops]
     # A burst of jobs needs as many of the one as of the other.
-    ranks = [wish for each in zip_longest(steers, sizes, ranks) for wish in each if wish is not None]
+    ranks = [wish for each in zip_longest(steers, rightsizes, ranks) for wish in each if wish is not None]
     kept_out = hold_wishes(view, rules, outside)
     ends = end_wishes(view, rules)
-    wishes = [*releases, *stop_requests, *ends, *moves, *lending, *ranks, *turns, *kept_out, *starts]
+    wishes = [*resizes, *releases, *stop_requests, *ends, *moves, *lending, *ranks, *turns, *kept_out, *starts]
     actions, refusals = judge(wishes, view, rules)
     placing = Placing(standings, rank, starving, runs, points, capped)
     solved = promised is not None and promised.solved

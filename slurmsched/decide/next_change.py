@@ -14,7 +14,7 @@ from ..policies.contract import Ordering
 from ..policies.deadlines.lateness import notice_s
 from .deadlines.order_leases import next_lease_change_s
 from .profiling import both, limits_s
-from .rules import DeadlineRules, MigrationRules, ProfilingRules, Rules, SteeringRules
+from .rules import DeadlineRules, MigrationRules, ProfilingRules, ResizingRules, Rules, SteeringRules
 
 
 def next_change_s(view: View, plan: Plan, ordering: Ordering, rules: Rules) -> float:
@@ -42,6 +42,8 @@ def next_change_s(view: View, plan: Plan, ordering: Ordering, rules: Rules) -> f
     if rules.rightsizing is not None:
         sized_s = view.pending.sized_s
         times.append(_next_s(sized_s[sized_s > 0] + rules.rightsizing.again_s, view.now_s))
+    if rules.resizing is not None:
+        times += _resizing(view, rules.resizing)
     if rules.sharing is not None and view.pending.shares.any():
         times.append(view.now_s)
     return float(max(min(times), view.now_s))
@@ -86,6 +88,15 @@ def _migration(view: View, rules: MigrationRules) -> Iterator[float]:
     yield _next_s(jobs.submitted_s[left] + rules.patience_s, view.now_s)
     if np.isfinite(view.nodes.cpu_load).any():
         yield view.now_s
+
+
+def _resizing(view: View, rules: ResizingRules) -> Iterator[float]:
+    """Yield when jobs may get more GPUs or be stopped for that, and when the time of those asked to stop is over."""
+    pending, running = view.pending, view.running
+    yield _next_s(pending.resized_s[pending.resized_s > 0] + rules.least_s, view.now_s)
+    sized = running.most_gpus > running.least_gpus
+    yield _next_s(np.fmax(running.started_s, running.asked_s)[sized] + rules.least_s, view.now_s)
+    yield _next_s(running.asked_s[sized] + rules.stop_s, view.now_s)
 
 
 def _next_s(times_s: FloatArray, now_s: float) -> float:

@@ -25,6 +25,7 @@ from .rules import (
     LeaseRules,
     MigrationRules,
     ProfilingRules,
+    ResizingRules,
     RightsizingRules,
     Rules,
     SharingRules,
@@ -91,7 +92,7 @@ class Policy:
             "only_partitions": sorted(self.rules.only_partitions),
             "loans": _stored(self.rules.loans),
         }
-        for part in ("composition", "admission", "lease", "steering", "migration", "rightsizing"):
+        for part in ("composition", "admission", "lease", "steering", "migration", "rightsizing", "resizing"):
             if rules[part] is None:  # as records had it before there was one
                 del rules[part]
         step = {} if self.synthesis is None else {"synthesis": self.synthesis.to_dict()}
@@ -132,6 +133,8 @@ class Policy:
             rules["migration"] = MigrationRules(**section)
         if section := rules.get("rightsizing"):
             rules["rightsizing"] = RightsizingRules(**(section | {"accounts": tuple(section["accounts"])}))
+        if section := rules.get("resizing"):
+            rules["resizing"] = ResizingRules(**section)
         if rules.get("loans") is not None:
             rules["loans"] = tuple(LentNodes(name, *map(expand, lists)) for name, *lists in rules["loans"])
         step = SynthesisStep.from_dict(stored["synthesis"]) if "synthesis" in stored else None

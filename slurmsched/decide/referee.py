@@ -20,6 +20,7 @@ from ..cluster.actions import (
     Release,
     Requeue,
     RequireNodes,
+    Resize,
     RestoreSize,
     Resume,
     Rightsize,
@@ -250,6 +251,42 @@ def _request(text: str) -> NodeRequest:
     return read_request(text) or NodeRequest(0, 0, 0, 0, False)
 
 
+def resizing_is_on(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
+    """Refuse another number of GPUs without power.resize, except a job's own one."""
+    return None if gives_back(action) else power_is_on(action, jobs, row, rules)
+
+
+def gpus_are_its_own(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
+    """Refuse to give a job a number of GPUs back that we did not change."""
+    if not gives_back(action):
+        return None
+    return None if isinstance(action, Resize) and jobs.own_gpus[row] == action.own else "its number of GPUs is its own"
+
+
+def gpus_are_agreed(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
+    """Refuse a number of GPUs that a job's owner did not agree to (``slurmsched:gpus=``, ``ckpt``)."""
+    if gives_back(action) or not isinstance(action, Resize):
+        return None
+    least, most = int(jobs.least_gpus[row]), int(jobs.most_gpus[row])
+    if not most:
+        return "its owner did not say slurmsched:gpus="
+    return None if least <= action.gpus <= most else f"its owner said gpus={least}-{most}"
+
+
+def gpus_are_plain(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
+    """Refuse to change the GPUs of a job in whose request more depends on their number."""
+    if jobs.nodes[row] > 1 or jobs.array_job_id[row] or jobs.het_job_id[row]:
+        return "it has several nodes or parts"
+    if jobs.per_task[row] or jobs.per_gpu[row]:
+        return "it asks for GPUs per task, or for CPUs or memory per GPU"
+    return "it shares GPUs, or is about to" if jobs.shares[row] else None
+
+
+def owner_agreed_to_restarts(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
+    """Refuse another number of GPUs without ``slurmsched:ckpt``, unless it is the job's own again."""
+    return None if gives_back(action) else owner_consented(action, jobs, row, rules)
+
+
 def _in_state(jobs: JobTable, row: int, wanted: JobState) -> str | None:
     state = int(jobs.state[row])
     return None if state == wanted else f"the job is {JobState(state).name.lower()}, not {wanted.name.lower()}"
@@ -415,6 +452,16 @@ RULES: dict[type[Action], tuple[Rule, ...]] = {
         sizing_is_wanted,
     ),
     RestoreSize: (job_is_pending, size_is_ours),
+    Resize: (
+        resizing_is_on,
+        job_is_pending,
+        owner_did_not_opt_out,
+        nobody_sits_in_front,
+        owner_agreed_to_restarts,
+        gpus_are_its_own,
+        gpus_are_agreed,
+        gpus_are_plain,
+    ),
     Share: (power_is_on, job_is_pending, owner_did_not_opt_out, nobody_sits_in_front),
     StartShared: (token_is_ours, job_is_pending),
     Unmark: (token_is_ours, job_is_pending),
@@ -478,6 +525,11 @@ SPELLINGS: dict[Rule | PairRule | SizeRule | MoveRule, str] = {
     share_is_kept: "share_is_kept",
     best_is_kept: "best_is_kept",
     nodes_have_it: "nodes_have_it",
+    resizing_is_on: "resizing_is_on",
+    gpus_are_its_own: "gpus_are_its_own",
+    gpus_are_agreed: "gpus_are_agreed",
+    gpus_are_plain: "gpus_are_plain",
+    owner_agreed_to_restarts: "owner_agreed_to_restarts",
     job_is_alone: "job_is_alone",
     sharing_is_on: "sharing_is_on",
     host_is_running: "host_is_running",
@@ -498,7 +550,12 @@ SPELLINGS: dict[Rule | PairRule | SizeRule | MoveRule, str] = {
 
 
 def gives_back(action: Action) -> bool:
-    """Return whether an action only gives a job back to Slurm: a Release, Unsteer, RestoreSize or Rank of 0 points."""
+    """Return whether an action only gives a job back to Slurm: a Release, Unsteer, RestoreSize or Rank of 0 points.
+
+    So does a Resize to the number of GPUs that its owner asked for.
+    """
+    if isinstance(action, Resize):
+        return action.gives_back
     return isinstance(action, Release | Unsteer | RestoreSize) or (isinstance(action, Rank) and action.points == 0)
 
 

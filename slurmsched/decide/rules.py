@@ -177,6 +177,28 @@ class RightsizingRules:
 
 
 @dataclass(frozen=True)
+class ResizingRules:
+    """Rules of sizes: jobs with gpus=A-B and ckpt run on as many GPUs as serve all jobs best."""
+
+    least_s: float = 600.0  #: between two times that a job gets more GPUs, or is stopped for another number
+    restart_s: float = 120.0  #: what a restart costs where none was seen yet
+    doubling: float = 1.8  #: speed on twice as many GPUs of a job of an unknown kind
+    stop_s: float = 120.0  #: as in ``DeadlineRules``, and so are the others
+    stop_signal: str = "URG"
+    asks_a_day: int = 4
+
+    @property
+    def lease_s(self) -> float:
+        """The minimum runtime before a stop request, and between two of them."""
+        return self.least_s
+
+    @property
+    def lead_s(self) -> float:
+        """The planned time from a stop to the start of another job; none waits for these stops."""
+        return 0.0
+
+
+@dataclass(frozen=True)
 class Composition:
     """The parts of a policy that choose the jobs to start, where no Slurm does; each by name, with its parameters."""
 
@@ -204,12 +226,13 @@ class Rules:
     steering: SteeringRules | None = None  #: None if no job is sent to a type of GPU
     migration: MigrationRules | None = None  #: None if no job is asked to leave an overloaded node
     rightsizing: RightsizingRules | None = None  #: None if CPUs and memory of jobs stay as they are
+    resizing: ResizingRules | None = None  #: None if no job gets another number of GPUs
     loans: tuple[LentNodes, ...] | None = None  #: partitions whose nodes we changed; None while no node may move
 
     @property
     def asks_a_day(self) -> int:
         """Most stop requests to a job within a day; 0 where none is sent."""
-        terms = self.deadlines or self.lease or self.migration
+        terms = self.deadlines or self.lease or self.migration or self.resizing
         return 0 if terms is None else terms.asks_a_day
 
     @property

@@ -17,6 +17,7 @@ from ..cluster.actions import (
     Release,
     Requeue,
     RequireNodes,
+    Resize,
     RestoreSize,
     Resume,
     Rightsize,
@@ -64,6 +65,7 @@ from .machine.controller import await_only, controller, extended, places_changed
 from .machine.event_loop import advance, ask_to_stop, reordered, requeue
 from .machine.observation import nodes_of, observed_jobs, one_row_per_array, partition_of_run
 from .machine.pair_speeds import UNMEASURED, with_pairs
+from .machine.repack import restart_cost
 from .slurmctld.slurmconf import SlurmConf
 from .slurmctld.slurmctld import ACTIVE, NOW, Controller, Outages, begin_at, validate
 from .text_edits import TextEdits
@@ -95,6 +97,7 @@ class SimulatedCluster:
     outages: Outages | None = None  #: future failures
     pace: JobSpeed | None = None  #: speeds of jobs; 1 by default
     checked: bool = False  #: validate the state after each step; AssertionError names what is broken
+    doubling: float = 1.8  #: speed of a job on twice as many GPUs, which counts where its number is changed
     unmeasured: float = UNMEASURED  #: the speed of one job beside another where their pair was not measured
     awaited: slice = field(default_factory=lambda: EVERY_JOB)  #: the jobs whose ends end the simulation
     away: bool = False  #: do not answer, like a stopped slurmctld
@@ -346,6 +349,28 @@ class SimulatedCluster:
                 if any(self._edits.text(self._table, "node_request", row) != before for row in rows):
                     return CHANGED_MEANWHILE
                 self._edits.put(rows, {"node_request": text})
+            case Resize(gpus=gpus, before=before):
+                return self._set_gpus(rows, gpus, before)
+        return None
+
+    def _set_gpus(self, rows: list[int], gpus: int, before: int) -> str | None:
+        """Change the GPUs that a waiting job asks for on its node, and how long its work takes on them."""
+        requests, life = self.model.stage.requests, self.model.stage.life
+        if gpus > self.fleet.nodes.gpus.max(initial=0):
+            return "Requested node configuration is not available"
+        for row in rows:
+            if requests.gpus[row] != before:
+                return f"it asks for {requests.gpus[row]} GPUs by now"
+            slower = (before / gpus) ** np.log2(self.doubling)
+            restart_s = restart_cost(self.model, row) if life.restarts[row] else 0.0  # as long on any GPUs
+            life.left_s[row] = (life.left_s[row] - restart_s) * slower + restart_s
+            life.runtime_s[row] *= slower
+            self.model.clock[ACTIVE] += gpus - before
+            requests.gpus[row] = gpus
+        changed = self._table.gpus.copy()
+        changed[rows] = gpus
+        self._table, self.jobs = self._table.changed(gpus=changed), replace(self.jobs, gpus=changed)
+        number_forms(requests)
         return None
 
     def _has_partitions(self, names: str) -> bool:
@@ -470,6 +495,6 @@ class SimulatedCluster:
 
 
 _OF_PENDING = (
-    *(Rank, Hold, Release, MovePartition, RequireNodes, Steer, Unsteer, Rightsize, RestoreSize),
+    *(Rank, Hold, Release, MovePartition, RequireNodes, Steer, Unsteer, Rightsize, RestoreSize, Resize),
     *(Share, StartShared, Unmark, Unshare),
 )

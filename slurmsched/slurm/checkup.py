@@ -294,6 +294,18 @@ def _rightsizing(facts: ClusterInfo, settings: Settings) -> Finding:
     return Finding(name, True, f"waiting jobs with slurmsched:cpus= or mem={whose} ask for what they need")
 
 
+def _sizes(facts: ClusterInfo, settings: Settings) -> Finding:
+    name = "numbers of GPUs"
+    if not settings.power.resize:
+        return Finding(name, True, "power.resize is off: every job has the GPUs that it asks for")
+    if "gpu" not in _words(facts, "GresTypes"):
+        return Finding(name, False, "GresTypes has no gpu: there are no GPUs to divide", "GresTypes=gpu")
+    if not settings.power.requeue:
+        text = "without power.requeue only pending jobs get another number of GPUs; no running job is stopped for one"
+        return Finding(name, None, text, "[power] requeue = true")
+    return Finding(name, True, "jobs with gpus=A-B and ckpt get the number of GPUs with which jobs end soonest")
+
+
 def _sharing(facts: ClusterInfo, settings: Settings) -> Finding:
     name, section = "shared GPUs", settings.share
     if not settings.power.share:
@@ -346,6 +358,7 @@ _RULES: tuple[Callable[[ClusterInfo, Settings], Finding], ...] = (
     _steering,
     _migration,
     _rightsizing,
+    _sizes,
     _sharing,
 )
 

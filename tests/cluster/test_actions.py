@@ -26,6 +26,7 @@ STORED = {
     "Unsteer": actions.Unsteer,
     "Rightsize": actions.Rightsize,
     "RestoreSize": actions.RestoreSize,
+    "Resize": actions.Resize,
     "Tell": actions.SetAdminComment,
     "Share": actions.Share,
     "StartShared": actions.StartShared,

@@ -17,6 +17,7 @@ from slurmsched.cluster.actions import (
     Release,
     Requeue,
     RequireNodes,
+    Resize,
     RestoreSize,
     Resume,
     Rightsize,
@@ -286,6 +287,17 @@ def test_cpus_and_memory_of_pending_jobs_can_be_changed_and_given_back_and_no_ot
     assert world.cluster.act([RestoreSize(job, other, own)])[0].refused is None
     asks(own)
     assert world.cluster.act([RestoreSize(4_000_000, other, own)])[0].refused is not None
+
+
+def test_the_gpus_of_a_pending_job_can_be_changed_from_what_it_asks_for_and_back(world):
+    fill(world)
+    job = world.submit(5)
+    world.until(lambda state: pending(state, job), "the job pending")
+    for gpus, before in ((3, 1), (2, 3), (1, 2)):
+        assert world.cluster.act([Resize(job, gpus, before, 1)])[0].refused is None
+        world.until(lambda state, gpus=gpus: state.pending.gpus[row(state.pending, job)] == gpus, f"{gpus} GPUs")
+    assert world.cluster.act([Resize(job, 4, 3, 1)])[0].refused is not None, "it asks for one by now"
+    assert world.cluster.act([Resize(4_000_000, 2, 1, 1)])[0].refused is not None
 
 
 def test_what_slurm_refuses_is_told_in_its_words_and_the_rest_is_done(world):

@@ -20,6 +20,7 @@ from slurmsched.cluster.actions import (
     Release,
     Requeue,
     RequireNodes,
+    Resize,
     RestoreSize,
     Resume,
     Rightsize,
@@ -35,6 +36,7 @@ from slurmsched.cluster.records.promises import NO_PROMISES, PromiseState, promi
 from slurmsched.decide.referee import MOVE_RULES, PAIR_RULES, RULES, SIZE_RULES, SPELLINGS, UNKNOWN_JOB, judge
 from slurmsched.decide.rules import DeadlineRules, RightsizingRules, Rules, SharingRules
 
+TO_FOUR, SIZES = Resize(1, 4, 2, 2), "slurmsched:gpus=2-4"
 TO_A100, OFF_N2 = Steer(1, "a100", "n2"), Steer(1, ANY_TYPE, "n2")
 LEAVES = AskToStop(901, "URG", "n1")
 ALL = Rules(powers=ALL_POWERS, deadlines=DeadlineRules(asks_a_day=4))
@@ -83,6 +85,19 @@ def test_a_suspended_job_may_be_resumed():
         (OFF_N2, {"off": True}, "owner_did_not_opt_out"),
         (Steer(901, "a100", "n2"), {}, "job_is_pending"),
         (Unsteer(1), {"excluded_nodes": "n2"}, "exclusion_is_ours"),
+        (TO_FOUR, {"comment": SIZES, "off": True}, "owner_did_not_opt_out"),
+        (TO_FOUR, {"comment": SIZES, "interactive": True}, "nobody_sits_in_front"),
+        (TO_FOUR, {"comment": SIZES, "ckpt": False}, "owner_agreed_to_restarts"),
+        (TO_FOUR, {"comment": SIZES, "requeueable": False}, "owner_agreed_to_restarts"),
+        (TO_FOUR, {}, "gpus_are_agreed"),
+        (TO_FOUR, {"comment": "slurmsched:gpus=1-3"}, "gpus_are_agreed"),
+        (TO_FOUR, {"comment": "slurmsched:gpus=5-8"}, "gpus_are_agreed"),
+        (TO_FOUR, {"comment": SIZES, "nodes": 2}, "gpus_are_plain"),
+        (TO_FOUR, {"comment": SIZES, "per_task": True}, "gpus_are_plain"),
+        (TO_FOUR, {"comment": SIZES, "per_gpu": True}, "gpus_are_plain"),
+        (TO_FOUR, {"comment": SIZES, "shares": True}, "gpus_are_plain"),
+        (Resize(901, 4, 2, 2), {"comment": SIZES}, "job_is_pending"),
+        (Resize(1, 2, 4, 2), {"comment": SIZES}, "gpus_are_its_own"),
         (Release(1), {"held_by_us": False}, "hold_is_ours"),
         (Requeue(901), {"off": True}, "owner_did_not_opt_out"),
         (Requeue(901), {"interactive": True}, "nobody_sits_in_front"),
@@ -281,6 +296,15 @@ def test_a_job_gets_its_own_cpus_and_memory_back_without_the_power_too_and_only_
     assert verdict(replace(back, before=OWN), **ours) == "size_is_ours"
 
 
+def test_another_number_of_gpus_needs_the_power_and_the_own_number_neither_that_nor_consent():
+    assert verdict(TO_FOUR, comment=SIZES) is None
+    assert verdict(TO_FOUR, Rules(powers=ALL_POWERS - {"resize"}), comment=SIZES) == "resizing_is_on"
+    back = Resize(1, 2, 4, 2)
+    assert verdict(back, Rules(), own_gpus=2) is None
+    assert verdict(back, Rules(), own_gpus=2, off=True, ckpt=False) is None
+    assert verdict(back, own_gpus=3) == "gpus_are_its_own"
+
+
 def test_every_kind_of_action_has_rules_and_every_rule_speaks_in_words():
     assert {*RULES, MoveNodes} == set(ACTIONS.values())
     for rules in (*RULES.values(), PAIR_RULES, SIZE_RULES, MOVE_RULES):
@@ -293,6 +317,9 @@ def test_every_rule_has_the_stored_spelling_that_records_metrics_and_scripts_kno
         "a_holding_power_is_on",
         "best_is_kept",
         "exclusion_is_ours",
+        "gpus_are_agreed",
+        "gpus_are_its_own",
+        "gpus_are_plain",
         "hold_is_ours",
         "host_has_as_many_gpus",
         "host_has_open_gpus",
@@ -312,6 +339,7 @@ def test_every_rule_has_the_stored_spelling_that_records_metrics_and_scripts_kno
         "nodes_are_open",
         "nodes_have_it",
         "not_asked_too_often",
+        "owner_agreed_to_restarts",
         "owner_consented",
         "owner_did_not_opt_out",
         "owner_wants_an_early_end",
@@ -321,6 +349,7 @@ def test_every_rule_has_the_stored_spelling_that_records_metrics_and_scripts_kno
         "partitions_are_apart",
         "power_is_on",
         "promised_job_keeps_nodes",
+        "resizing_is_on",
         "share_is_kept",
         "sharing_is_on",
         "size_is_its_own",

@@ -53,6 +53,7 @@ ALL_POWERS = frozenset(
         "steer",
         "migrate",
         "rightsize",
+        "resize",
         "nodes",
     }
 )

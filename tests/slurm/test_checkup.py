@@ -241,3 +241,12 @@ def test_right_sizing_needs_cpus_that_are_counted_and_for_accounts_a_measured_us
     assert finding(name, facts(**counted, AccountingStorageType="accounting_storage/none"), listed).ok is False
     cpus_alone = counted | {"SelectTypeParameters": "CR_Core"}
     assert finding(name, facts(**cpus_alone), sizes).ok is None
+
+
+def test_other_numbers_of_gpus_take_gpus_and_running_jobs_are_stopped_for_them_with_power_requeue_alone():
+    sizes = replace(ACT, power=PowerSettings(resize=True))
+    assert finding("numbers of GPUs", facts()).text.startswith("power.resize is off")
+    alone = finding("numbers of GPUs", facts(), sizes)
+    assert (alone.ok, alone.remedy) == (None, "[power] requeue = true")
+    assert finding("numbers of GPUs", facts(), replace(ACT, power=PowerSettings(resize=True, requeue=True))).ok
+    assert finding("numbers of GPUs", facts(GresTypes="(null)"), sizes).ok is False

@@ -24,6 +24,7 @@ from slurmsched.cluster.actions import (
     Release,
     Requeue,
     RequireNodes,
+    Resize,
     RestoreSize,
     Resume,
     Rightsize,
@@ -91,13 +92,14 @@ OF_SLURM = [kind for kind in ACTIONS.values() if kind not in (MoveNodes, Start, 
 @pytest.mark.parametrize("kind", OF_SLURM, ids=lambda kind: kind.__name__)
 def test_every_kind_of_action_has_its_words(kind):
     arguments = {Rank: (5,), Hold: (100.7,), MovePartition: ("gpu,fast",), RequireNodes: ("n[1-4]",)}
-    arguments |= {Steer: ("a100", "n[1-4]"), Rightsize: (REQUEST,) * 3, RestoreSize: (REQUEST,) * 2}
+    arguments |= {Steer: ("a100", "n[1-4]"), Resize: (4, 2, 2)}
+    arguments |= {Rightsize: (REQUEST,) * 3, RestoreSize: (REQUEST,) * 2}
     arguments |= {AskToStop: ("URG",), SetAdminComment: ("slurmsched:met",)}
     arguments |= {Share: ("gpu", "shared", "n4", "0+1", "note", 100.0)}
     arguments |= {Unshare: ("gpu", 2, "note", 100.0)}
     arguments |= {StartShared: ("0+1",), Unmark: ("note",)}
-    slots = Request(per_node="gres:slot:i0:1,gres:slot:i1:1")
-    assert len(lines(kind(3, *arguments.get(kind, ())), request=slots)) == (kind is not AskToStop)
+    request = Request(per_node="gres:gpu:2" if kind is Resize else "gres:slot:i0:1,gres:slot:i1:1")
+    assert len(lines(kind(3, *arguments.get(kind, ())), request=request)) == (kind is not AskToStop)
 
 
 @given(st.lists(job_ids, min_size=1, max_size=3), st.sampled_from(["URG", "USR1", "USR2"]))
@@ -138,6 +140,47 @@ def test_cpus_and_memory_are_set_in_one_line_and_so_are_those_of_the_owner():
     for text in ("", "cpus=1,task=1,node=6,mem=3000Mn", "cpus=2,task=2,node=2,mem=0Mn"):
         with pytest.raises(ValueError, match="no CPUs and memory"):
             lines(replace(change, after=text))
+
+
+@pytest.mark.parametrize(
+    ("request_", "line"),
+    [
+        (Request(per_node="gres:gpu:2"), "trespernode=gres:gpu:4"),
+        (Request(per_node="gres/gpu:2"), "trespernode=gres:gpu:4"),
+        (Request(per_job="gres:gpu:2"), "tresperjob=gres:gpu:4"),
+        (Request(per_node="gres:gpu:v100:2"), "trespernode=gres:gpu:v100:4"),
+        (Request(per_job="gres/gpu:v100=2"), "tresperjob=gres:gpu:v100:4"),
+        (Request(per_node="gpu:v100:2"), "trespernode=gres:gpu:v100:4"),
+    ],
+)
+def test_another_number_of_gpus_is_one_line_that_keeps_the_type(request_, line):
+    assert lines(Resize(7, 4, 2, 2), request=request_) == (f"update jobid=7 {line}",)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        None,
+        Request(),
+        Request(per_node="gres:gpu:3"),
+        Request(per_node="gres:gpu:1", per_job="gres:gpu:1"),
+        Request(per_node="gres:gpu:a100:1,gres:gpu:v100:1"),
+        Request(per_node="gres:gpu:2,gres:shard:1"),
+        Request(per_node="gres:slot:i0:1,gres:slot:i1:1"),
+        Request(per_task="gres:gpu:2"),
+        Request(per_socket="gres:gpu:2"),
+    ],
+    ids=str,
+)
+def test_a_request_that_is_not_the_one_that_was_seen_is_not_changed(request_):
+    with pytest.raises(ValueError, match="it asks for"):
+        lines(Resize(7, 4, 2, 2), request=request_)
+
+
+def test_no_job_is_left_without_gpus():
+    for gpus in (0, -1):
+        with pytest.raises(ValueError, match="at least one GPU"):
+            lines(Resize(7, gpus, 2, 2), request=Request(per_node="gres:gpu:2"))
 
 
 def test_a_job_is_never_steered_by_the_line_that_lets_it_go():

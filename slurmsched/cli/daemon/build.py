@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from ...cluster.job_record import outcomes_of
 from ...cluster.node_loads import NodeLoads
 from ...cluster.records.faults import Fault, Instability
+from ...cluster.size_speeds import RestartCosts, SizeSpeeds
 from ...cluster.spread_speeds import SpreadSpeeds
 from ...cluster.stranded_gpus import StrandedGpus
 from ...cluster.type_speeds import TypeSpeeds
@@ -124,6 +125,7 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
     sharer = SharingContext(artifacts, memory.mismatches)
     decider, spread_speeds, type_speeds = PluginDecider(), SpreadSpeeds(), TypeSpeeds()
     loads = NodeLoads(monotonic, lambda: None if (terms := world.policy.rules.migration) is None else terms.for_s)
+    size_speeds, restart_costs = SizeSpeeds(), RestartCosts()
     shadow = ShadowDecider(app.clock, metrics.shadow_failed)
     world = CycleContext(
         cluster=cluster,
@@ -135,8 +137,10 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
         learns=settings.forecast.learn_online,
         site=facts.latest.config,
         entering=lambda phase: service.progressed(),
-        scored=lambda state: usage.history.filled(
-            type_speeds.filled(spread_speeds.filled(loads.filled(sharer.scored(state))))
+        scored=lambda state: restart_costs.filled(
+            size_speeds.filled(
+                usage.history.filled(type_speeds.filled(spread_speeds.filled(loads.filled(sharer.scored(state)))))
+            )
         ),
         decider=decider,
         shadow=shadow,
@@ -168,6 +172,7 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
         progress=ProgressBook(monotonic, every_s=settings.profile.report_s),
         spread_speeds=spread_speeds,
         type_speeds=type_speeds,
+        size_speeds=size_speeds,
         stranded=StrandedGpus(),
         usage=usage,
         switcher=CompositionSwitcher(chosen, synthesis.take, memory, leads.held, metrics.synthesis_step),

@@ -90,7 +90,7 @@ class IntentEffects:
             return False
         if intent.kind == "Share":  # ours while it has slots, or no GPUs at all
             return pending and is_untouched(self._pending, self._pending_row[intent.job_id])
-        if intent.kind in ("Steer", "Rightsize"):  # ours as long as there is a job: a requeue keeps what we wrote
+        if intent.kind in ("Steer", "Rightsize", "Resize"):  # ours while there is a job: a requeue keeps what we wrote
             return False
         if intent.kind in ("Unsteer", "RestoreSize"):  # such a job is not changed again for a while
             return not pending
@@ -115,6 +115,12 @@ def _is_free(pending: JobTable, row: int, value: Value, now_s: float) -> bool:
     return not pending.eligible_s[row] > now_s
 
 
+def sizes_in(value: Value) -> tuple[int, int]:
+    """Return the GPUs that a ``Resize`` wrote, and those that the job's owner asked for."""
+    gpus, _, own = str(value).partition(" ")
+    return int(gpus), int(own)
+
+
 def _is_whole(jobs: JobTable, row: int) -> bool:
     """Return True if a job requests whole GPUs, on no node that we required."""
     return bool(jobs.gpus[row] > 0) and not slots_in(jobs.per_node[row]) and not jobs.required_nodes[row]
@@ -136,6 +142,7 @@ _PENDING_LOOKS: dict[str, Callable[[JobTable, int, Value, float], bool]] = {
     "Unsteer": lambda pending, row, value, now_s: not pending.excluded_nodes[row],
     "Rightsize": lambda pending, row, value, now_s: pending.node_request[row] == str(value).partition(" ")[2],
     "RestoreSize": lambda pending, row, value, now_s: pending.node_request[row] == value,
+    "Resize": lambda pending, row, value, now_s: bool(pending.gpus[row] == sizes_in(value)[0]),
     "Share": lambda pending, row, value, now_s: bool(slots_in(pending.per_node[row])),
     "StartShared": _is_free,
     "Unmark": lambda pending, row, value, now_s: is_untouched(pending, row),

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from sqlalchemy import Connection, or_, select
 
-from ...cluster.actions import Action, AskToStop, MoveNodes, RestoreSize, Rightsize, Share, Steer
+from ...cluster.actions import Action, AskToStop, MoveNodes, Resize, RestoreSize, Rightsize, Share, Steer
 from ...cluster.events import Value
 from ..database import insert_or
 from ..tables import intents
@@ -21,7 +21,8 @@ class Intent:
 
     job_id: int  #: NO_JOB for a move of nodes
     kind: str  #: name of the action's class
-    value: Value  #: points, until_s, partition, nodes, types or signal and nodes, original requests; else None
+    value: Value
+    """Points, until_s, partition, nodes, types or signal and nodes, original requests, GPUs and own ones; or None."""
     requested_s: float
     cycle: int = 0
     answered_s: float | None = None
@@ -49,6 +50,8 @@ def value_of(action: Action) -> Value:
         return f"{action.own} {action.after}"
     if isinstance(action, RestoreSize):
         return action.own
+    if isinstance(action, Resize):
+        return f"{action.gpus} {action.own}"
     rest = [getattr(action, f.name) for f in fields(action) if f.name != "job_id"]
     value = rest[0] if rest else None
     return value.item() if isinstance(value, np.generic) else value

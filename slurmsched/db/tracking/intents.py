@@ -15,7 +15,7 @@ from ...cluster.exclusions import same_nodes
 from ...cluster.job_tracker import SAME_TIME_S, Delay, held_rows
 from ...cluster.jobs import JobTable
 from ...cluster.state import ClusterState
-from .intent_effects import HOLD_WITHIN_S, QUEUES_AGAIN, SUSPENDED, IntentEffects, is_untouched
+from .intent_effects import HOLD_WITHIN_S, QUEUES_AGAIN, SUSPENDED, IntentEffects, is_untouched, sizes_in
 from .intent_records import Intent, left_nodes, value_of
 
 #: Slurm delays a requeued job until its old credential has expired (cred_expire, 120 s by default, and a second).
@@ -31,7 +31,7 @@ _GIVES_BACK = ("Release", "Unmark", "Unshare")
 _SHARING = ("Share", "StartShared", "Unmark", "Unshare")
 
 #: Actions of which all that were sent may be in force.
-_STAYING = ("Steer", "Rightsize")
+_STAYING = ("Steer", "Rightsize", "Resize")
 
 #: Actions that set a StartTime, and its distance in seconds where the value does not hold it.
 _DELAYS_S = {
@@ -303,6 +303,24 @@ class Intents:
                 codes[row], times_s[row] = len(names), at_s
                 names.append(nodes)
         return Labels(codes, tuple(names)).renamed(names), times_s
+
+    def resized(self, jobs: JobTable) -> tuple[IntArray, FloatArray]:
+        """Return the GPUs that the owners of *jobs* asked for, 0 where we changed nothing, and when we last changed it.
+
+        A job is changed by us while it asks for a number that we wrote, answered or not: another one is theirs.
+        """
+        ours: dict[int, list[Intent]] = {}
+        for intent in self:
+            if intent.kind == "Resize":
+                ours.setdefault(intent.job_id, []).append(intent)
+        own, times_s = np.zeros(len(jobs), dtype=np.int64), np.zeros(len(jobs))
+        for row in np.flatnonzero(np.isin(jobs.job_id, list(ours))).tolist():
+            for intent in ours[int(jobs.job_id[row])]:
+                gpus, asked_for = sizes_in(intent.value)
+                times_s[row] = max(times_s[row], intent.requested_s)
+                if gpus == jobs.gpus[row] != asked_for:
+                    own[row] = asked_for
+        return own, times_s
 
     def sized(self, pending: JobTable) -> tuple[Labels, FloatArray, BoolArray]:
         """Return what the owners of *pending* jobs asked for, where the present CPUs and memory are ours; else empty.

@@ -11,7 +11,9 @@ from ...cluster.jobs import JobState, JobTable
 from ...cluster.state import View
 from ...policies.deadlines.lease_schedule import can_be_stopped
 from ..ordering.ranking import qos_classes, tiers
-from ..rules import DeadlineRules, LeaseRules, MigrationRules, Rules
+from ..rules import DeadlineRules, LeaseRules, MigrationRules, ResizingRules, Rules
+
+Terms = DeadlineRules | LeaseRules | ResizingRules
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,14 +72,22 @@ def stop_cost_s(jobs: JobTable, terms: DeadlineRules | LeaseRules | MigrationRul
     return np.asarray(terms.stop_s + np.maximum(terms.restart_s, jobs.coldstart_s), np.float64)
 
 
-def awaited_s(terms: DeadlineRules | LeaseRules) -> float:
+def stops_for_sizes(view: View, rules: Rules) -> Stops | None:
+    """Return the running jobs that can come back with another number of GPUs; None if the rules allow none.
+
+    Those with a promise never do.
+    """
+    if rules.resizing is None or not rules.powers >= {"resize", "requeue"}:
+        return None
+    return _stops(view, rules, rules.resizing, np.inf, np.zeros(len(view.running), dtype=np.bool_))
+
+
+def awaited_s(terms: Terms) -> float:
     """Return the time for which a request to stop counts."""
     return max(terms.lease_s, 2 * terms.stop_s)
 
 
-def _stops(
-    view: View, rules: Rules, terms: DeadlineRules | LeaseRules, promised_lease_s: float, above: BoolArray
-) -> Stops:
+def _stops(view: View, rules: Rules, terms: Terms, promised_lease_s: float, above: BoolArray) -> Stops:
     """Return the running jobs that can make room by *terms*, without those *above* the jobs that need it."""
     jobs, now_s = view.running, view.now_s
     promised = np.isin(jobs.job_id, view.promises.job_id[view.promises.open])

@@ -19,6 +19,7 @@ from .impact import advice
 from .lease_chart import chart
 from .migration import with_migration
 from .profiling import with_profiling
+from .resizing import with_resizing
 from .rightsizing import with_rightsizing
 from .sharing import with_eviction, with_score, with_sharing
 from .steering import with_steering
@@ -29,7 +30,8 @@ def why(view: View, plan: Plan, rules: Rules, job_id: int) -> Why:
     placed = with_admission(explain.why(view, plan, job_id), view, plan, rules)
     placed = with_profiling(placed, view, rules.profiling)
     placed = with_steering(with_sharing(placed, view, plan, rules), view, plan, rules)
-    return with_rightsizing(with_migration(placed, view, plan, rules), view, plan, rules)
+    placed = with_rightsizing(with_migration(placed, view, plan, rules), view, plan, rules)
+    return with_resizing(placed, view, plan, rules)
 
 
 def explanation(
@@ -42,6 +44,7 @@ def explanation(
     made = with_eviction(explain.explain(view, plan, job_id), view, rules)
     made = with_migration(with_steering(made, view, plan, rules), view, plan, rules)
     made = with_rightsizing(made, view, plan, rules)
+    made = with_resizing(made, view, plan, rules)
     if score:
         made = with_score(made, score)
     return with_factors(made, reasons, runs=view.running.row_of(job_id) is not None)

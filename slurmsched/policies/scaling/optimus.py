@@ -61,16 +61,22 @@ def optimus(view: TrainingView) -> Allocations:
     return Optimus()(view)
 
 
-def divided(step_s: FloatArray, left: FloatArray, most: IntArray, total: int) -> IntArray:
+def divided(
+    step_s: FloatArray, left: FloatArray, most: IntArray, total: int, least: IntArray | None = None
+) -> IntArray:
     """Return the GPUs of each job, given the seconds of a step on 0, 1, 2, ... GPUs, and the steps left.
 
     Jobs come by submission; where there are fewer GPUs than jobs, the first have one each. *most* is what each can use.
+    With *least* all jobs have that many first, which are no more than *total*.
     """
-    gpus = np.zeros(len(left), dtype=np.int64)
-    gpus[:total] = np.minimum(most[:total], 1)
+    if least is None:
+        gpus = np.zeros(len(left), dtype=np.int64)
+        gpus[:total] = np.minimum(most[:total], 1)
+    else:
+        gpus = least.copy()
     free = total - int(gpus.sum())
     losses = np.diff(step_s, axis=1) * left[:, None]  # of equal jobs equal to the last bit: the earlier one is first
-    best = [(losses[row, 1], row) for row in np.flatnonzero((gpus == 1) & (most > 1)).tolist()]
+    best = [(losses[row, gpus[row]], row) for row in np.flatnonzero((gpus > 0) & (most > gpus)).tolist()]
     heapq.heapify(best)
     while free and best and best[0][0] < 0:
         row = best[0][1]

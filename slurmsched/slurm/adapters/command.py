@@ -15,6 +15,7 @@ from ...cluster.actions import (
     AskToStop,
     JobAction,
     MoveNodes,
+    Resize,
     RestoreSize,
     Rightsize,
     SetAdminComment,
@@ -44,6 +45,9 @@ AGAIN = 9
 """Retries of a change that Slurm refuses temporarily; after those it is left to the next cycle."""
 
 _REQUEST = ("JobID", "tres-per-job", "tres-per-node", "tres-per-socket", "tres-per-task")
+
+_BY_REQUEST = StartShared | Unshare | Resize
+"""Actions whose commands depend on what the job asks for at that moment."""
 
 A = TypeVar("A", bound=Action)
 
@@ -227,7 +231,7 @@ class SlurmCommand:
     def _batch(self, actions: Sequence[Action]) -> list[ActionResult]:
         """Send all lines of *actions*; then, for jobs that begin to share, the line that depends on their request."""
         multifactor = self.known_facts().multifactor if actions else True
-        requests = self._requests([a.job_id for a in actions if isinstance(a, StartShared | Unshare)])
+        requests = self._requests([a.job_id for a in actions if isinstance(a, _BY_REQUEST)])
         sizes = self._sizes([a.job_id for a in actions if isinstance(a, Rightsize | RestoreSize)])
 
         def first(action: Action) -> tuple[str, ...]:
@@ -235,7 +239,7 @@ class SlurmCommand:
                 raise ValueError(CHANGED_MEANWHILE)
             if isinstance(action, Share) and (hidden := self._hidden(action.job_id)):
                 raise ValueError(hidden)
-            request = _request_of(action, requests) if isinstance(action, StartShared | Unshare) else None
+            request = _request_of(action, requests) if isinstance(action, _BY_REQUEST) else None
             return lines(action, multifactor=multifactor, request=request)
 
         refused = self._written(dict(enumerate(actions)), first)

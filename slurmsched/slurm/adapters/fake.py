@@ -23,6 +23,7 @@ from ...cluster.actions import (
     Release,
     Requeue,
     RequireNodes,
+    Resize,
     RestoreSize,
     Resume,
     Rightsize,
@@ -219,6 +220,8 @@ class FakeSlurm:
                 return CHANGED_MEANWHILE
             case Rightsize(after=text) | RestoreSize(own=text) if pending:
                 return replace(job, node_request=text)
+            case Resize(gpus=gpus, before=before) if pending:
+                return replace(job, gpus=gpus) if job.gpus == before else f"it asks for {job.gpus} GPUs by now"
             case Requeue() if job.state in {JobState.RUNNING, JobState.SUSPENDED}:
                 return self._requeued(job) if job.requeueable else "Requested operation is presently disabled"
             case AskToStop() if job.state == JobState.RUNNING:

@@ -7,7 +7,18 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from types import UnionType
 
-from ...cluster.actions import Action, Rank, Release, RestoreSize, StartShared, Unmark, Unshare, Unsteer, job_of
+from ...cluster.actions import (
+    Action,
+    Rank,
+    Release,
+    Resize,
+    RestoreSize,
+    StartShared,
+    Unmark,
+    Unshare,
+    Unsteer,
+    job_of,
+)
 from ...cluster.jobs import JobTable
 from ...cluster.state import ClusterState
 from ...cluster.text.plural import count
@@ -33,6 +44,7 @@ class ReleaseReport:
     unshared: int = 0  #: such jobs that keep their own GPUs, or get them back
     let_go: int = 0  #: jobs that may start again on the nodes that we excluded
     restored: int = 0  #: jobs that ask for the CPUs and memory of their owners again
+    resized: int = 0  #: jobs that ask for their own number of GPUs again
 
     @property
     def sentence(self) -> str:
@@ -41,7 +53,8 @@ class ReleaseReport:
         points = f"points taken from {count(self.ranked, 'job')}, holds of {count(self.held, 'job')} ended"
         steered = f"; {count(self.let_go, 'job')} may start again on the nodes that we excluded" if self.let_go else ""
         steered += f"; {count(self.restored, 'job')} with their own CPUs and memory again" if self.restored else ""
-        return (f"{points}; {healed}" if self.shared or self.unshared else points) + steered
+        sized = f"; {count(self.resized, 'job')} have the GPUs back that they asked for" if self.resized else ""
+        return (f"{points}; {healed}" if self.shared or self.unshared else points) + steered + sized
 
 
 def release_all(
@@ -104,6 +117,7 @@ def release_all(
         unshared=_count([action for action in done if job_of(action) not in refused], Unmark | Unshare),
         let_go=_count(done, Unsteer),
         restored=_count(done, RestoreSize),
+        resized=_count(done, Resize),
     )
 
 

@@ -22,6 +22,7 @@ from ...cluster.actions import (
     Release,
     Requeue,
     RequireNodes,
+    Resize,
     RestoreSize,
     Resume,
     Rightsize,
@@ -37,6 +38,7 @@ from ...cluster.actions import (
 from ...cluster.node_request import read_request
 from ...cluster.records.node_loans import SetNodes
 from ...cluster.text.comment import is_plain
+from ...cluster.text.plural import count
 from ...cluster.text.tres import are_slots_of, gpus_in, requests_in
 from ..versions import NOTHING
 
@@ -98,7 +100,8 @@ def lines(action: Action, *, multifactor: bool = True, request: Request | None =
     """Return the scontrol(1) commands that carry out *action*; ValueError for values that no command may contain.
 
     For a ``Share`` this is the first command, and ``slots_line`` the second. The commands that complete or undo it
-    depend on the present *request* of the job. The commands of a ``MoveNodes`` go out one by one, up to a refusal.
+    depend on the present *request* of the job, and so does that of a ``Resize``. The commands of a ``MoveNodes`` go out
+    one by one, up to a refusal.
     """
     if isinstance(action, MoveNodes):
         return tuple(_partition_line(step) for step in action.steps)
@@ -108,6 +111,8 @@ def lines(action: Action, *, multifactor: bool = True, request: Request | None =
         return _start_shared(action, request or Request())
     if isinstance(action, Unshare):
         return _unshare(action, request or Request())
+    if isinstance(action, Resize):
+        return _resize(action, request or Request())
     writer: Callable[[Any], tuple[str, ...]] | None
     writer = (_WRITERS if multifactor else _BASIC_WRITERS).get(type(action))
     if writer is None:
@@ -131,7 +136,7 @@ def call(action: Action) -> tuple[int, str, dict[str, object]] | None:
 
     Accepts the actions that ``lines`` accepts, and is for sites with priority/multifactor.
     """
-    if isinstance(action, Share | StartShared | Unmark | Unshare | MoveNodes):
+    if isinstance(action, Share | StartShared | Unmark | Unshare | Resize | MoveNodes):
         return None
     lines(action)
     match action:
@@ -242,6 +247,23 @@ def _request_line(job_id: int, text: str) -> str:
         raise ValueError(f"{text!r} are no CPUs and memory of a job")
     cpus = f"numcpus={wanted.cpus} cpuspertask={wanted.per_task} mincpusnode={wanted.per_node}"
     return f"update jobid={job_id} {cpus} minmemory{'cpu' if wanted.per_cpu else 'node'}={wanted.memory_mib}"
+
+
+def _resize(action: Resize, request: Request) -> tuple[str, ...]:
+    """Return the command that changes the number of GPUs in the *request*, and nothing else of it.
+
+    The type is the one that the job has: with another one Slurm would never start it.
+    """
+    if not request.one_field or request.names != ("gpu",):
+        raise ValueError(f"it asks for {request.text or 'nothing'} by now, which is more than one number of GPUs")
+    present, gpu_type = gpus_in(request.text)
+    if present != action.before:
+        raise ValueError(f"it asks for {request.text} by now, which is not {count(action.before, 'GPU')}")
+    if not action.gpus > 0:
+        raise ValueError(f"{action!r}: it keeps at least one GPU")
+    field = "trespernode" if requests_in(request.per_node) else "tresperjob"
+    gpus = f"gres:gpu:{_name(gpu_type)}{':' if gpu_type else ''}{int(action.gpus)}"
+    return (f"update jobid={action.job_id} {field}={gpus}",)
 
 
 def _share(action: Share) -> tuple[str, ...]:

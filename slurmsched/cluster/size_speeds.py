@@ -1,0 +1,144 @@
+"""The speed of kinds of jobs by their number of GPUs, from runs that completed and from paces; what restarts cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from statistics import median
+from typing import NamedTuple
+
+import numpy as np
+
+from .columns import FloatArray, Labels
+from .job_kind import kind_of
+from .jobs import JobState, JobTable
+from .records.outcomes import OutcomeTable
+from .state import ClusterState
+from .type_speeds import DIGITS, LAST, LEAST, SHORT_S, latest, run_types
+
+LONGEST_S = 3_600.0
+"""The longest time from a stop request to the next start that counts: after a longer one others had come first."""
+
+
+class _Place(NamedTuple):
+    gpu_type: str
+    gpus: int
+
+
+class SizeSpeeds:
+    """Runtimes and iteration times by kind of job and number of GPUs; in memory, from history and from running jobs.
+
+    Iteration times count before runtimes where they are known on more than one number. Of several types of GPUs the one
+    counts on which most numbers are known.
+    """
+
+    def __init__(self) -> None:
+        self._runtimes: dict[str, dict[_Place, list[float]]] = {}
+        self._paces: dict[str, dict[_Place, dict[tuple[int, int], float]]] = {}
+        self._shown: dict[int, tuple[int, float]] = {}  # the run that first showed the present pace of a job, and that
+        self._texts: dict[str, str] = {}
+        self._stale: set[str] = set()
+
+    def learn(self, runs: OutcomeTable) -> None:
+        """Note the runtimes of *runs* that completed at once."""
+        whole = (runs.state == JobState.COMPLETED) & (runs.restart == 0) & (runs.gpus > 0)
+        for row in np.flatnonzero(whole & (runs.runtime_s >= SHORT_S)).tolist():
+            kind, place = kind_of(runs.user[row], runs.name[row]), _Place(runs.gpu_type[row], int(runs.gpus[row]))
+            took_s = latest(self._runtimes, kind).setdefault(place, [])
+            took_s.append(float(runs.runtime_s[row]))
+            del took_s[:-LAST]
+            self._stale.add(kind)
+
+    def observe(self, state: ClusterState) -> None:
+        """Note the iteration times of running jobs that show them, and share GPUs with no other job.
+
+        A comment keeps the time of the run before until the next report; that one was on other GPUs.
+        """
+        jobs = state.running
+        alone = (jobs.beside == 0) & (jobs.guest_gpus == 0) & ~jobs.shares & (jobs.most_gpus > 0)
+        rows = np.flatnonzero(np.isfinite(jobs.pace_s) & (jobs.gpus > 0) & alone & (jobs.state == JobState.RUNNING))
+        types = run_types(jobs.take(rows), state.nodes)
+        self._shown = {job: shown for job, shown in self._shown.items() if job in set(jobs.job_id.tolist())}
+        for row, gpu_type in zip(rows.tolist(), types, strict=True):
+            job, restart, pace_s = int(jobs.job_id[row]), int(jobs.restarts[row]), float(jobs.pace_s[row])
+            if self._shown.get(job, (restart, np.nan))[1] != pace_s:
+                self._shown[job] = restart, pace_s
+            if self._shown[job][0] == restart:
+                kind = kind_of(jobs.user[row], jobs.name[row])
+                paces = latest(self._paces, kind).setdefault(_Place(gpu_type, int(jobs.gpus[row])), {})
+                paces[job, restart] = pace_s
+                while len(paces) > LAST:
+                    del paces[next(iter(paces))]
+                self._stale.add(kind)
+
+    def filled(self, state: ClusterState) -> ClusterState:
+        """Return *state* with the known speeds of jobs that run on different numbers of GPUs."""
+        for kind in self._stale:
+            self._texts[kind] = write_sizes(self.speeds(kind))
+        self._stale.clear()
+        if not any(self._texts.values()):
+            return state
+        return replace(state, pending=self._with_speeds(state.pending), running=self._with_speeds(state.running))
+
+    def speeds(self, kind: str) -> dict[int, float]:
+        """Return the speeds of a kind by number of GPUs, over that on the fewest; empty unless several are known."""
+        best: dict[int, float] = {}
+        for typical in self._typical(kind):
+            if len(typical) > max(len(best), 1):
+                best = typical
+        return {gpus: best[min(best)] / best[gpus] for gpus in sorted(best)}
+
+    def _typical(self, kind: str) -> Iterator[dict[int, float]]:
+        """Yield the median seconds by number of GPUs: of iterations, else of runs, for each type of GPU."""
+        runs, paces = self._runtimes.get(kind, {}), self._paces.get(kind, {})
+        seconds = {place: median(took_s) for place, took_s in runs.items() if len(took_s) >= LEAST}
+        step_s = {place: median(each.values()) for place, each in paces.items()}
+        for gpu_type in sorted({place.gpu_type for place in (*seconds, *step_s)}):
+            for known in (step_s, seconds):
+                yield {place.gpus: took_s for place, took_s in known.items() if place.gpu_type == gpu_type}
+
+    def _with_speeds(self, jobs: JobTable) -> JobTable:
+        rows = np.flatnonzero(jobs.most_gpus > 0)
+        if not len(rows):
+            return jobs
+        texts = [""] * len(jobs)
+        for row in rows.tolist():
+            texts[row] = self._texts.get(kind_of(jobs.user[row], jobs.name[row]), "")
+        return replace(jobs, size_speeds=Labels.of(texts))
+
+
+class RestartCosts:
+    """The time from a stop request to the next start of jobs with ``ckpt``, by kind; in memory."""
+
+    def __init__(self) -> None:
+        self._costs: dict[str, dict[tuple[int, int], float]] = {}
+
+    def filled(self, state: ClusterState) -> ClusterState:
+        """Return *state* with what restarts cost jobs that run on different numbers of GPUs; note those it shows."""
+        jobs = state.running
+        again = jobs.ckpt & (jobs.restarts > 0) & (jobs.asked_s < jobs.started_s)
+        for row in np.flatnonzero(again & (jobs.started_s - jobs.asked_s <= LONGEST_S)).tolist():
+            costs = latest(self._costs, kind_of(jobs.user[row], jobs.name[row]))
+            costs[int(jobs.job_id[row]), int(jobs.restarts[row])] = float(jobs.started_s[row] - jobs.asked_s[row])
+            while len(costs) > LAST:
+                del costs[next(iter(costs))]
+        sizes = np.flatnonzero(jobs.most_gpus > 0)
+        if not self._costs or not len(sizes):
+            return state
+        every_s = median([cost for costs in self._costs.values() for cost in costs.values()])
+        cost_s: FloatArray = np.zeros(len(jobs))
+        for row in sizes.tolist():
+            own = self._costs.get(kind_of(jobs.user[row], jobs.name[row]))
+            cost_s[row] = median(own.values()) if own else every_s
+        return replace(state, running=replace(jobs, restart_cost_s=cost_s))
+
+
+def read_sizes(text: str) -> dict[int, float]:
+    """Return the speeds that a row of the column ``size_speeds`` stands for, by number of GPUs."""
+    pairs = (item.partition("=") for item in text.split(" ") if item)
+    return {int(gpus): float(speed) for gpus, _, speed in pairs}
+
+
+def write_sizes(speeds: dict[int, float]) -> str:
+    """Return the text of *speeds* by number of GPUs for the column ``size_speeds``."""
+    return " ".join(f"{gpus}={speed:.{DIGITS}g}" for gpus, speed in sorted(speeds.items()))

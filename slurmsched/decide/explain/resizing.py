@@ -1,0 +1,85 @@
+"""Explanations of sizes for ``why`` and ``explain``: the number of GPUs that a job gets, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TypeVar
+
+from ...cluster.actions import Resize
+from ...cluster.jobs import JobTable
+from ...cluster.plan import Plan
+from ...cluster.size_speeds import read_sizes
+from ...cluster.state import View
+from ...cluster.text.plural import count
+from ..phrasing import spell
+from ..resizing import resizable
+from ..rules import Rules
+from .explain import Explanation, Why
+
+E = TypeVar("E", Why, Explanation)
+
+
+def with_resizing(explanation: E, view: View, plan: Plan, rules: Rules) -> E:
+    """Return *explanation* with the number of GPUs of a job that can run on several."""
+    for jobs, words in ((view.pending, _pending), (view.running, _running)):
+        row = jobs.row_of(explanation.job_id)
+        if row is not None:
+            return replace(explanation, sentences=explanation.sentences + tuple(words(view, plan, row, rules)))
+    return explanation
+
+
+def _pending(view: View, plan: Plan, row: int, rules: Rules) -> Iterator[str]:
+    jobs = view.pending
+    job, own = int(jobs.job_id[row]), int(jobs.own_gpus[row])
+    for action in plan.actions:
+        if isinstance(action, Resize) and action.job_id == job:
+            given = count(action.gpus, "GPU")
+            if action.gives_back:
+                yield f"It asks for {given} again, as its owner did."
+            else:
+                yield f"We let it ask for {given} in place of {action.before}: so jobs end soonest.{_speed(jobs, row)}"
+            return
+    if own:
+        yield f"By us it asks for {count(int(jobs.gpus[row]), 'GPU')}, its owner asked for {own}.{_speed(jobs, row)}"
+    elif rules.resizing is not None and jobs.most_gpus[row] > jobs.least_gpus[row] and not _may(view, row, rules):
+        yield f"It keeps its number of GPUs: {_why_not(jobs, row)}."
+    if rules.resizing is not None and jobs.resized_s[row] > 0:
+        rest_s = float(jobs.resized_s[row]) + rules.resizing.least_s - view.now_s
+        if rest_s > 0:
+            yield f"It gets more GPUs in {spell(rest_s)} at the earliest."
+
+
+def _running(view: View, plan: Plan, row: int, rules: Rules) -> Iterator[str]:
+    jobs = view.running
+    if own := int(jobs.own_gpus[row]):
+        yield f"By us it runs on {count(int(jobs.gpus[row]), 'GPU')}, its owner asked for {own}.{_speed(jobs, row)}"
+
+
+def _may(view: View, row: int, rules: Rules) -> bool:
+    return bool(resizable(view.pending, view, rules)[row])
+
+
+def _why_not(jobs: JobTable, row: int) -> str:
+    """Return the reason why a job with several sizes keeps its own one."""
+    least, most = int(jobs.least_gpus[row]), int(jobs.most_gpus[row])
+    if not jobs.ckpt[row]:
+        return "it does not say ckpt"
+    if not jobs.requeueable[row]:
+        return "it was submitted with --no-requeue"
+    if not least <= jobs.gpus[row] <= most:
+        return f"it asks for {jobs.gpus[row]}, and says gpus={least}-{most}"
+    if jobs.nodes[row] > 1 or jobs.array_job_id[row] or jobs.het_job_id[row]:
+        return "it has several nodes or parts"
+    if jobs.per_task[row] or jobs.per_gpu[row]:
+        return "it asks for GPUs per task, or for CPUs or memory per GPU"
+    return "more depends on it, such as a promise, a list of nodes, a reservation or shared GPUs"
+
+
+def _speed(jobs: JobTable, row: int) -> str:
+    """Return a sentence about the known speeds of a job, empty where there are none."""
+    speeds = read_sizes(jobs.size_speeds[row])
+    if not speeds:
+        return ""
+    known = ", ".join(f"{speed:.2g} on {gpus}" for gpus, speed in speeds.items())
+    return f" The speed of jobs of its kind by GPUs is {known}."

@@ -1,0 +1,65 @@
+"""What is said of the number of GPUs of a job."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from decide.test_resizing import RULES, runs, sized
+from decide.views import NOW_S, jobs, nodes, view
+
+from slurmsched.decide.engine import decide
+from slurmsched.decide.explain.queries import explanation, why
+from slurmsched.decide.rules import Rules
+from slurmsched.policies.contract import find_ordering
+
+FIFO = find_ordering("fifo")
+
+
+def said(seen, rules=RULES, job=1):
+    return " ".join(why(seen, decide(seen, FIFO, rules), rules, job).sentences)
+
+
+def test_why_tells_of_a_new_number_and_of_what_is_known_of_the_kind():
+    words = said(view(sized(size_speeds=["2=1 4=1.7"])))
+    assert "We let it ask for 4 GPUs in place of 2: so jobs end soonest." in words
+    assert "The speed of jobs of its kind by GPUs is 1 on 2, 1.7 on 4." in words
+
+
+def test_why_tells_of_a_number_of_ours_and_when_it_may_grow_again():
+    words = said(view(sized(gpus=4, own_gpus=[2], resized_s=[NOW_S - 300.0])))
+    assert "By us it asks for 4 GPUs, its owner asked for 2." in words
+    assert "It gets more GPUs in 5 min at the earliest." in words
+
+
+def test_why_tells_of_a_number_that_is_given_back():
+    assert "It asks for 2 GPUs again, as its owner did." in said(view(sized(gpus=4, own_gpus=[2])), Rules())
+
+
+@pytest.mark.parametrize(
+    ("columns", "reason"),
+    [
+        ({"comment": "slurmsched:gpus=2-4"}, "it does not say ckpt."),
+        ({"requeueable": [False]}, "it was submitted with --no-requeue."),
+        ({"comment": "slurmsched:gpus=3-4,ckpt"}, "it asks for 2, and says gpus=3-4."),
+        ({"nodes": [2]}, "it has several nodes or parts."),
+        ({"per_gpu": [True]}, "it asks for GPUs per task, or for CPUs or memory per GPU."),
+        ({"required_nodes": ["n1"]}, "more depends on it, such as a promise,"),
+    ],
+    ids=str,
+)
+def test_why_tells_why_a_job_with_a_range_keeps_its_number(columns, reason):
+    assert f"It keeps its number of GPUs: {reason}" in said(view(sized(**columns)))
+
+
+def test_nothing_is_said_without_the_power_or_of_other_jobs():
+    plain = said(view(sized(comment="")))
+    assert said(view(sized()), Rules()) == plain
+    assert "its number" not in plain
+
+
+def test_explain_tells_of_a_running_job_with_another_number():
+    running = replace(runs(gpus=4), own_gpus=runs(gpus=2).gpus)
+    seen = view(jobs(0), running=running, room=nodes((4, 4), (4, 0)))
+    words = explanation(seen, decide(seen, FIFO, RULES), RULES, 901).sentences
+    assert "By us it runs on 4 GPUs, its owner asked for 2." in words

@@ -1,0 +1,74 @@
+"""The GPUs of a run, and how a step is cut into passes on them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from examples import examples
+from slurmsched.job import Batch, batch_of, own_environment
+
+
+def printed(*words: str, **environment: str) -> str:
+    """What the helper prints in a job with these variables."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "CUDA_"))}
+    command = [sys.executable, "-m", "slurmsched.job", *words]
+    return subprocess.run(command, env=clean | environment, capture_output=True, text=True, check=True).stdout
+
+
+@given(st.integers(1, 5000), st.integers(1, 512), st.integers(0, 64))
+@examples(300)
+def test_a_step_has_all_its_samples_and_no_gpu_more_at_once_than_it_can_take(samples, most, count):
+    batch = batch_of(samples, most, count)
+    passes = max(count, 1) * batch.accumulation
+    assert 1 <= batch.micro <= most
+    assert samples <= batch.micro * passes < samples + passes, "less than one sample more in each pass"
+    if samples % max(count, 1) == 0 and samples // max(count, 1) <= most:
+        assert batch == (samples // max(count, 1), 1)
+
+
+def test_a_step_is_the_same_on_any_number_of_gpus_that_divides_it():
+    assert [batch_of(256, 32, count) for count in (1, 2, 4, 8, 16)] == [
+        Batch(32, 8),
+        Batch(32, 4),
+        Batch(32, 2),
+        Batch(32, 1),
+        Batch(16, 1),
+    ]
+    assert batch_of(96, 32, 2) == Batch(24, 2)
+
+
+@pytest.mark.parametrize(("samples", "most"), [(0, 1), (1, 0), (-4, 4)])
+def test_a_step_without_samples_is_refused(samples, most):
+    with pytest.raises(ValueError, match="1 and more"):
+        batch_of(samples, most, 2)
+
+
+def test_the_gpus_of_a_run_are_those_that_slurm_gave_it_and_not_those_of_the_first_request():
+    assert printed("gpus", SLURM_GPUS="2", SLURM_GPUS_ON_NODE="4") == "4\n"
+    assert printed("gpus", SLURM_GPUS_ON_NODE="4", SLURM_JOB_NUM_NODES="2") == "8\n"
+    assert printed("gpus", SLURM_JOB_GPUS="0,1,3") == printed("gpus", CUDA_VISIBLE_DEVICES="0,1,2") == "3\n"
+    assert printed("gpus") == "0\n"
+    assert printed("batch", "--samples", "256", "--most", "32", SLURM_GPUS_ON_NODE="4") == "32 2\n"
+
+
+def test_a_command_of_the_helper_does_not_ask_srun_for_the_number_of_the_first_request(tmp_path):
+    shown = printed(
+        *("run", "--dir", str(tmp_path), "--", "env"),
+        SLURM_GPUS="v100:2",
+        SLURM_GPUS_ON_NODE="4",
+        SLURM_JOB_GPUS="0,1,2,3",
+    )
+    assert "SLURM_GPUS=" not in shown
+    assert "SLURM_GPUS_ON_NODE=4" in shown
+    kept = printed("run", "--dir", str(tmp_path), "--", "env", SLURM_GPUS="v100:4", SLURM_GPUS_ON_NODE="4")
+    assert "SLURM_GPUS=v100:4" in kept
+    assert own_environment({"SLURM_GPUS_PER_NODE": "2", "SLURM_GPUS_ON_NODE": "1", "X": "y"}) == {
+        "SLURM_GPUS_ON_NODE": "1",
+        "X": "y",
+    }
