@@ -34,7 +34,7 @@ ADDED: dict[type[Table], dict[str, float | bool | str]] = {
         **dict.fromkeys(("node_request", "own_request"), ""),
         **dict.fromkeys(("used_cpus", "used_memory_mib"), np.nan),
         "sized_s": 0.0,
-        "resized": False,
+        "request_changed": False,
         **dict.fromkeys(("left_nodes", "size_speeds"), ""),
         "share_score": 2,
         **dict.fromkeys(("steered_s", "left_s", "resized_s", "restart_cost_s"), 0.0),

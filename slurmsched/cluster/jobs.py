@@ -106,7 +106,7 @@ class JobTable(Table):
     node_request: Labels  #: its CPUs and memory as Slurm has them (``node_request``); empty where nobody reads them
     own_request: Labels  #: those that its owner asked for, where the present ones are ours; else empty
     sized_s: FloatArray  #: when we last changed them, or gave its own back; 0 where never
-    resized: BoolArray  #: somebody else has changed them since
+    request_changed: BoolArray  #: somebody else has changed them since
     used_cpus: FloatArray  #: the CPUs per node that runs of its kind kept busy at most (``usage``); NaN where unknown
     used_memory_mib: FloatArray  #: the memory per node that they used at most; NaN where unknown
     type_speeds: Labels  #: the speed of its kind by type of GPU over the fastest, as a100=1 v100=0.4; empty if unknown

@@ -168,7 +168,7 @@ class Memory:
         pending, running = tables
         held, points = self._intents.held(pending, now_s), self._intents.points(pending, now_s)
         steered, steered_s = self._intents.steered(pending)
-        own_request, sized_s, resized = self._intents.sized(pending)
+        own_request, sized_s, request_changed = self._intents.sized(pending)
         pending = pending.changed(
             held_by_us=held,
             site_points=points,
@@ -176,7 +176,7 @@ class Memory:
             steered_s=steered_s,
             own_request=own_request,
             sized_s=sized_s,
-            resized=resized,
+            request_changed=request_changed,
         )
         running = running.changed(steered=self._intents.steered(running)[0])
         return replace(state, pending=pending, running=running)

@@ -182,7 +182,7 @@ def size_is_ours(action: Action, jobs: JobTable, row: int, rules: Rules) -> str 
 
 def nobody_else_sized_it(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
     """Refuse to change CPUs and memory that were not read, or that somebody else has changed since we did."""
-    if jobs.resized[row]:
+    if jobs.request_changed[row]:
         return "somebody changed its CPUs or memory after us"
     present, own = jobs.node_request[row], jobs.own_request[row]
     known = isinstance(action, Rightsize) and present != "" and (action.before, action.own) == (present, own or present)

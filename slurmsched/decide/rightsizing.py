@@ -55,7 +55,9 @@ def sizable(view: View, rules: Rules) -> BoolArray:
     jobs = view.pending
     promised = np.isin(jobs.job_id, view.promises.job_id[view.promises.open])
     free = (jobs.gpus > 0) & (jobs.het_job_id == 0) & (jobs.restarts == 0)
-    free &= ~(jobs.off | jobs.interactive | jobs.shares | jobs.exclusive | jobs.per_gpu | jobs.resized | promised)
+    free &= ~(
+        jobs.off | jobs.interactive | jobs.shares | jobs.exclusive | jobs.per_gpu | jobs.request_changed | promised
+    )
     free &= ~jobs.reservation.said() & _changeable(jobs.node_request)
     if rules.profiling is not None:
         free &= ~both(jobs, rules.profiling)

@@ -61,7 +61,7 @@ def known(store, cluster):
     """What a daemon that starts now knows of the job: its own request, others' changes, what release-all would do."""
     memory = daemon(store)
     pending = look(memory, cluster)
-    return pending.own_request[0], bool(pending.resized[0]), sizes_restored(pending, memory.intents())
+    return pending.own_request[0], bool(pending.request_changed[0]), sizes_restored(pending, memory.intents())
 
 
 def by_hand(cluster, text):
@@ -156,7 +156,7 @@ def test_a_hundred_changes_with_a_kill_between_any_two_steps_leave_none_that_nob
         memory = daemon(store)
         pending = look(memory, cluster)
         present, own = pending.node_request[0], pending.own_request[0]
-        assert not pending.resized[0]
+        assert not pending.request_changed[0]
         assert (present == OWN) == (own == "")
         sizes = [text for text in (LESS, LEAST, OTHER) if text != present]
         action = RestoreSize(JOB, present, own) if own and random.random() < 0.4 else None

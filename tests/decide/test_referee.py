@@ -266,7 +266,7 @@ ASKS = {"node_request": OWN, "cpus": 6, "memory_mib": 12_000.0}
         (SIZE, {"interactive": True}, "nobody_sits_in_front"),
         (SIZE, {"node_request": ""}, "nobody_else_sized_it"),
         (SIZE, {"node_request": LESS}, "nobody_else_sized_it"),
-        (SIZE, {"resized": True}, "nobody_else_sized_it"),
+        (SIZE, {"request_changed": True}, "nobody_else_sized_it"),
         (SIZE, {"exclusive": True}, "size_is_its_own"),
         (SIZE, {"per_gpu": True}, "size_is_its_own"),
         (SIZE, {"reservation": "course"}, "size_is_its_own"),

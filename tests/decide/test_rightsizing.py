@@ -114,7 +114,7 @@ def test_all_tasks_have_as_many_cpus():
         {"exclusive": [True]},
         {"per_gpu": [True]},
         {"interactive": [True]},
-        {"resized": [True]},
+        {"request_changed": [True]},
         {"shares": [True]},
         {"restarts": [1]},
         {"het_job_id": [1]},
@@ -228,7 +228,7 @@ def test_why_says_what_is_done():
     )
     seen, plan = plan_of(sized(), Rules())
     assert "We let it ask for 6 CPUs and 12000 MiB again" in " ".join(why(seen, plan, Rules(), 1).sentences)
-    seen, plan = plan_of(waiting(resized=[True]))
+    seen, plan = plan_of(waiting(request_changed=[True]))
     assert "Somebody has changed its CPUs or memory after us" in " ".join(why(seen, plan, RULES, 1).sentences)
 
 

@@ -204,14 +204,18 @@ pairs = "pairs.csv"
 
 
 def known(site: Site) -> None:
-    """Let the database know how long each kind of job takes; two of them were measured as well."""
+    """Let the site have learnt how long each kind of job takes.
+
+    The baseline leans towards a user's other jobs, 80 s for those of 100: from 400 runs on sites have a trained model.
+    """
     with site.store() as store:
         store.prune(time.time(), 1.0, 1.0)
-        past = history(site.lab, list(TOOK_S))
+        past = history(site.lab, list(TOOK_S) * 8)
         runtime_s = np.array([TOOK_S[name] for name in past.name])
         ended_s = time.time() - 90_000.0 + 90.0 * np.arange(len(past))
         times = dict.fromkeys(("first_submit_s", "eligible_s", "started_s"), ended_s - runtime_s)
         store.add_outcomes(site.lab.cluster, replace(past, runtime_s=runtime_s, ended_s=ended_s, **times))
+    assert "promoted" in site.run("train", "--model", "runtime").stdout
 
 
 def asked(site: Site) -> list[int]:
@@ -277,9 +281,8 @@ def test_what_if_and_a_replay_of_that_site_agree_with_what_came(whole_lab, capsy
         print(f"\nuntil the end: {left_s:.1f} s, by what-if {forecast['mean_end_s']:.1f} s ({forecast['starts']} jobs)")
         print(f"completion time: {jct_s:.1f} s, replayed {replayed:.1f} s ({len(end_s)} jobs)")
     assert replayed == pytest.approx(jct_s, rel=0.15)
-    # What-if takes forecasts for true, and these lean towards the user's other jobs: 74 s for the long ones. It cannot
-    # know either which kinds will be measured, and then share GPUs.
-    assert forecast["mean_end_s"] == pytest.approx(left_s, rel=0.25)
+    # What-if cannot know which kinds will be measured, and then share GPUs.
+    assert forecast["mean_end_s"] == pytest.approx(left_s, rel=0.15)
 
 
 def lab_runs(lab: Lab) -> dict[int, list[tuple[float, float, float]]]:

@@ -45,7 +45,7 @@ def _words(view: View, plan: Plan, row: int, rules: RightsizingRules | None) -> 
             return
     if own is not None and present is not None:
         yield f"We let it ask for {_size(present, nodes)}; its owner asked for {_size(own, nodes)}.{_use(view, row)}"
-    elif rules is not None and jobs.resized[row]:
+    elif rules is not None and jobs.request_changed[row]:
         yield "Somebody has changed its CPUs or memory after us: we leave them as they are."
 
 
