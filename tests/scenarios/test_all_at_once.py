@@ -28,6 +28,7 @@ SCRIPT = Path(__file__).parents[2] / "contrib/slurm.conf.d/job_submit.lua"
 CONF = (
     "PartitionName=gpu Nodes=n[1-2] Default=YES MaxTime=INFINITE State=UP",
     "PartitionName=profile Nodes=n3 MaxTime=INFINITE PriorityTier=2 State=UP",
+    "MinJobAge=3600",  # slurmctld still knows the first job when the last one has ended
 )
 LIGHT = "0 * gpus 4\n0 * memory 3000\n0 * processes 1\n0 * util 10/5\n"
 DAEMON = "mode = 'act'\nevery_s = 1"
