@@ -317,6 +317,9 @@ class RightsizeSettings:
     )
     again_s: float = setting(600.0, "seconds between two changes of a job", least=0, most=1e7)
     history_days: float = setting(30.0, "days of accounting that are read at the start", least=0, most=3650)
+    despite_limits: bool = setting(
+        False, "size jobs although Slurm then no longer holds them to limits of CPUs and memory"
+    )
 
 
 @dataclass(frozen=True)

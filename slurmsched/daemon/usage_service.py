@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from ..clock import Clock, Timer
@@ -12,7 +12,7 @@ from ..config.settings import RightsizeSettings
 from ..cycle import CycleReport
 from ..decide.policy import Policy
 from ..errors import SlurmschedError
-from ..slurm.port import Slurm
+from ..slurm.port import Slurm, holds_to_limits
 from .cycle_follower import CycleFollower
 
 logger = logging.getLogger(__name__)
@@ -30,12 +30,18 @@ class UsageService(CycleFollower):
     """
 
     def __init__(
-        self, cluster: Slurm, policy: Callable[[], Policy], settings: Callable[[], RightsizeSettings], clock: Clock
+        self,
+        cluster: Slurm,
+        policy: Callable[[], Policy],
+        settings: Callable[[], RightsizeSettings],
+        config: Callable[[], Mapping[str, str]],
+        clock: Clock,
     ) -> None:
         super().__init__("usage")
         self.history = UsageHistory()
         self.trouble = ""  #: why accounting was not read last time; empty if it was
-        self._cluster, self._policy, self._settings, self._clock = cluster, policy, settings, clock
+        self._cluster, self._policy, self._settings = cluster, policy, settings
+        self._config, self._clock = config, clock
         self._read_until_s: float | None = None
         self._wait = Timer(clock.monotonic)
 
@@ -45,9 +51,16 @@ class UsageService(CycleFollower):
         return self._read_until_s is not None
 
     def with_history(self, policy: Policy) -> Policy:
-        """Return *policy*, which changes CPUs and memory by tokens alone before the history is known."""
+        """Return *policy*, which changes CPUs and memory by tokens alone before the history is known.
+
+        It changes none where Slurm has limits: a job whose CPUs or memory an operator changed is not held to them.
+        """
         rules = policy.rules
-        if rules.rightsizing is None or self.ready:
+        if rules.rightsizing is None:
+            return policy
+        if holds_to_limits(self._config()) and not self._settings().despite_limits:
+            return replace(policy, rules=replace(rules, rightsizing=None))
+        if self.ready:
             return policy
         return replace(policy, rules=replace(rules, rightsizing=replace(rules.rightsizing, history=False)))
 

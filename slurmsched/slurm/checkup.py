@@ -10,7 +10,7 @@ from ..cluster.text.hostlist import fold
 from ..cluster.text.tres import gpus_in, slots_on
 from ..config import Settings
 from ..config.shipped_files import shipped
-from .port import ClusterInfo, keeps_jobs_private
+from .port import ClusterInfo, holds_to_limits, keeps_jobs_private
 from .versions import ABILITIES, TESTED, SlurmRelease, Support
 
 RIGHTS = ("Operator", "Administrator", "SlurmUser")
@@ -281,6 +281,9 @@ def _rightsizing(facts: ClusterInfo, settings: Settings) -> Finding:
     if facts.config.get("SelectType", "") not in ("select/cons_tres", "select/cons_res"):
         text = f"SelectType is {facts.config.get('SelectType', '')}: jobs have whole nodes, whatever they ask for"
         return Finding(name, False, text, "SelectType=select/cons_tres")
+    if holds_to_limits(facts.config) and not section.despite_limits:
+        text = "Slurm has limits, and would not hold jobs to those of CPUs and memory any more: none is sized"
+        return Finding(name, False, text, "[rightsize] despite_limits = true, where no limit is of CPUs or memory")
     if section.accounts and not facts.accounting:
         text = "without slurmdbd nobody knows what jobs used: only those with slurmsched:cpus= or mem= are sized"
         return Finding(name, False, text, "AccountingStorageType=accounting_storage/slurmdbd")

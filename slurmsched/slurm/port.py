@@ -37,6 +37,11 @@ class ClusterInfo:
         return self.config.get("PriorityType", "") == "priority/multifactor"
 
 
+def holds_to_limits(config: Mapping[str, str]) -> bool:
+    """Return True where Slurm holds jobs to the limits of their associations and QOS (``AccountingStorageEnforce``)."""
+    return not {"limits", "safe", "all"}.isdisjoint(config.get("AccountingStorageEnforce", "").lower().split(","))
+
+
 def keeps_jobs_private(config: Mapping[str, str]) -> bool:
     """Return True if users see only their own jobs, by ``scontrol show config``."""
     return "jobs" in config.get("PrivateData", "").split(",")

@@ -61,8 +61,16 @@ def policies():
 
 
 @pytest.fixture
-def service(accounting, clock, policies):
-    made = UsageService(accounting, lambda: policies[-1], lambda: RightsizeSettings(history_days=1.0), clock)
+def config():
+    """Slurm's configuration."""
+    return {}
+
+
+@pytest.fixture
+def service(accounting, clock, policies, config):
+    made = UsageService(
+        accounting, lambda: policies[-1], lambda: RightsizeSettings(history_days=1.0), lambda: config, clock
+    )
     made.start()
     yield made
     made.close()
@@ -118,3 +126,20 @@ def test_accounting_that_is_away_is_asked_again_for_the_same_time(service, accou
         NOW_S - LAG_S - 86_400.0,
         NOW_S - LAG_S + EVERY_S - 86_400.0,
     ]
+
+
+@pytest.mark.parametrize("enforced", ["associations,limits", "associations,limits,qos,safe", "all"])
+def test_no_job_is_sized_where_slurm_would_hold_it_to_its_limits_no_longer(service, config, enforced):
+    config["AccountingStorageEnforce"] = enforced
+    assert service.with_history(ON).rules.rightsizing is None
+    config["AccountingStorageEnforce"] = "associations,qos"
+    assert service.with_history(ON).rules.rightsizing is not None
+
+
+def test_the_admin_may_say_that_no_limit_is_of_cpus_or_memory(accounting, clock):
+    allows = RightsizeSettings(despite_limits=True)
+    service = UsageService(
+        accounting, lambda: ON, lambda: allows, lambda: {"AccountingStorageEnforce": "associations,limits"}, clock
+    )
+    assert service.with_history(ON).rules.rightsizing is not None
+    service.close()

@@ -239,6 +239,9 @@ def test_right_sizing_needs_cpus_that_are_counted_and_for_accounts_a_measured_us
     assert finding(name, facts(SelectType="select/linear"), sizes).ok is False
     assert finding(name, facts(**counted, JobAcctGatherType="jobacct_gather/none"), listed).ok is False
     assert finding(name, facts(**counted, AccountingStorageType="accounting_storage/none"), listed).ok is False
+    limited = counted | {"AccountingStorageEnforce": "associations,limits"}
+    assert finding(name, facts(**limited), sizes).ok is False
+    assert finding(name, facts(**limited), replace(sizes, rightsize=RightsizeSettings(despite_limits=True))).ok
     cpus_alone = counted | {"SelectTypeParameters": "CR_Core"}
     assert finding(name, facts(**cpus_alone), sizes).ok is None
 

@@ -145,7 +145,13 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
         decider=decider,
         shadow=shadow,
     )
-    usage = UsageService(cluster, lambda: world.policy, lambda: controller.settings.rightsize, app.clock)
+    usage = UsageService(
+        cluster,
+        lambda: world.policy,
+        lambda: controller.settings.rightsize,
+        lambda: facts.latest.config,
+        app.clock,
+    )
     synthesis = SynthesisService(
         chosen,
         CompositionPlayer(SYNTHESIS_WORKER),
