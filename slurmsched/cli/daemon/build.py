@@ -216,12 +216,19 @@ def _service(
     name = facts.latest.cluster
     figures = FigureQueries(lambda: store, lambda: name, app.artifacts(), app.clock)
     answers = LiveAnswers(
-        *(world, facts, store, parts.serving, parts.chosen, parts.sharer, figures, predictions),
-        lambda: controller.settings.predict,
-        parts.spread_speeds.table,
-        shadow_trouble,
-        parts.type_speeds.table,
-        parts.stranded.table,
+        world=world,
+        facts=facts,
+        store=store,
+        serving=parts.serving,
+        chosen=parts.chosen,
+        sharer=parts.sharer,
+        figures=figures,
+        predictions=predictions,
+        predict=lambda: controller.settings.predict,
+        spread=parts.spread_speeds.table,
+        shadow_trouble=shadow_trouble,
+        types=parts.type_speeds.table,
+        stranded=parts.stranded.table,
     )
 
     def give_back(budget_s: float) -> None:

@@ -40,7 +40,7 @@ from .query_handlers import Sources
 from .record_summaries import FigureQueries
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LiveAnswers:
     """The sources of a running daemon's answers; called in threads other than the cycle's."""
 
