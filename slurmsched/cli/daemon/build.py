@@ -13,6 +13,7 @@ from ...cluster.node_loads import NodeLoads
 from ...cluster.records.faults import Fault, Instability
 from ...cluster.size_speeds import RestartCosts, SizeSpeeds
 from ...cluster.spread_speeds import SpreadSpeeds
+from ...cluster.state import ClusterState
 from ...cluster.stranded_gpus import StrandedGpus
 from ...cluster.type_speeds import TypeSpeeds
 from ...config import Settings
@@ -137,10 +138,9 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
         learns=settings.forecast.learn_online,
         site=facts.latest.config,
         entering=lambda phase: service.progressed(),
-        scored=lambda state: restart_costs.filled(
-            size_speeds.filled(
-                usage.history.filled(type_speeds.filled(spread_speeds.filled(loads.filled(sharer.scored(state)))))
-            )
+        scored=lambda state: _filled(
+            *(state, sharer.scored, loads.filled, spread_speeds.filled, type_speeds.filled, usage.history.filled),
+            *(size_speeds.filled, restart_costs.filled),
         ),
         decider=decider,
         shadow=shadow,
@@ -189,6 +189,12 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
     world.solved = solver.latest
     service = _service(app, parts, controller, metrics, predictions, solver, synthesis, lambda: shadow.trouble)
     return Daemon(controller, service, world, leads, store, decider, shadow, synthesis)
+
+
+def _filled(state: ClusterState, *fills: Callable[[ClusterState], ClusterState]) -> ClusterState:
+    for fill in fills:
+        state = fill(state)
+    return state
 
 
 def _metrics(chosen: ActivePolicy, world: Callable[[], CycleContext]) -> Metrics:
