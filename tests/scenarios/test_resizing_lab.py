@@ -77,7 +77,7 @@ def ended_whole(site: Site, one: SizedJob, steps: int) -> list[int]:
 
 
 def test_a_job_is_grown_when_the_queue_empties_does_every_step_once_and_ends_sooner(site):
-    steps, step_s = 200, 0.5
+    steps, step_s = 300, 0.5
     fillers = fill(site, nodes="n[2-4]") + fill(site, gpus=2, nodes="n1")
     one = submit_sized(site, steps, step_s, f"-J{site.names[0]}")
     site.until(lambda: one.steps, "the first step, on two GPUs")
