@@ -87,6 +87,7 @@ def test_what_a_user_changes_later_stays(site):
         site.until(lambda: sizes(site) == dict.fromkeys((job, reverted), GIVEN), "both jobs sized")
         until_told(site, job, "We let it ask for 2 CPUs")
         until_told(site, reverted, "We let it ask for 2 CPUs")
+        site.more_cycles(2)  # an owner's own values count as a later wish only after the daemon saw its own in force
         for which, cpus, memory in ((job, 4, 9_000), (reverted, *ASKED)):
             words = f"numcpus={cpus} cpuspertask={cpus} mincpusnode={cpus} minmemorynode={memory}".split()
             site.lab.ask(["scontrol", "update", f"jobid={which}", *words], user="alice")
