@@ -210,7 +210,7 @@ def sizing_is_wanted(action: Action, jobs: JobTable, row: int, rules: Rules) -> 
 
 
 def share_is_kept(size: Rightsize, view: View, row: int, nodes: BoolArray) -> str | None:
-    """Refuse to leave a job less than what belongs to its GPUs, or than its owner said, unless he asked for less."""
+    """Refuse to leave a job less than what belongs to its GPUs, or than its owner said, unless they asked for less."""
     own, after = _request(size.own), _request(size.after)
     jobs, count = view.pending, max(int(view.pending.nodes[row]), 1)
     share = share_of(view, -(-int(jobs.gpus[row]) // count), nodes)

@@ -12,12 +12,12 @@ from functools import cached_property
 import numpy as np
 
 from ..cluster.actions import Action, Resize
-from ..cluster.columns import BoolArray, FloatArray, IntArray, Labels
+from ..cluster.columns import BoolArray, FloatArray, IntArray
 from ..cluster.jobs import JobTable
 from ..cluster.plan import Standing
 from ..cluster.size_speeds import read_sizes
 from ..cluster.state import View
-from ..cluster.text.hostlist import expand
+from ..cluster.text.hostlist import expanded
 from ..policies.resizing import divided_at_a_cost, step_seconds
 from ..policies.selection.allowed_nodes import suits
 from .deadlines.gpu_availability import gpus_in_use
@@ -91,7 +91,7 @@ def resizable(jobs: JobTable, view: View, rules: Rules) -> BoolArray:
     alone = ~jobs.exclusive & (jobs.beside == 0) & (jobs.guest_gpus == 0)
     agreed = jobs.ckpt & jobs.requeueable & ~jobs.off & ~jobs.interactive & ~promised
     sizes = (jobs.least_gpus < jobs.most_gpus) & (jobs.least_gpus <= jobs.gpus) & (jobs.gpus <= jobs.most_gpus)
-    found = plain_request(jobs) & alone & agreed & sizes & ~_said(jobs.required_nodes) & ~_said(jobs.reservation)
+    found = plain_request(jobs) & alone & agreed & sizes & ~jobs.required_nodes.said() & ~jobs.reservation.said()
     if rules.profiling is not None:
         found &= ~both(jobs, rules.profiling)
     return np.asarray(found, dtype=np.bool_)
@@ -245,9 +245,9 @@ class _Placement:
             found = nodes.with_gpus_for(jobs.partition[row], jobs.gpu_type[row] or jobs.steered[row])
             found &= suits("", jobs.features[row], nodes)
             if jobs.excluded_nodes[row]:
-                found &= ~np.isin(list(nodes.name), _names(jobs.excluded_nodes[row]))
+                found &= ~np.isin(list(nodes.name), expanded(jobs.excluded_nodes[row]))
             if jobs.required_nodes[row]:
-                found &= np.isin(list(nodes.name), _names(jobs.required_nodes[row]))
+                found &= np.isin(list(nodes.name), expanded(jobs.required_nodes[row]))
             self._allowed[key] = found
         return self._allowed[key]
 
@@ -448,16 +448,3 @@ class _Growth:
         jobs = self.placed.view.running
         seen_s = float(jobs.restart_cost_s[row])
         return float(jobs.coldstart_s[row]) + (seen_s if seen_s > 0 else self.placed.rules.restart_s)
-
-
-def _said(column: Labels) -> BoolArray:
-    """Select the rows whose text is not empty."""
-    said: BoolArray = column.map([bool(text) for text in column.names], np.bool_)
-    return said
-
-
-def _names(text: str) -> tuple[str, ...]:
-    try:
-        return expand(text)
-    except ValueError:
-        return ()

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..cluster.columns import BoolArray, FloatArray, IntArray, Labels
+from ..cluster.columns import BoolArray, FloatArray, IntArray
 from ..cluster.jobs import JobState, JobTable
 from ..cluster.plan import Standing
 from ..cluster.records.predictions import PredictionKind, PredictionTable, prediction_table
@@ -112,9 +112,6 @@ def _kinds(view: View, standing: IntArray) -> IntArray:
     def because(reasons: tuple[str, ...]) -> BoolArray:
         return jobs.reason.map([reason in reasons for reason in jobs.reason.names], np.bool_)
 
-    def has(texts: Labels) -> BoolArray:
-        return texts.map([bool(text) for text in texts.names], np.bool_)
-
     kinds = np.full(len(jobs), int(PredictionKind.PREDICTED), dtype=np.int64)
     guessed = view.forecast.source.map([name.startswith("no ") for name in view.forecast.source.names], np.bool_)
     for rows, kind in (
@@ -123,8 +120,8 @@ def _kinds(view: View, standing: IntArray) -> IntArray:
         (guessed, PredictionKind.NO_HISTORY),
         (barred(jobs), PredictionKind.LIMITED),
         (jobs.partition.map(down, np.bool_) | because(_DOWN), PredictionKind.PARTITION_DOWN),
-        (has(jobs.reservation), PredictionKind.RESERVED),
-        (has(jobs.dependency) | because(_WAITS_FOR_JOBS), PredictionKind.DEPENDENT),
+        (jobs.reservation.said(), PredictionKind.RESERVED),
+        (jobs.dependency.said() | because(_WAITS_FOR_JOBS), PredictionKind.DEPENDENT),
         (jobs.het_job_id > 0, PredictionKind.HETEROGENEOUS),
         (held(jobs), PredictionKind.HELD),
     ):

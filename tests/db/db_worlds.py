@@ -137,3 +137,20 @@ class CheckedMemory(Memory):
     def answered(self, *args):
         super().answered(*args)
         self.validate()
+
+
+STEPS = ("intended", "sent", "answered", "seen")
+"""Of an action in a cycle: a daemon may be killed after each."""
+
+
+def carried_out(memory, cluster, action, until="seen", cycle=1):
+    """Do *action* as a cycle does, up to one of STEPS."""
+    memory.intend(cycle, [action], cluster.now_s)
+    if until == "intended":
+        return
+    answers = [(answer.action, answer.refused) for answer in cluster.act([action])]
+    if until == "sent":
+        return
+    memory.answered(cycle, answers, cluster.now_s)
+    if until == "seen":
+        memory.remember(cluster.observe(), cluster.now_s, acting=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from db_worlds import CheckedMemory
+from db_worlds import STEPS, CheckedMemory, carried_out
 
 from slurmsched.cluster.actions import AskToStop, Steer, Unsteer
 from slurmsched.cluster.exclusions import ANY_TYPE
@@ -13,7 +13,6 @@ from slurmsched.cluster.jobs import JobState
 from slurmsched.daemon.release import let_go
 from slurmsched.slurm.adapters.fake import FakeSlurm
 
-STEPS = ("intended", "sent", "answered", "seen")
 LEAVES = AskToStop(1, "URG", "n1")
 
 
@@ -32,19 +31,6 @@ def daemon(store):
 
 def look(memory, cluster):
     return memory.remember(cluster.observe(), cluster.now_s, acting=True).state
-
-
-def carried_out(memory, cluster, action, until="seen", cycle=1):
-    """Do *action* as a cycle does, up to one of STEPS."""
-    memory.intend(cycle, [action], cluster.now_s)
-    if until == "intended":
-        return
-    answers = [(answer.action, answer.refused) for answer in cluster.act([action])]
-    if until == "sent":
-        return
-    memory.answered(cycle, answers, cluster.now_s)
-    if until == "seen":
-        look(memory, cluster)
 
 
 @pytest.mark.parametrize("step", STEPS)

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from db_worlds import CheckedMemory
+from db_worlds import STEPS, CheckedMemory, carried_out
 
 from slurmsched.cluster.actions import Requeue, Resize
 from slurmsched.daemon.release import own_sizes
 from slurmsched.slurm.adapters.fake import FakeSlurm
-
-STEPS = ("intended", "sent", "answered", "seen")
 
 
 @pytest.fixture
@@ -31,19 +29,6 @@ def daemon(store):
 
 def look(memory, cluster):
     return memory.remember(cluster.observe(), cluster.now_s, acting=True).state.pending
-
-
-def carried_out(memory, cluster, action, until="seen", cycle=1):
-    """Do *action* as a cycle does, up to one of STEPS."""
-    memory.intend(cycle, [action], cluster.now_s)
-    if until == "intended":
-        return
-    answers = [(answer.action, answer.refused) for answer in cluster.act([action])]
-    if until == "sent":
-        return
-    memory.answered(cycle, answers, cluster.now_s)
-    if until == "seen":
-        look(memory, cluster)
 
 
 def told(store, cluster):

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from db_worlds import CheckedMemory
+from db_worlds import STEPS, CheckedMemory, carried_out
 
 from slurmsched.clock import ManualClock
 from slurmsched.cluster.actions import RestoreSize, Rightsize
@@ -14,7 +14,6 @@ from slurmsched.daemon.release import give_back, sizes_restored
 from slurmsched.decide.rules import SharingRules
 from slurmsched.slurm.adapters.fake import FakeSlurm
 
-STEPS = ("intended", "sent", "answered", "seen")
 OWN, LESS, LEAST, OTHER = (f"cpus={n},task={n},node={n},mem={n}000Mn" for n in (6, 4, 2, 5))
 
 
@@ -42,19 +41,6 @@ def daemon(store, cluster=None):
 
 def look(memory, cluster):
     return memory.remember(cluster.observe(), cluster.now_s, acting=True).state.pending
-
-
-def carried_out(memory, cluster, action, until="seen", cycle=1):
-    """Do *action* as a cycle does, up to one of STEPS."""
-    memory.intend(cycle, [action], cluster.now_s)
-    if until == "intended":
-        return
-    answers = [(answer.action, answer.refused) for answer in cluster.act([action])]
-    if until == "sent":
-        return
-    memory.answered(cycle, answers, cluster.now_s)
-    if until == "seen":
-        look(memory, cluster)
 
 
 def known(store, cluster):

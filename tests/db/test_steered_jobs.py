@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from db_worlds import CheckedMemory
+from db_worlds import STEPS, CheckedMemory, carried_out
 
 from slurmsched.cluster.actions import Requeue, Steer, Unsteer
 from slurmsched.cluster.columns import Labels
@@ -14,7 +14,6 @@ from slurmsched.cluster.exclusions import UNREAD, same_nodes
 from slurmsched.daemon.release import let_go
 from slurmsched.slurm.adapters.fake import FakeSlurm
 
-STEPS = ("intended", "sent", "answered", "seen")
 TO_A100, TO_V100 = "a100", "v100"
 
 
@@ -35,19 +34,6 @@ def daemon(store):
 
 def look(memory, cluster):
     return memory.remember(cluster.observe(), cluster.now_s, acting=True).state.pending
-
-
-def carried_out(memory, cluster, action, until="seen", cycle=1):
-    """Do *action* as a cycle does, up to one of STEPS."""
-    memory.intend(cycle, [action], cluster.now_s)
-    if until == "intended":
-        return
-    answers = [(answer.action, answer.refused) for answer in cluster.act([action])]
-    if until == "sent":
-        return
-    memory.answered(cycle, answers, cluster.now_s)
-    if until == "seen":
-        look(memory, cluster)
 
 
 def told(store, cluster):
