@@ -92,8 +92,14 @@ class Table:
 
     def take(self, rows: Rows) -> Self:
         """Return the table of *rows* only, in that order."""
-        columns = [getattr(self, name) for name in self.__dataclass_fields__]
-        return type(self)(*(c.take(rows) if isinstance(c, Labels) else c[rows] for c in columns))
+        # The columns are as long as each other, so that there is nothing to check.
+        columns, table = self.__dict__, object.__new__(type(self))
+        for name in self.__dataclass_fields__:
+            column = columns[name]
+            part = column.take(rows) if isinstance(column, Labels) else column[rows]
+            (part.codes if isinstance(part, Labels) else part).setflags(write=False)
+            table.__dict__[name] = part
+        return table
 
     def changed(self, **columns: NDArray[Any] | Labels) -> Self:
         """Return this table with other *columns*; ``dataclasses.replace`` checks all that the table has."""

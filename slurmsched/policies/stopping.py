@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..cluster.columns import BoolArray, FloatArray, Labels
+from ..cluster.jobs import JobTable
 from ..cluster.records.progress import rows_of
 from ..cluster.state import View
 from ..errors import ConfigError
@@ -29,7 +30,10 @@ def never(view: View) -> BoolArray:
 @stopping("owner-rule")
 def owner_rule(view: View) -> BoolArray:
     """Jobs stop where their owner's rule says: at an accuracy, or when loss or accuracy hardly improve any more."""
-    jobs, reports = view.running, _reports(view)
+    return _by_owner(view.running, _reports(view))
+
+
+def _by_owner(jobs: JobTable, reports: _Reports) -> BoolArray:
     reached = _is(jobs.stop, "acc") & (reports.accuracy >= jobs.stop_level)
     level = _is(jobs.stop, "loss") & (reports.loss_fall <= jobs.stop_level)
     return np.asarray((reached | level | (_is(jobs.stop, "opt") & reports.settled)) & ~jobs.off)
@@ -54,8 +58,8 @@ class LoadControl:
         jobs, reports = view.running, _reports(view)
         enough = reports.accuracy >= jobs.busy_level
         by_accuracy = _is(jobs.busy, "acc")
-        ends = owner_rule(view) & ~(by_accuracy & _is(jobs.stop, "opt") & ~enough)
-        if overload_degree(view) > self.most or self._waits(view):
+        ends = _by_owner(jobs, reports) & ~(by_accuracy & _is(jobs.stop, "opt") & ~enough)
+        if self._waits(view) or overload_degree(view) > self.most:
             ends |= ((by_accuracy & enough) | (_is(jobs.busy, "opt") & reports.settled)) & ~jobs.off
         return np.asarray(ends)
 

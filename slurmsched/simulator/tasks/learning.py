@@ -53,12 +53,13 @@ class Learning:
             return NO_PROGRESS
         known, late = reports >= LEAST_POINTS, at * (1 - LATE_SHARE)
         losses, before = self._loss(rows, at), self._loss(rows, late)
+        fall = before - losses
         return ProgressTable(
             self._jobs.job_id[rows],
             np.floor(at * self._jobs.iterations[rows]).astype(np.int64),
             self._accuracy(rows, at),
-            np.where(known, (before - losses) / before, np.nan),
-            np.where(known, (before - losses) / np.maximum(1 + FALL - losses, 1e-12), np.nan),
+            np.where(known, fall / before, np.nan),
+            np.where(known, fall / np.maximum(1 + FALL - losses, 1e-12), np.nan),
             np.zeros(len(rows), dtype=np.bool_),
             self._settled[rows],
         )
