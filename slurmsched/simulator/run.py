@@ -143,7 +143,8 @@ def _on_slurm(
     failures, pace = outages_of(jobs, fleet), pace_of(jobs, fleet)
     config, submitted, shown = setup.slurm_config or DEFAULT_CONFIG, None, jobs
     if types is not None:
-        pace, submitted, shown = on_types(pace, types), with_type_speeds(jobs, types), at_mean_speed(jobs, types)
+        pace, submitted = on_types(pace, types), with_type_speeds(jobs, types, fleet.nodes)
+        shown = at_mean_speed(jobs, types)
     cluster = SimulatedCluster(
         jobs, fleet, conf, config, submitted, outages=failures, pace=pace, checked=check, awaited=awaited
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -76,6 +77,28 @@ def mean_jct_s(gavel, **parts) -> float:
 def test_steering_at_the_start_gains_half_of_what_shares_of_time_on_known_types_gain_over_blind_ones(gavel):
     blind_s, aware_s = 22_025.0, 15_852.0
     assert mean_jct_s(gavel, steer=True) < (blind_s + aware_s) / 2 < mean_jct_s(gavel)
+
+
+def test_a_job_that_cannot_run_on_a_type_never_starts_there(tmp_path):
+    cannot, can = "('ResNet-50 (batch size 128)', 2)", "('ResNet-18 (batch size 16)', 2)"
+    speeds = {"v100": {cannot: {"null": 10.0}, can: {"null": 10.0}}, "k80": {cannot: {"null": 0.0}, can: {"null": 1.0}}}
+    (tmp_path / "throughputs.json").write_text(json.dumps(speeds))
+    lines = [
+        f"{row},ResNet-{50 if row % 2 else 18} (batch size {128 if row % 2 else 16}),2,100,0,1.0" for row in range(6)
+    ]
+    (tmp_path / "jobs.csv").write_text("\n".join(["job_id,model,gpus,steps,submit_s,weight", *lines]))
+    fleet = ClusterSpec.of_types({"v100": 2, "k80": 2})
+    files = SpeedFiles(throughputs=str(tmp_path / "throughputs.json"))
+    jobs = Case(Source.of(str(tmp_path / "jobs.csv"), fleet.total), speeds=files).trace().workload
+    types = files.performance(jobs, fleet)
+    jobs = replace(jobs, runtime_s=types.runtime_s)
+    for steer in (False, True):
+        replay = simulate(jobs, fleet, Setup.of("fifo", executor="slurm", steer=steer), types=types, check=True)
+        ran_s = replay.end_s - replay.start_s
+        assert ran_s[1::2] == pytest.approx([10.0] * 3)
+        assert max(ran_s[::2]) == pytest.approx(10.0 if steer else 100.0), (
+            "the others start there unless that costs them"
+        )
 
 
 def test_jobs_are_steered_beside_slurmctld_alone():

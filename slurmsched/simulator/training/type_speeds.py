@@ -20,6 +20,7 @@ import numpy as np
 from ...cluster.columns import FloatArray, IntArray, Labels
 from ...cluster.jobs import JobTable
 from ...cluster.nodes import NodeTable
+from ...cluster.text.hostlist import fold
 from ...cluster.training import TypeSpeeds
 from ...cluster.type_speeds import write_speeds
 from ...errors import ConfigError
@@ -144,15 +145,20 @@ def on_types(pace: JobSpeed, types: TypedJobs) -> JobSpeed:
     return pace._replace(type_kind=rows, by_type=types.relative, node_type=types.node_type)
 
 
-def with_type_speeds(jobs: Workload, types: TypedJobs) -> JobTable:
-    """Return *jobs* as submitted, with their speeds by type of GPU as what is known of their kinds."""
+def with_type_speeds(jobs: Workload, types: TypedJobs, nodes: NodeTable) -> JobTable:
+    """Return *jobs* as submitted, with their speeds by type of GPU as what is known of their kinds.
+
+    A job that cannot run on a type excludes the nodes of that type, as its owner would have to.
+    """
     distinct, which = np.unique(types.relative, axis=0, return_inverse=True)
     texts = [write_speeds(types.types, row) for row in distinct]
-    return as_submitted(jobs).changed(
-        type_speeds=Labels(which.reshape(-1).astype(np.int64), tuple(texts)).renamed(texts)
-    )
+    names = np.array(list(nodes.name), dtype=object)
+    excluded = [fold(names[row[types.node_type] <= 0]) for row in distinct]
+    of_job = Labels(which.reshape(-1).astype(np.int64), tuple(texts))
+    return as_submitted(jobs).changed(type_speeds=of_job.renamed(texts), excluded_nodes=of_job.renamed(excluded))
 
 
 def at_mean_speed(jobs: Workload, types: TypedJobs) -> Workload:
     """Return *jobs* with their runtimes at the mean of their speeds: what a history over all types would say."""
-    return replace(jobs, runtime_s=jobs.runtime_s / types.relative.mean(axis=1))
+    speeds = np.where(types.relative > 0, types.relative, np.nan)
+    return replace(jobs, runtime_s=jobs.runtime_s / np.nanmean(speeds, axis=1))
