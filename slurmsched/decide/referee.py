@@ -42,7 +42,8 @@ from ..cluster.node_request import NodeRequest, read_request
 from ..cluster.state import View
 from ..cluster.text.hostlist import expand
 from ..cluster.text.plural import count
-from .rightsizing import fitting_nodes, job_nodes, share_of, wanted
+from .job_nodes import nodes_with_gpus
+from .rightsizing import fitting_nodes, share_of, wanted
 from .rules import Rules
 
 Rule = Callable[[Action, JobTable, int, Rules], str | None]
@@ -609,7 +610,7 @@ def _nodes_of_sized(
     if not sized:
         return {}
     jobs, rows = zip(*sized, strict=True)
-    return dict(zip(jobs, job_nodes(view, np.array(rows, dtype=np.int64)), strict=True))
+    return dict(zip(jobs, nodes_with_gpus(view, np.array(rows, dtype=np.int64)), strict=True))
 
 
 def _waits(place: tuple[JobTable, int] | None, view: View) -> TypeGuard[tuple[JobTable, int]]:

@@ -18,7 +18,7 @@ from ..cluster.jobs import JobTable
 from ..cluster.node_request import NodeRequest, read_request
 from ..cluster.state import View
 from ..policies.rightsizing import right_size
-from ..policies.selection.allowed_nodes import allowed_nodes
+from .job_nodes import node_gpus, nodes_with_gpus
 from .ordering.eligibility import begins_soon
 from .profiling import both
 from .rules import RightsizingRules, Rules
@@ -82,21 +82,6 @@ class Share(NamedTuple):
     memory_mib: float
 
 
-def job_nodes(view: View, rows: IntArray) -> BoolArray:
-    """Return the nodes that each of the pending jobs *rows* may use and that have its GPUs, up or not: [row, node]."""
-    jobs, nodes = view.pending.take(rows), view.nodes
-    try:
-        found = allowed_nodes(jobs, nodes, view.partitions, jobs.required_nodes, jobs.excluded_nodes)
-    except (KeyError, ValueError):  # partitions or nodes that changed since the jobs were read
-        return np.zeros((len(rows), len(nodes)), dtype=np.bool_)
-    return np.asarray(found.allowed[found.kind] & (nodes.gpus >= node_gpus(jobs)[:, None]), dtype=np.bool_)
-
-
-def node_gpus(jobs: JobTable) -> IntArray:
-    """Return the GPUs of each job on each of its nodes."""
-    return -(-jobs.gpus // np.maximum(jobs.nodes, 1))
-
-
 def share_of(view: View, gpus: int, nodes: BoolArray) -> Share:
     """Return the part of a node that belongs to so many *gpus*: the largest on any of *nodes*, not all of it."""
     have = view.nodes
@@ -125,7 +110,7 @@ class _Sizes:
     def wishes(self) -> Iterator[Action]:
         """Yield the changes; what a job takes where it starts now is not there for those behind it."""
         jobs, gpus = self.view.pending, node_gpus(self.view.pending)
-        nodes = job_nodes(self.view, self.rows)
+        nodes = nodes_with_gpus(self.view, self.rows)
         for at, row in enumerate(self.rows.tolist()):
             if not self.may[row] and not self._free.gpus.any():
                 continue

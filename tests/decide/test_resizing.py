@@ -92,6 +92,11 @@ def test_a_job_gets_no_more_than_it_asked_for_while_others_wait_for_its_node():
     assert actions(two.joined(jobs(1, job_id=[4], gpus=[4]))) == [], "the last one waits for either node"
 
 
+def test_a_job_that_left_nodes_has_the_others():
+    left = sized(steered=["*"], excluded_nodes=["n1"])
+    assert actions(left, used=(2, 0)) == [Resize(1, 4, 2, 2)]
+
+
 @pytest.mark.parametrize(
     "columns",
     [

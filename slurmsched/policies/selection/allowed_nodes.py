@@ -62,8 +62,7 @@ def allowed_nodes(
     parts = _partition_sets(jobs.partition, nodes, partitions)
     named = required or Labels(np.zeros(len(jobs.partition), dtype=np.int64), ("",))
     barred = excluded or Labels(np.zeros(len(jobs.partition), dtype=np.int64), ("",))
-    codes = np.stack([jobs.partition.codes, jobs.gpu_type.codes, jobs.features.codes, named.codes, barred.codes])
-    _, first, kind = np.unique(codes, axis=1, return_index=True, return_inverse=True)
+    first, kind = _kinds(jobs.partition, jobs.gpu_type, jobs.features, named, barred)
     allowed = np.ones((max(1, len(first)), len(nodes)), dtype=np.bool_)
     for at, row in enumerate(first.tolist()):
         allowed[at] = parts.nodes[parts.of[row]] & suits(jobs.gpu_type[row], jobs.features[row], nodes)
@@ -71,7 +70,16 @@ def allowed_nodes(
             allowed[at] &= np.isin(list(nodes.name), expand(named[row]))
         if barred[row]:
             allowed[at] &= ~np.isin(list(nodes.name), _known(barred[row]))
-    return AllowedNodes(parts, kind.reshape(-1).astype(np.int64), allowed)
+    return AllowedNodes(parts, kind, allowed)
+
+
+def _kinds(*columns: Labels) -> tuple[IntArray, IntArray]:
+    """Return the first row of each distinct combination of values, and the number of that of each row."""
+    kind = columns[0].codes
+    for column in columns[1:]:  # several times faster than np.unique over all columns at once
+        _, kind = np.unique(kind * len(column.names) + column.codes, return_inverse=True)
+    _, first, kind = np.unique(kind, return_index=True, return_inverse=True)
+    return first, kind.astype(np.int64)
 
 
 def _known(names: str) -> tuple[str, ...]:

@@ -1,0 +1,31 @@
+"""The nodes that jobs may use: those of their partitions, types, features and lists. Pure."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..cluster.columns import BoolArray, IntArray
+from ..cluster.jobs import JobTable
+from ..cluster.state import View
+from ..policies.selection.allowed_nodes import allowed_nodes
+
+
+def nodes_by_kind(view: View, jobs: JobTable) -> tuple[IntArray, BoolArray]:
+    """Return the kind of each of *jobs*, and the nodes, up or not, that jobs of each kind may use: [kind, node]."""
+    try:
+        found = allowed_nodes(jobs, view.nodes, view.partitions, jobs.required_nodes, jobs.excluded_nodes)
+    except (KeyError, ValueError):  # partitions or nodes that changed since the jobs were read
+        return np.zeros(len(jobs), dtype=np.int64), np.zeros((1, len(view.nodes)), dtype=np.bool_)
+    return found.kind, found.allowed
+
+
+def nodes_with_gpus(view: View, rows: IntArray) -> BoolArray:
+    """Return the nodes that each of the pending jobs *rows* may use and that have its GPUs, up or not: [row, node]."""
+    jobs = view.pending.take(rows)
+    kind, allowed = nodes_by_kind(view, jobs)
+    return np.asarray(allowed[kind] & (view.nodes.gpus >= node_gpus(jobs)[:, None]), dtype=np.bool_)
+
+
+def node_gpus(jobs: JobTable) -> IntArray:
+    """Return the GPUs of each job on each of its nodes."""
+    return -(-jobs.gpus // np.maximum(jobs.nodes, 1))

@@ -1,0 +1,57 @@
+"""What jobs that run on several numbers of GPUs have to do yet, and how fast they are on each number. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ..cluster.columns import FloatArray
+from ..cluster.jobs import JobTable
+from ..cluster.size_speeds import read_sizes
+from ..policies.resizing import step_seconds
+
+OVERRUN = 0.1
+"""What a job that outlasted its forecast is taken to need still, as a share of the time that it ran."""
+
+UNKNOWN_S = 3_600.0
+"""The runtime of a job without a forecast."""
+
+
+@dataclass
+class RemainingWork:
+    """What jobs have to do yet, and their speed on each number of GPUs."""
+
+    jobs: JobTable
+    runtime_s: FloatArray
+    now_s: float
+    doubling: float
+
+    def step_s(self, row: int, most: int) -> FloatArray:
+        """Return the seconds of a unit of work on 0, 1, ... *most* GPUs."""
+        key = self.jobs.size_speeds[row]
+        if len(self._steps.get(key, ())) <= most:
+            self._steps[key] = step_seconds(read_sizes(key), most, self.doubling)
+        return self._steps[key][: most + 1]
+
+    def left(self, row: int) -> float:
+        """Return the units of work left; a forecast is that on the number of GPUs that the owner asked for."""
+        jobs, gpus = self.jobs, int(self.jobs.gpus[row])
+        own = int(jobs.own_gpus[row]) or gpus
+        step_s, this_s = self.step_s(row, max(own, gpus)), 0.0
+        if np.isfinite(jobs.started_s[row]) and jobs.node_list[row]:
+            this_s = max(self.now_s - float(jobs.started_s[row]), 0.0)
+        if jobs.iterations[row] > 0 and np.isfinite(jobs.pace_s[row]):
+            left_s = (jobs.iterations[row] - jobs.done[row]) * jobs.pace_s[row] - this_s
+            return float(max(left_s, OVERRUN * this_s, 1.0) / step_s[gpus])
+        earlier_s = max(float(jobs.ran_s[row]) - this_s, 0.0)
+        done = earlier_s / step_s[own] + this_s / step_s[gpus]
+        whole_s = min(
+            float(np.nan_to_num(self.runtime_s[row], nan=UNKNOWN_S, posinf=UNKNOWN_S)), jobs.time_limit_s[row]
+        )
+        return float(max(whole_s / step_s[own] - done, OVERRUN * done, 1.0 / step_s[own]))
+
+    @cached_property
+    def _steps(self) -> dict[str, FloatArray]:
+        return {}

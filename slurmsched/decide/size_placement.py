@@ -1,0 +1,185 @@
+"""Pending jobs placed in their order on GPUs as these come free; jobs of several sizes on as few as they accept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..cluster.columns import BoolArray, FloatArray, IntArray
+from ..cluster.jobs import JobTable
+from ..cluster.state import View
+from .deadlines.gpu_availability import gpus_in_use
+from .job_nodes import nodes_by_kind
+from .remaining_work import UNKNOWN_S, RemainingWork
+from .rules import ResizingRules
+
+SOON_S = 10.0
+"""When a job starts at the earliest that does not start now."""
+
+SOONER = 0.9
+"""A job waits for GPUs, or for another number of them, where its end is then at most this share of the time away."""
+
+TASKS = 64
+"""The tasks of one array that are placed."""
+
+
+@dataclass(frozen=True)
+class Wait:
+    """A pending job that waits for one of its nodes."""
+
+    row: int
+    gpus: int  #: the fewest on a node with which it starts
+    start_s: float  #: from now
+    nodes: BoolArray  #: empty of nodes where it needs several
+
+
+@dataclass
+class SizePlacement:
+    """Pending jobs placed in their order, on GPUs as these come free; jobs of several sizes on as few as they may.
+
+    A job takes the GPUs that come free first on the nodes that it may use. Which ones Slurm gives it is not known. One
+    that waits keeps no GPU from others that is free now: Slurm fills these too.
+    """
+
+    view: View
+    rules: ResizingRules
+    able: BoolArray  #: pending jobs of several sizes
+    waiting: BoolArray = field(init=False)  #: nodes that a job waits for
+    starters: dict[int, list[int]] = field(init=False, default_factory=dict)  #: by node: rows that start there now
+    later: dict[int, int] = field(init=False, default_factory=dict)  #: the size with which a waiting row ends soonest
+    waits: list[Wait] = field(init=False, default_factory=list)
+    order: list[int] = field(init=False, default_factory=list)  #: rows of several sizes
+
+    def __post_init__(self) -> None:
+        view, nodes = self.view, self.view.nodes
+        self.waiting = np.zeros(len(nodes), dtype=np.bool_)
+        self.pending = RemainingWork(view.pending, view.forecast.runtime_s, view.now_s, self.rules.doubling)
+        self.running = RemainingWork(view.running, view.forecast_running.runtime_s, view.now_s, self.rules.doubling)
+        self.cpus = nodes.cpus - nodes.cpus_used
+        self.memory_mib = nodes.memory_mib - nodes.memory_used_mib
+        self.now = np.where(nodes.usable, np.maximum(nodes.gpus - nodes.gpus_used, 0), 0).astype(np.int64)
+        self.free_s = self._free_s()
+        with_gpus = nodes.usable & (nodes.gpus > 0)
+        kinds = [nodes_by_kind(view, jobs) for jobs in (view.pending, view.running)]
+        self._kinds = [(kind, allowed & with_gpus) for kind, allowed in kinds]
+
+    def place(self, row: int) -> None:
+        """Place a pending job, or the tasks of an array."""
+        jobs = self.view.pending
+        if self.able[row]:
+            self._place_sized(row)
+            return
+        gpus, many = int(jobs.gpus[row]), max(int(jobs.nodes[row]), 1)
+        allowed = self.allowed(jobs, row)
+        most = int(self.view.nodes.gpus[allowed].max(initial=0))
+        if gpus <= 0 or not most:
+            return
+        many = max(many, -(-gpus // most))
+        each, runtime_s = -(-gpus // many), self.pending.runtime_s[row]
+        for _ in range(min(int(jobs.tasks[row]), TASKS)):
+            start_s, nodes = self._earliest(row, each, allowed, many)
+            if not np.isfinite(start_s):
+                return
+            self._take(row, nodes, each, start_s, start_s + float(np.nan_to_num(runtime_s, nan=UNKNOWN_S)))
+            if start_s > 0:
+                self._wait(row, each, start_s, allowed, many)
+                return
+
+    def _place_sized(self, row: int) -> None:
+        jobs, sizes = self.view.pending, self.sizes(row)
+        if not len(sizes):
+            return
+        self.order.append(row)
+        allowed = self.allowed(jobs, row)
+        step_s, left = self.pending.step_s(row, int(sizes[-1])), self.pending.left(row)
+        starts = [self._earliest(row, gpus, allowed, 1)[0] for gpus in sizes.tolist()]
+        ends_s = np.array(starts) + step_s[sizes] * left
+        now_s = np.where(np.array(starts) <= 0, ends_s, np.inf)
+        best, least = int(np.argmin(ends_s)), int(sizes[0])
+        if ends_s[best] >= SOONER * now_s.min():
+            node = self._roomiest(row, least, int(sizes[-1]), allowed)
+            self._take(row, [node], least, 0.0, float(step_s[least] * left))
+            self.starters.setdefault(node, []).append(row)
+            return
+        present = np.flatnonzero(sizes == jobs.gpus[row])
+        if len(present) and ends_s[best] > SOONER * ends_s[present[0]]:
+            best = int(present[0])
+        self.later[row] = int(sizes[best])
+        nodes = self._earliest(row, int(sizes[best]), allowed, 1)[1]
+        self._take(row, nodes, int(sizes[best]), starts[best], float(ends_s[best]))
+        self._wait(row, least, float(starts[best]), allowed, 1)
+
+    def _wait(self, row: int, gpus: int, start_s: float, allowed: BoolArray, many: int) -> None:
+        nodes = allowed & (self.view.nodes.gpus >= gpus)
+        self.waiting |= nodes
+        self.waits.append(Wait(row, gpus, start_s, nodes & (many == 1) & self._fits(row, 1)))
+
+    def sizes(self, row: int) -> IntArray:
+        """Return the numbers of GPUs on which a pending job of several sizes may run on one node here."""
+        jobs = self.view.pending
+        most = int(self.view.nodes.gpus[self.allowed(jobs, row)].max(initial=0))
+        return np.arange(int(jobs.least_gpus[row]), min(int(jobs.most_gpus[row]), most) + 1)
+
+    def allowed(self, jobs: JobTable, row: int) -> BoolArray:
+        """Select the usable nodes on which a job may run."""
+        kind, nodes = self._kinds[jobs is self.view.running]
+        found: BoolArray = nodes[kind[row]]
+        return found
+
+    def _earliest(self, row: int, gpus: int, allowed: BoolArray, many: int) -> tuple[float, list[int]]:
+        """Return when *many* nodes have so many GPUs free each for a pending job, and which; infinite for never."""
+        if gpus > self.free_s.shape[1]:
+            return np.inf, []
+        later_s = np.maximum(self.free_s[:, gpus - 1], SOON_S)
+        start_s = np.where((self.now >= gpus) & self._fits(row, many), 0.0, later_s)
+        start_s = np.where(allowed, start_s, np.inf)
+        if many > len(start_s):
+            return np.inf, []
+        nodes = np.lexsort((self.now, start_s))[:many]  # the tightest of those that are free first
+        return float(start_s[nodes].max()), nodes.tolist()
+
+    def _fits(self, row: int, many: int) -> BoolArray:
+        jobs = self.view.pending
+        fits = self.cpus * many >= jobs.cpus[row]
+        return np.asarray(fits & (self.memory_mib * many >= np.nan_to_num(jobs.memory_mib[row])))
+
+    def _roomiest(self, row: int, least: int, most: int, allowed: BoolArray) -> int:
+        """Return the node with the fewest free GPUs of those with *most*, else the one with most free ones."""
+        room = self.now
+        fits = allowed & self._fits(row, 1) & (room >= least)
+        whole = fits & (room >= most)
+        if whole.any():
+            return int(np.argmin(np.where(whole, room, np.iinfo(np.int64).max)))
+        return int(np.argmax(np.where(fits, room, -1)))
+
+    def _take(self, row: int, nodes: list[int], gpus: int, start_s: float, end_s: float) -> None:
+        jobs = self.view.pending
+        for node in nodes:
+            self.free_s[node, :gpus] = end_s
+            self.free_s[node].sort()
+            if start_s <= 0:
+                self.now[node] -= gpus
+                self.cpus[node] -= -(-int(jobs.cpus[row]) // len(nodes))
+                self.memory_mib[node] -= np.nan_to_num(jobs.memory_mib[row]) / len(nodes)
+
+    def _free_s(self) -> FloatArray:
+        """Return the seconds until each GPU of each node is free, by forecasts, in rising order; else infinite."""
+        nodes = self.view.nodes
+        free_s = np.full((len(nodes), int(nodes.gpus.max(initial=0))), np.inf)
+        jobs, on, held = gpus_in_use(self.view)
+        left_s = np.array([self.left_s(row) for row in range(len(self.view.running))])
+        for node in np.flatnonzero(nodes.usable & (nodes.gpus > 0)).tolist():
+            total, used = int(nodes.gpus[node]), int(min(nodes.gpus_used[node], nodes.gpus[node]))
+            here = on == node
+            busy_s = np.repeat(left_s[jobs[here]], held[here])[:used]
+            unknown_s = np.full(used - len(busy_s), busy_s.max(initial=SOON_S))  # of jobs that are not shown
+            free_s[node, :total] = np.sort(np.concatenate([np.zeros(total - used), busy_s, unknown_s]))
+        return free_s
+
+    def left_s(self, row: int) -> float:
+        """Return the seconds that a running job goes on for on its GPUs."""
+        jobs = self.view.running
+        gpus = max(int(jobs.gpus[row]), 1)
+        ends_s = self.running.step_s(row, max(gpus, int(jobs.own_gpus[row])))[gpus] * self.running.left(row)
+        return float(min(max(ends_s, 1.0), jobs.time_limit_s[row]))
