@@ -116,23 +116,17 @@ class App:
         url = database_url(settings.database.url, settings.daemon.state_dir)
         return (kind or Store)(url, timeout_s=settings.database.timeout_s)
 
-    def cluster(
-        self,
-        called: Called | None = None,
-        apart: Callable[[], Set[str]] = frozenset,
-        loads: Callable[[], bool] = lambda: False,
-    ) -> Slurm:
+    def cluster(self, called: Called | None = None, apart: Callable[[], Set[str]] = frozenset) -> Slurm:
         """Return the port to the real Slurm, without a call yet; *called* is notified of each command run.
 
-        *apart* are columns of jobs that an observation has only where somebody needs them; *loads* says whether it has
-        the loads of nodes too.
+        *apart* are the columns of jobs, and the loads of nodes, that an observation has only where somebody needs them.
         """
         from ..slurm.adapters.backend import SlurmBackend
 
         console = self.console()
         wanted = self.settings().slurm.backend
         console = console if called is None else replace(console, called=called)
-        return SlurmBackend.of(console, wanted, apart, loads)
+        return SlurmBackend.of(console, wanted, apart)
 
     def partitions(self) -> tuple[str, ...]:
         """Return the names of the cluster's partitions; SlurmError where it does not answer."""

@@ -237,9 +237,13 @@ class Rules:
 
     @property
     def columns_apart(self) -> frozenset[str]:
-        """The columns of pending jobs that these rules need, and that no bulk read has."""
-        excludes = self.steering is not None or self.migration is not None
-        needed = {"excluded_nodes": excludes, "node_request": self.rightsizing is not None}
+        """The columns of pending jobs, and the loads of nodes, that these rules need and no other ones."""
+        leaves = self.migration is not None
+        needed = {
+            "excluded_nodes": leaves or self.steering is not None,
+            "node_request": self.rightsizing is not None,
+            "node_loads": leaves,
+        }
         return frozenset(name for name, is_needed in needed.items() if is_needed)
 
     def __post_init__(self) -> None:

@@ -258,7 +258,7 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
         binding.worker.stop()
         return
     operator = CommandRunner(environment=lab.env(), prefix=tuple(lab.command([], user="operator")))
-    yield LabWorld(SlurmCommand(operator, apart=lambda: {"excluded_nodes", "node_request"}, loads=lambda: True), lab)
+    yield LabWorld(SlurmCommand(operator, apart=lambda: {"excluded_nodes", "node_request", "node_loads"}), lab)
 
 
 @pytest.fixture(scope="module")
@@ -291,7 +291,7 @@ def shared_world(request: pytest.FixtureRequest) -> Iterator[World]:
         return
     lab = request.getfixturevalue("lab_with_slots")
     operator = CommandRunner(environment=lab.env(), prefix=tuple(lab.command([], user="operator")))
-    yield LabWorld(SlurmCommand(operator, apart=lambda: {"excluded_nodes", "node_request"}, loads=lambda: True), lab)
+    yield LabWorld(SlurmCommand(operator, apart=lambda: {"excluded_nodes", "node_request", "node_loads"}), lab)
     lab.cancel_all()
 
 

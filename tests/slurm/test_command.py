@@ -66,7 +66,7 @@ def test_loads_and_excluded_nodes_of_running_jobs_are_asked_for_only_where_someb
     heading = "case \"$*\" in *' -o '*) for format; do :; done; echo \"$format\" | sed 's/%A/JOBID/'; exit;; esac"
     for name in ("squeue", "sinfo"):
         commands.says(name, f'echo {name} "$@" >> {commands.directory}/asked\n{heading}\n{HEADER}')
-    replace(commands.cluster(), apart=lambda: {"excluded_nodes"}, loads=lambda: reads).observe()
+    replace(commands.cluster(), apart=lambda: {"excluded_nodes", *["node_loads"] * reads}).observe()
     asked = (commands.directory / "asked").read_text()
     assert ("CPUsLoad" in asked, "FreeMem" in asked, "-t PD,R -o" in asked) == (reads, reads, reads)
     assert ("-t PD -o" in asked) == (not reads)

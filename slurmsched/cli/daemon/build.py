@@ -115,7 +115,6 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
     cluster = app.cluster(
         lambda command, result, took_s, _: metrics.slurm_call(command, result, took_s),
         apart=lambda: world.policy.rules.columns_apart | memory.columns_apart(),
-        loads=lambda: world.policy.rules.migration is not None,
     )
     facts = ClusterFacts(cluster, app.clock, patience_s)
     name = facts.latest.cluster

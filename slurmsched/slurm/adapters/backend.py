@@ -42,18 +42,12 @@ class SlurmBackend:
     """The configuration on which the choice was based."""
 
     @classmethod
-    def of(
-        cls,
-        console: CommandRunner,
-        wanted: str,
-        apart: Callable[[], Set[str]] = frozenset,
-        loads: Callable[[], bool] = lambda: False,
-    ) -> SlurmBackend:
+    def of(cls, console: CommandRunner, wanted: str, apart: Callable[[], Set[str]] = frozenset) -> SlurmBackend:
         """Build the backend over *console*, without querying Slurm yet.
 
-        *apart* are columns of jobs that are read apart; *loads* says whether loads of nodes are read too.
+        *apart* is what it reads only because somebody needs it (``SlurmCommand.apart``).
         """
-        return cls(SlurmCommand(console, apart=apart, loads=loads), wanted)
+        return cls(SlurmCommand(console, apart=apart), wanted)
 
     def facts(self) -> ClusterInfo:
         """Read the cluster's description anew, and choose the adapter."""

@@ -57,13 +57,8 @@ _ABOUT_SIGNAL = re.compile(r"\bjob(?: id)? (\d+(?:_\d+)?)")
 
 
 def _nothing() -> Set[str]:
-    """Return no columns: each one apart needs a command more in each observation."""
+    """Return nothing: most of it needs a command more in each observation."""
     return frozenset()
-
-
-def _nobody_needs() -> bool:
-    """Return False: loads of nodes change in each observation."""
-    return False
 
 
 @dataclass
@@ -75,10 +70,10 @@ class SlurmCommand:
     _fields: tuple[str, ...] = squeue.FIELDS
     qos: QosTable = field(default_factory=lambda: table_of(QosTable, 0, {}, {}))
     apart: Callable[[], Set[str]] = field(default=_nothing)
-    """The columns of jobs to read with commands of their own: excluded_nodes, node_request."""
-    loads: Callable[[], bool] = field(
-        default=_nobody_needs
-    )  #: whether to read the loads of nodes, and with excluded nodes those of running jobs too
+    """What to read because somebody needs it: excluded_nodes and node_request by commands of their own, and node_loads.
+
+    With both loads and excluded nodes, the latter are read of running jobs too.
+    """
 
     def facts(self) -> ClusterInfo:
         """Read anew the cluster's description and our rights on it."""
@@ -112,7 +107,7 @@ class SlurmCommand:
         """
         wanted, columns = self.apart(), {}
         if "excluded_nodes" in wanted:
-            states = {"PENDING": "PD", "RUNNING": "R"} if self.loads() else {"PENDING": "PD"}
+            states = {"PENDING": "PD", "RUNNING": "R"} if "node_loads" in wanted else {"PENDING": "PD"}
             columns[squeue.EXCLUDED] = _apart(jobs, states, self._exclusions(states), UNREAD)
         if "node_request" in wanted:
             columns[squeue.NODE_REQUEST] = _apart(jobs, {"PENDING"}, self._node_requests(["-t", "PD"]), "")
@@ -396,7 +391,7 @@ class SlurmCommand:
 
     def nodes(self) -> RecordColumns:
         """Return sinfo's records of nodes and partitions."""
-        return self.long("sinfo", ["-a", "-N"], (*sinfo.FIELDS, *(sinfo.LOADS if self.loads() else ())))
+        return self.long("sinfo", ["-a", "-N"], (*sinfo.FIELDS, *(sinfo.LOADS if "node_loads" in self.apart() else ())))
 
     def _config(self) -> dict[str, str]:
         """Return the settings that ``scontrol show config`` prints, by name."""

@@ -55,7 +55,7 @@ class SlurmBinding:
             factors = beside.submit(self.command.factors) if facts.multifactor else None
             jobs = self.command.with_columns_apart(self._with_requests(RecordColumns(self.worker.call("jobs"))))
             self._arrays = frozenset(int(array) for array in jobs["ArrayJobID"] if array)
-            ours = counted and not self.command.loads()
+            ours = counted and "node_loads" not in self.command.apart()
             nodes = RecordColumns(self.worker.call("nodes")) if ours else self.command.nodes()
             return state_of(jobs, nodes, factors.result() if factors else None, self.command.qos)
 
