@@ -12,21 +12,29 @@ from ..cluster.exclusions import ANY_TYPE, sent_to
 from ..cluster.jobs import JobTable
 from ..cluster.state import View
 from ..cluster.text.hostlist import expanded, fold
+from .node_use import NodeUse
 from .rules import MigrationRules
 
 
 def kept_off(view: View, terms: MigrationRules | None) -> dict[int, frozenset[str]]:
-    """Return the nodes that pending jobs are kept off, by row: for a while, and where enough others can hold them."""
+    """Return the nodes that pending jobs are kept off, by row: for a while, and where enough others can hold them.
+
+    These are the nodes that a job left, and all that are overloaded now: it would be slowed down there too.
+    """
     jobs, now_s = view.pending, view.now_s
     if terms is None or not (jobs.left_s > 0).any():
         return {}
     some = (jobs.left_s > now_s - terms.every_s) & (jobs.submitted_s > now_s - terms.patience_s)
     some &= ~nodes_chosen(jobs) & ~jobs.off & ~jobs.shares
-    return {
-        row: left
-        for row in np.flatnonzero(some).tolist()
-        if (left := frozenset(expanded(jobs.left_nodes[row]))) and _others_hold(view, row, left)
-    }
+    nodes, overloaded = view.nodes, NodeUse(view, terms.overload).overloaded.any(axis=1)
+    found = {}
+    for row in np.flatnonzero(some).tolist():
+        here = overloaded & nodes.with_gpus_for(jobs.partition[row], jobs.gpu_type[row])
+        left = frozenset(expanded(jobs.left_nodes[row]))
+        lists = (left | frozenset(nodes.name.take(here)), left) if left else ()
+        if off := next((each for each in lists if _others_hold(view, row, each)), None):
+            found[row] = off
+    return found
 
 
 def unsafe(view: View, off: Mapping[int, frozenset[str]]) -> IntArray:
@@ -79,7 +87,7 @@ def _shorter_lists(view: View, off: Mapping[int, frozenset[str]], changed: Colle
         if types == ANY_TYPE:
             found.append(Unsteer(job_id))
             continue
-        open_again = excluded & set(expanded(jobs.left_nodes[row])) & _of_types(view, types)
+        open_again = excluded & _of_types(view, types)  # steering itself excludes other types alone
         if open_again and excluded - open_again:
             found.append(Steer(job_id, types, fold(sorted(excluded - open_again))))
     return found

@@ -19,19 +19,14 @@ from ..cluster.records.progress import rows_of
 from ..cluster.state import View
 from ..cluster.text.hostlist import fold
 from ..policies.contract import Ordering
-from ..policies.migration import NOBODY, PRIORITY_PART, is_above, nearest_ideal, slowed
-from .deadlines.gpu_availability import gpus_in_use
+from ..policies.migration import NOBODY, PRIORITY_PART, nearest_ideal, slowed
 from .deadlines.stops import may_leave, stop_cost_s
 from .excluded_nodes import among, nodes_chosen
 from .node_pools import NodePools
+from .node_use import CPUS, GPUS, RESOURCES, NodeUse
 from .phrasing import spell
 from .rules import MigrationRules, Rules
 from .run_set import order_with_running
-
-RESOURCES = ("CPUs", "memory", "GPUs")
-"""The columns of what is in use of a node."""
-
-_CPUS, _MEMORY, _GPUS = range(len(RESOURCES))
 
 SETTLE_S = 600.0
 """The time after a request to leave a node in which no other job is asked to: loads follow late."""
@@ -62,7 +57,7 @@ def leave_wishes(
     gains = Gains(view, terms, nodes)
     free_to_go = may_leave(view, terms, rules) & gains.worth & ~nodes_chosen(view.running) & ~_in_line(view, standings)
     free_to_go &= ~np.isin(view.running.job_id, list(busy))
-    return _Requests(view, ordering, terms, nodes, free_to_go).wishes() if free_to_go.any() else []
+    return _Requests(view, ordering, terms, nodes, free_to_go, gains).wishes() if free_to_go.any() else []
 
 
 def reason_to_stay(view: View, rules: Rules, standings: IntArray, row: int) -> str:
@@ -80,70 +75,13 @@ def reason_to_stay(view: View, rules: Rules, standings: IntArray, row: int) -> s
     if nodes_chosen(jobs)[row]:
         return "its owner chose its nodes"
     nodes = NodeUse(view, terms.overload)
-    if not Gains(view, terms, nodes).worth[row]:
+    gains = Gains(view, terms, nodes)
+    if not gains.worth[row]:
         return ""
     if _in_line(view, standings)[row]:
         return "jobs wait for the GPUs that are free, or another job is about to leave"
-    requests = _Requests(view, None, terms, nodes, np.ones(len(jobs), dtype=np.bool_))
+    requests = _Requests(view, None, terms, nodes, np.ones(len(jobs), dtype=np.bool_), gains)
     return "no calm nodes have room for it" if requests.room(row) is None else "another job leaves its node first"
-
-
-@dataclass(frozen=True, eq=False)
-class NodeUse:
-    """What is in use of each node, and by which running jobs."""
-
-    view: View
-    most: float  #: the part of a resource above which a node is overloaded
-
-    @cached_property
-    def parts(self) -> FloatArray:
-        """The part in use of each resource of each node; NaN where it is not known. CPUs may be above 1."""
-        nodes = self.view.nodes
-        found = np.full((len(nodes), len(RESOURCES)), np.nan)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            found[:, _CPUS] = nodes.cpu_load / nodes.cpus
-            found[:, _MEMORY] = np.clip(1.0 - nodes.free_memory_mib / nodes.memory_mib, 0.0, 1.0)
-            found[:, _GPUS] = np.bincount(self.node, self.gpu_use, len(nodes)) / nodes.gpus
-        return np.where(np.isfinite(found), found, np.nan)
-
-    @cached_property
-    def overloaded(self) -> BoolArray:
-        """Whether each resource of each node is overloaded; a node of which nothing is known is not."""
-        known = np.nan_to_num(self.parts, nan=0.0)
-        return np.array([[is_above(part, 1.0, self.most) for part in row] for row in known.tolist()], dtype=np.bool_)
-
-    @cached_property
-    def _places(self) -> tuple[IntArray, IntArray, IntArray]:
-        return gpus_in_use(self.view)
-
-    @property
-    def job(self) -> IntArray:
-        """The running job of each part of a job on a node."""
-        return self._places[0]
-
-    @property
-    def node(self) -> IntArray:
-        """Its node."""
-        return self._places[1]
-
-    @property
-    def gpus(self) -> IntArray:
-        """Its GPUs there."""
-        return self._places[2]
-
-    @cached_property
-    def gpu_use(self) -> FloatArray:
-        """The GPUs of each part of a job times their measured use; those never measured are taken as idle."""
-        return np.asarray(self.gpus * np.nan_to_num(self.view.running.gpu_util[self.job], nan=0.0))
-
-    def nodes_of(self, row: int) -> IntArray:
-        """Return the nodes of a running job."""
-        return np.asarray(self.node[self.job == row])
-
-    def left_by(self, row: int) -> IntArray:
-        """Return the overloaded nodes of a running job."""
-        mine = self.nodes_of(row)
-        return np.asarray(mine[self.overloaded[mine].any(axis=1)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,6 +137,7 @@ class _Requests:
     terms: MigrationRules
     nodes: NodeUse
     free_to_go: BoolArray
+    gains: Gains
     taken: FloatArray = field(init=False)  #: CPUs, memory and GPUs of each node
 
     def __post_init__(self) -> None:
@@ -228,13 +167,17 @@ class _Requests:
         return rest
 
     def _leaving(self, at: int) -> int:
-        """Return the running job that leaves an overloaded node: the nearest to the ideal one, NOBODY without one."""
+        """Return the running job that leaves an overloaded node: the nearest to the ideal one, NOBODY without one.
+
+        Of several that are as near, it is the one that gains most.
+        """
         rows = np.unique(self.nodes.job[self.nodes.node == at])
         rows = rows[self.free_to_go[rows]]
-        if self.nodes.overloaded[at, _GPUS] and self.ordering is not None and not self.ordering.native:
+        if self.nodes.overloaded[at, GPUS] and self.ordering is not None and not self.ordering.native:
             last = self._places(self.ordering)[rows].argsort()[::-1]
             rows = np.sort(rows[last[: max(int(PRIORITY_PART * len(rows)), 1)]])
         rows = np.array([row for row in rows.tolist() if self.room(row) is not None], dtype=np.int64)
+        rows = rows[np.lexsort((self.view.running.job_id[rows], -self.gains.gain_s[rows]))]
         over, alone = self.nodes.overloaded[at], np.zeros(len(rows))
         best = int(nearest_ideal(np.array([self._uses(row, at) for row in rows.tolist()]).reshape(-1, 3), over, alone))
         return int(rows[best]) if best != NOBODY else NOBODY
@@ -256,7 +199,7 @@ class _Requests:
         nodes, here = self.view.nodes, (self.nodes.job == row) & (self.nodes.node == at)
         has = np.maximum(np.array([nodes.cpus[at], nodes.memory_mib[at], nodes.gpus[at]], dtype=np.float64), 1.0)
         needs = self._needs(row)
-        needs[_GPUS] = self.nodes.gpu_use[here].sum()
+        needs[GPUS] = self.nodes.gpu_use[here].sum()
         return np.asarray(needs / has)
 
     def room(self, row: int) -> IntArray | None:
@@ -270,15 +213,15 @@ class _Requests:
         free = has - np.stack([nodes.cpus_used, nodes.memory_used_mib, nodes.gpus_used], axis=1) - self.taken
         has = np.maximum(has, 1.0)
         asks = needs.copy()
-        asks[_GPUS] *= np.nan_to_num(jobs.gpu_util[row], nan=0.0)
+        asks[GPUS] *= np.nan_to_num(jobs.gpu_util[row], nan=0.0)
         then = self.nodes.parts + (self.taken + asks) / has
-        calm = (np.nan_to_num(then[:, :_GPUS], nan=np.inf) <= self.terms.overload).all(axis=1)
-        calm &= np.nan_to_num(then[:, _GPUS], nan=0.0) <= self.terms.overload
+        calm = (np.nan_to_num(then[:, :GPUS], nan=np.inf) <= self.terms.overload).all(axis=1)
+        calm &= np.nan_to_num(then[:, GPUS], nan=0.0) <= self.terms.overload
         calm &= (free >= needs).all(axis=1)
         calm[own] = True
         calm &= ~self.nodes.overloaded.any(axis=1) & nodes.with_gpus_for(jobs.partition[row], jobs.gpu_type[row])
         candidates = np.flatnonzero(calm)
-        candidates = candidates[np.argsort(then[candidates, _CPUS], kind="stable")]
+        candidates = candidates[np.argsort(then[candidates, CPUS], kind="stable")]
         return candidates[: len(own)] if len(own) and len(candidates) >= len(own) else None
 
 

@@ -179,6 +179,13 @@ def test_the_job_leaves_that_uses_most_of_what_is_overloaded_and_least_of_the_re
     assert [wish.job_id for wish in asked(seen(cpus))] == [903]
 
 
+def test_of_jobs_that_use_as_much_the_one_leaves_that_gains_most_whatever_their_order():
+    since_s = {901: NOW_S - 600.0, 902: NOW_S - 60.0, 903: NOW_S - 900.0}
+    for ids in ([901, 902, 903], [903, 902, 901]):
+        equal = worker(3, job_id=ids, started_s=[since_s[job] for job in ids])
+        assert [wish.job_id for wish in asked(seen(equal))] == [902]
+
+
 def test_where_gpus_are_overloaded_too_the_last_in_the_order_leaves():
     """By the shortest forecast first, which is the second one's."""
     busy = worker(4, gpu_util=[0.95] * 4, cpus=[4, 1, 1, 1])
@@ -237,6 +244,21 @@ KEPT = {"excluded_nodes": ["n1"], "steered": [ANY_TYPE], "steered_s": [NOW_S - 2
 def test_a_job_that_left_a_node_is_kept_off_it_before_it_may_start():
     assert lists(back()) == [OFF_N1]
     assert lists(back(**KEPT)) == [Release(1)]
+
+
+def test_a_job_that_left_a_node_is_kept_off_other_overloaded_ones_too():
+    where = room((12.0, 12.0, 1.0), (15_000.0,) * 3)
+    assert lists(back(), where=where) == [Steer(1, ANY_TYPE, "n[1-2]")]
+    assert lists(back(**KEPT), where=where) == [Steer(1, ANY_TYPE, "n[1-2]")]
+    assert lists(back(), where=room((12.0, 12.0), (15_000.0,) * 2)) == [OFF_N1], "where no calm one is left"
+
+
+def test_a_steered_job_may_go_to_all_nodes_of_its_type_again_after_a_while():
+    where = room((12.0, 12.0, 1.0, 1.0), (15_000.0,) * 4, gpu_type=Labels.of(("a100", "a100", "a100", "v100")))
+    ready = {"eligible_s": [NOW_S - 1.0], "held_by_us": [False], "reason": ["Resources"]}
+    whole = {"steered": ["a100"], "excluded_nodes": ["n[1-2,4]"], "steered_s": [NOW_S - 900.0]}
+    assert lists(back(**SPEEDS, **ready, **whole), STEERS, where) == []
+    assert lists(back(**SPEEDS, **ready, **whole, ago_s=HOUR_S + 1.0), STEERS, where) == [Steer(1, "a100", "n4")]
 
 
 def test_after_an_hour_or_a_wait_that_is_too_long_it_may_go_back():

@@ -12,7 +12,8 @@ from ...cluster.plan import Plan
 from ...cluster.state import View
 from ...cluster.text.hostlist import expanded, fold
 from ..excluded_nodes import kept_off
-from ..migration import RESOURCES, Gains, NodeUse, reason_to_stay
+from ..migration import Gains, reason_to_stay
+from ..node_use import RESOURCES, NodeUse
 from ..phrasing import spell
 from ..rules import MigrationRules, Rules
 from .explain import Explanation, Why
@@ -34,15 +35,15 @@ def with_migration(explanation: E, view: View, plan: Plan, rules: Rules) -> E:
 def _of_pending(view: View, plan: Plan, rules: Rules, row: int) -> Iterator[str]:
     jobs, terms = view.pending, rules.migration
     left, job = jobs.left_nodes[row], int(jobs.job_id[row])
-    listed = set(expanded(left)) & set(expanded(jobs.excluded_nodes[row])) if jobs.steered[row] else set[str]()
+    excluded = set(expanded(jobs.excluded_nodes[row])) if jobs.steered[row] else set[str]()
     off = kept_off(view, terms).get(row)
     if terms is not None and off is not None:
         ends_s = min(float(jobs.left_s[row]) + terms.every_s, float(jobs.submitted_s[row]) + terms.patience_s)
         writes = any(isinstance(action, Steer) and action.job_id == job for action in plan.actions)
-        what = "We keep it off" if off <= listed else "We exclude" if writes else "It shall be kept off"
+        what = "We keep it off" if off <= excluded else "We exclude" if writes else "It shall be kept off"
         yield f"It left {left}, overloaded then. {what} {fold(sorted(off))} for another {spell(ends_s - view.now_s)}."
-    elif listed and not sent_to(jobs.steered[row]):
-        yield f"We kept it off {fold(sorted(listed))}, and let it go there again."
+    elif set(expanded(left)) & excluded and not sent_to(jobs.steered[row]):
+        yield f"We kept it off {fold(sorted(excluded))}, and let it go there again."
 
 
 def _of_running(view: View, plan: Plan, rules: Rules, terms: MigrationRules, row: int) -> Iterator[str]:
