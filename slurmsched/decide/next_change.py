@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..cluster.columns import FloatArray
+from ..cluster.jobs import SETTLE_S
 from ..cluster.plan import Plan, Standing
 from ..cluster.state import View
 from ..policies.contract import Ordering
@@ -23,7 +24,8 @@ def next_change_s(view: View, plan: Plan, ordering: Ordering, rules: Rules) -> f
     Simulations leave out the cycles before it. Keys that change with time and starving jobs are not considered: those
     are seen at the next cycle, which comes with the next event.
     """
-    times = [np.inf]
+    jobs = view.pending
+    times = [_next_s(jobs.submitted_s[jobs.held_by_us & ~jobs.settled(view.now_s)] + SETTLE_S, view.now_s)]
     if rules.deadlines is not None and rules.deadlines.leases is not None:
         if len(view.pending) or plan.promises.open.any():
             times.append(rules.deadlines.leases.next_beat_s(view.now_s))
@@ -91,10 +93,14 @@ def _migration(view: View, rules: MigrationRules) -> Iterator[float]:
 
 
 def _resizing(view: View, rules: ResizingRules) -> Iterator[float]:
-    """Yield when jobs may get more GPUs or be stopped for that, and when the time of those asked to stop is over."""
+    """Yield when running jobs may be stopped for another number of GPUs, and when the time of those asked to is over.
+
+    While jobs wait, what each number of GPUs gains changes with the forecasts of all others.
+    """
     pending, running = view.pending, view.running
-    yield _next_s(pending.resized_s[pending.resized_s > 0] + rules.least_s, view.now_s)
     sized = running.most_gpus > running.least_gpus
+    if (pending.most_gpus > pending.least_gpus).any() or (len(pending) and sized.any()):
+        yield view.now_s
     yield _next_s(np.fmax(running.started_s, running.asked_s)[sized] + rules.least_s, view.now_s)
     yield _next_s(running.asked_s[sized] + rules.stop_s, view.now_s)
 

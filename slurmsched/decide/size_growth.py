@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -119,13 +119,13 @@ class Regrowth:
         placed, jobs = self.placed, self.placed.view.running
         may = self.running & (self.stopping.may | self.stopping.awaited) & (jobs.gpus > jobs.least_gpus)
         losses = {row: self._loss_s(row) for row in np.flatnonzero(may).tolist()}
-        now, place = placed.now.copy(), {name: at for at, name in enumerate(placed.view.nodes.name)}
+        now, on = placed.now.copy(), self._by_node(losses)
         for wait in placed.waits[:MOST]:
             if not losses:
                 return
             options = []
-            for node in {place[jobs.node_list[row]] for row in losses if jobs.node_list[row] in place}:
-                here = [row for row in losses if jobs.node_list[row] == placed.view.nodes.name[node]]
+            for node, some in on.items():
+                here = [row for row in some if row in losses]
                 if wait.nodes[node] and (rows := self._enough(wait.gpus - int(now[node]), here, losses)):
                     options.append((sum(losses[row] for row in rows), node, rows))
             if options and min(options)[0] < wait.start_s:
@@ -134,6 +134,15 @@ class Regrowth:
                 for row in rows:
                     del losses[row]
                 yield from rows
+
+    def _by_node(self, rows: Iterable[int]) -> dict[int, list[int]]:
+        """Return running jobs by the one node that each is on."""
+        jobs, found = self.placed.view.running, dict[int, list[int]]()
+        place = {name: at for at, name in enumerate(self.placed.view.nodes.name)}
+        for row in rows:
+            if (node := place.get(jobs.node_list[row])) is not None:
+                found.setdefault(node, []).append(row)
+        return found
 
     def _enough(self, gpus: int, rows: list[int], losses: dict[int, float]) -> list[int]:
         """Return those of *rows* that give up so many GPUs at the least loss for each; none if all give too few."""

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from decide.views import NOW_S, jobs, running_jobs, view
 
+from slurmsched.cluster.jobs import SETTLE_S
 from slurmsched.cluster.records.promises import PromiseState, promise_table
 from slurmsched.decide.engine import decide
 from slurmsched.decide.next_change import next_change_s
-from slurmsched.decide.rules import DeadlineRules, ProfilingRules, Rules, SharingRules
+from slurmsched.decide.rules import DeadlineRules, ProfilingRules, ResizingRules, Rules, SharingRules
 from slurmsched.policies.contract import find_ordering
 
 SJF = find_ordering("sjf")
@@ -55,6 +56,21 @@ def test_the_time_of_a_job_that_was_asked_to_stop_runs_out():
     assert change_s(view(jobs(1), running=asked), rules) == NOW_S + 100.0
     over = running_jobs(1, started_s=[NOW_S - 500.0], asked_s=[NOW_S - 121.0])
     assert change_s(view(jobs(1), running=over), rules) == np.inf, "it has been decided"
+
+
+def test_a_job_that_was_queued_again_may_start_once_its_requeue_has_settled():
+    back = jobs(1, restarts=[1], submitted_s=[NOW_S - 1.0], held_by_us=[True], eligible_s=[NOW_S + 119.0])
+    assert change_s(view(back), Rules()) == NOW_S - 1.0 + SETTLE_S
+    assert change_s(view(back.changed(submitted_s=np.array([NOW_S - 4.0]))), Rules()) == np.inf, "it has been decided"
+
+
+def test_numbers_of_gpus_are_decided_anew_while_jobs_wait():
+    rules, sized = Rules(resizing=ResizingRules(least_s=600.0)), {"least_gpus": [1], "most_gpus": [4]}
+    assert change_s(view(jobs(1, **sized)), rules) == NOW_S
+    runs = running_jobs(1, started_s=[NOW_S - 500.0], **sized)
+    assert change_s(view(jobs(1), running=runs), rules) == NOW_S
+    assert change_s(view(jobs(0), running=runs), rules) == NOW_S + 100.0, "it may be stopped for more GPUs"
+    assert change_s(view(jobs(1)), rules) == np.inf
 
 
 def test_jobs_on_their_way_to_shared_gpus_go_on_in_the_next_cycle():
