@@ -7,13 +7,14 @@ from functools import lru_cache
 
 import numpy as np
 
+from ..cluster.columns import BoolArray
 from ..cluster.forecast import Forecast
 from .traces.convergence import stopped_at_convergence
 from .traces.partitions import mapped
 from .traces.source import Source
 from .traces.trace import Trace, TraceError
 from .training.speed_files import SpeedFiles
-from .workload.workload import EVERY_JOB
+from .workload.workload import EVERY_JOB, Workload
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,8 @@ class Case:
     until_measured: bool = False  #: stop once those ended
     speeds: SpeedFiles | None = None  #: how fast its jobs train; None where their runtimes are in the trace
     left_out: tuple[int, ...] = ()  #: rows of what is replayed that could never run on the cluster
+    elastic: float | None = None  #: share of the jobs that run on half to twice their GPUs, and save their work
+    lean: float | None = None  #: share of the jobs that need no more CPUs and memory than belong to their GPUs
 
     def __str__(self) -> str:
         load = "" if self.load == 1 else f", load {self.load:g}"
@@ -70,9 +73,28 @@ def _trace(case: Case) -> Trace:
     if case.stops is not None:
         trace = stopped_at_convergence(trace, case.stops)
     if case.ckpt is not None:
-        drawn = np.random.default_rng(case.seed or 0).random(len(trace)) < case.ckpt
-        trace = replace(trace, workload=replace(trace.workload, ckpt=drawn))
+        trace = replace(trace, workload=replace(trace.workload, ckpt=_drawn(case, len(trace), case.ckpt)))
+    if case.elastic is not None:
+        trace = replace(trace, workload=_elastic(trace.workload, _drawn(case, len(trace), case.elastic, 1)))
+    if case.lean is not None:
+        trace = replace(trace, workload=replace(trace.workload, lean=_drawn(case, len(trace), case.lean, 2)))
     return trace.without(case.left_out) if case.left_out else trace
+
+
+def _drawn(case: Case, count: int, share: float, *stream: int) -> BoolArray:
+    """Draw a *share* of so many jobs by the seed; another *stream* draws others."""
+    return np.asarray(np.random.default_rng([case.seed or 0, *stream]).random(count) < share)
+
+
+def _elastic(jobs: Workload, drawn: BoolArray) -> Workload:
+    """Return *jobs* with ranges of half to twice their GPUs for those *drawn*, which save their work."""
+    some = drawn & (jobs.gpus > 0) & (jobs.nodes <= 1)
+    return replace(
+        jobs,
+        least_gpus=np.where(some, np.maximum(jobs.gpus // 2, 1), jobs.least_gpus),
+        most_gpus=np.where(some, 2 * jobs.gpus, jobs.most_gpus),
+        ckpt=jobs.ckpt | some,
+    )
 
 
 @lru_cache(maxsize=2)

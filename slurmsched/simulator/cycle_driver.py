@@ -15,6 +15,7 @@ from ..child_process import ChildFailed
 from ..clock import ManualClock
 from ..cluster.actions import MoveNodes, MovePartition, Requeue
 from ..cluster.records.solved_starts import NO_SOLVED_STARTS, SolvedStarts
+from ..cluster.size_speeds import RestartCosts
 from ..cluster.spread_speeds import SpreadSpeeds
 from ..cluster.state import ClusterState
 from ..cycle import CycleContext, CycleReport, run_cycle
@@ -32,6 +33,8 @@ from ..decide.rules import (
     DeadlineRules,
     LeaseRules,
     ProfilingRules,
+    ResizingRules,
+    RightsizingRules,
     Rules,
     SharingRules,
     SteeringRules,
@@ -71,21 +74,35 @@ Watch = Callable[[CycleReport], None]
 
 
 def whole_queue(
-    ordering: Ordering, admission: AdmissionRules | None = None, lease: LeaseRules | None = None, *, steer: bool = False
+    ordering: Ordering,
+    admission: AdmissionRules | None = None,
+    lease: LeaseRules | None = None,
+    *,
+    steering: SteeringRules | None = None,
+    resizing: ResizingRules | None = None,
+    rightsizing: RightsizingRules | None = None,
 ) -> Policy:
     """Return a policy that applies *ordering* to the whole queue.
 
-    It holds the jobs that *admission* keeps out, and stops those that had their *lease*. With *steer* it sends jobs to
-    the type of GPU on which they end soonest.
+    It holds the jobs that *admission* keeps out, and stops those that had their *lease*. The other rules are those of
+    types, numbers of GPUs, and CPUs and memory; None leaves these to jobs.
     """
     powers = {"order"} if admission is None else {"order", *find_admission(admission.part).powers}
     if lease is not None:
         powers |= PREEMPTIONS.find(lease.part).powers
-    steering = SteeringRules() if steer else None
-    powers |= {"steer"} if steer else set()
-    return Policy(
-        ordering, Rules(powers=frozenset(powers), scope="queue", admission=admission, lease=lease, steering=steering)
+    powers |= {"steer"} if steering is not None else set()
+    powers |= {"resize", "requeue", "hold"} if resizing is not None else set()
+    powers |= {"rightsize"} if rightsizing is not None else set()
+    rules = Rules(
+        powers=frozenset(powers),
+        scope="queue",
+        admission=admission,
+        lease=lease,
+        steering=steering,
+        resizing=resizing,
+        rightsizing=rightsizing,
     )
+    return Policy(ordering, rules)
 
 
 def composed(
@@ -147,6 +164,7 @@ class CycleDriver:
     _load_s: float = field(init=False, default=math.inf)  #: when the rules may change with the load
     _next_move_s: float = field(init=False, default=-math.inf)  #: when nodes may move again after the last move
     _spread_speeds: SpreadSpeeds = field(init=False, default_factory=SpreadSpeeds)
+    _restart_costs: RestartCosts = field(init=False, default_factory=RestartCosts)
     _solver: LeaseSolver = field(init=False, default_factory=LeaseSolver)
     _solved: SolvedStarts = field(init=False, default=NO_SOLVED_STARTS)
     _whole_policy: Policy = field(init=False)  #: with its speed curve, before it follows the load
@@ -282,8 +300,9 @@ class CycleDriver:
             self._spread_speeds.observe(state)
 
     def _scored(self, state: ClusterState) -> ClusterState:
-        """Return *state* with the share scores of jobs, where jobs share, and with what spreading them costs."""
+        """Return *state* with the share scores of jobs, where jobs share, and with what spreads and restarts cost."""
         state = self._spread_speeds.filled(state) if self._measures_slowdowns else state
+        state = self._restart_costs.filled(state) if self.policy.rules.resizing is not None else state
         return scored(state, _shipped_scores()) if self._shares else state
 
     def _with_curve(self, policy: Policy) -> Policy:
@@ -306,19 +325,26 @@ class CycleDriver:
         return composition is not None and PLACEMENTS[composition.placement].measured and not self.slowdowns_known
 
     @property
+    def _moves_running(self) -> bool:
+        """True if running jobs may be stopped for their own sake: to leave a node, or to come back with more GPUs."""
+        return self.policy.rules.migration is not None or self.policy.rules.resizing is not None
+
+    @property
     def _shares(self) -> bool:
         return self.policy.rules.sharing is not None and self.policy.rules.sharing.makes_pairs
 
     def _next_s(self, quiet: bool) -> float:
         """Return the time of the next cycle.
 
-        With an empty queue, that is the first beat after the next arrival; with nothing to write, after the next event.
+        With an empty queue, that is the first beat after the next arrival, unless running jobs may be stopped without a
+        waiting one; with nothing to write, after the next event.
         """
         model, now_s, event_s = self.cluster.model, self.cluster.now_s, -math.inf
-        if not model.queue.many[0]:
+        waiting = bool(model.queue.many[0])
+        if not waiting and not (self._moves_running and model.stage.running.many[0]):
             now_s = max(now_s, self._arrival_s())
         elif quiet:
-            loops_s = min(float(model.clock[MAIN_DUE]), float(model.clock[BACKFILL_DUE]))
+            loops_s = min(float(model.clock[MAIN_DUE]), float(model.clock[BACKFILL_DUE])) if waiting else NEVER
             event_s = min(self._event_s(), loops_s, self._change_s, self._load_s)
         if NEVER in (now_s, event_s):
             return NEVER

@@ -8,7 +8,9 @@ import numpy as np
 
 from ..cluster.columns import FloatArray, IntArray, Labels
 from ..cluster.forecast import Forecast, no_forecast
+from ..cluster.jobs import JobTable
 from ..db.store import Store
+from ..decide.policy import Policy
 from ..decide.rules import SharingRules
 from ..decide.synthesis import AUTO
 from ..errors import ConfigError
@@ -40,7 +42,7 @@ from .slurmctld.slurmctld import FRAGMENTED, IDLE, Controller, SlurmctldConfig
 from .synthesizer import Synthesizer
 from .training.type_speeds import TypedJobs, at_mean_speed, on_types, with_type_speeds
 from .unfit_jobs import too_large
-from .workload.workload import EVERY_JOB, NO_EARLIER_JOBS, EarlierJobs, Workload
+from .workload.workload import EVERY_JOB, NO_EARLIER_JOBS, EarlierJobs, Workload, as_submitted
 
 STEER_MARGIN_S = 5.0
 """How much longer than a cycle a new job waits where jobs are steered."""
@@ -145,16 +147,19 @@ def _on_slurm(
     if types is not None:
         pace, submitted = on_types(pace, types), with_type_speeds(jobs, types, fleet.nodes)
         shown = at_mean_speed(jobs, types)
+    policy = setup.site or _beside_slurmctld(setup)
+    sizes = policy.rules.rightsizing is not None
+    submitted = _within_nodes(as_submitted(jobs) if submitted is None else submitted, fleet)
     cluster = SimulatedCluster(
-        jobs, fleet, conf, config, submitted, outages=failures, pace=pace, checked=check, awaited=awaited
+        jobs, fleet, conf, config, submitted, outages=failures, pace=pace, checked=check, awaited=awaited, sizes=sizes
     )
     if setup.steer:  # as job_submit.lua delays them, so that a cycle sees them before slurmctld starts them
         cluster.model.stage.life.begin_s[:] += (setup.beat_s or EVERY_S) + STEER_MARGIN_S
-    if setup.site is None and setup.ordering.native and setup.admits is None and not setup.steer:
+    if setup.site is None and setup.ordering.native and setup.admits is None and not setup.changes_jobs:
         cluster.advance(np.inf)
         return _modelled(cluster.model, jobs, fleet, setup, no_forecast(len(jobs)))
     forecast, decisions = forecast_of(shown, setup, learnt), DecisionWatch()
-    policy, arrivals = setup.site or whole_queue(setup.ordering, setup.admits, setup.leases, steer=setup.steer), None
+    arrivals = None
     if setup.site is not None:
         arrivals = ArrivalCounter(setup.throughput)
         arrivals.learn(*earlier)
@@ -170,6 +175,27 @@ def _on_slurm(
         entering=decisions.entering,
     ).run()
     return replace(_modelled(cluster.model, jobs, fleet, setup, forecast), decisions=decisions.figures())
+
+
+def _beside_slurmctld(setup: Setup) -> Policy:
+    """Return the policy of a set-up without a site's settings."""
+    return whole_queue(
+        setup.ordering,
+        setup.admits,
+        setup.leases,
+        steering=setup.steering,
+        resizing=setup.resizing,
+        rightsizing=setup.rightsizing,
+    )
+
+
+def _within_nodes(jobs: JobTable, fleet: ClusterSpec) -> JobTable:
+    """Return *jobs* with one number of GPUs for those that need several nodes: ranges are of one node."""
+    wide = (jobs.most_gpus > 0) & (jobs.gpus > fleet.size)
+    if not wide.any():
+        return jobs
+    least, most = (np.where(wide, 0, column) for column in (jobs.least_gpus, jobs.most_gpus))
+    return jobs.changed(least_gpus=least, most_gpus=most)
 
 
 def _on_machine(

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from ..decide.policy import Policy
-from ..decide.rules import AdmissionRules, Composition, LeaseRules
+from ..decide.rules import AdmissionRules, Composition, LeaseRules, ResizingRules, RightsizingRules, SteeringRules
 from ..decide.synthesis import AUTO, SynthesisRules, is_auto
 from ..errors import ConfigError
 from ..models.throughput import ThroughputModel
@@ -30,6 +30,13 @@ FORECASTS = ("exact", "limit", *ESTIMATES, *LEARNT)
 EXECUTORS = ("direct", "slurm", "tasks")
 TASK_PLACEMENTS = {"quasi-consolidate": 0, "calm": 1, "ideal": 2}
 """The placements of tasks: full servers first, those of them that stay below the threshold, each task by itself."""
+
+BESIDE_SLURM = {
+    "steer": "goes with executor slurm: elsewhere no job is kept off nodes",
+    "resize": "goes with executor slurm: elsewhere scalings of jobs that train say how many GPUs each has",
+    "rightsize": "goes with executor slurm: elsewhere jobs have the CPUs and the memory that they ask for",
+}
+"""The powers that need a slurmctld, and why."""
 
 TASK_ROUND_S, TASK_RESTART_S = 60.0, 62.0
 LOAD_CONTROLS = {"none": "never", "opt": "owner-rule", "acc": "owner-rule", "mlfs": "mlf-c"}
@@ -72,6 +79,9 @@ class Setup:
     synthesis: SynthesisRules | None = None  #: ordering and admission are chosen anew every few rounds
     load_control: str = "none"  #: of tasks: when training ends early
     steer: bool = False  #: beside slurmctld: untyped jobs are sent to the type of GPU on which they end soonest
+    resize: bool = False  #: beside slurmctld: jobs that can run on several numbers of GPUs get the best one for all
+    rightsize: bool = False  #: beside slurmctld: waiting jobs that need less CPUs and memory ask for less
+    despite_limits: bool = False  #: the settings of a site size jobs although its Slurm has limits of CPUs and memory
     migrate: bool = False  #: tasks leave overloaded servers
     averaging: Literal["server", "ring"] = "server"  #: of replicas: by a parameter server, or round a ring
 
@@ -102,6 +112,8 @@ class Setup:
         if name != ordering.line:
             details = {"name": name, **details}
         on_slurm = details.get("executor") == "slurm"
+        if not on_slurm and (unfit := [f"{name} {why}" for name, why in BESIDE_SLURM.items() if details.get(name)]):
+            raise ConfigError(unfit[0])
         own = ordering.selection or (preset.selection if preset else "backfill")
         if details.get("executor") == "tasks":
             return cls._of_tasks(ordering, selection or ("backfill" if ordering.native else own), details)
@@ -122,8 +134,6 @@ class Setup:
                 raise ConfigError(f"{part} {getattr(setup, part)!r} is not known; there are: {', '.join(accepted)}")
         if setup.sharing:
             SHARINGS.find(setup.sharing)
-        if setup.steer and setup.executor != "slurm":
-            raise ConfigError("steer goes with executor slurm: elsewhere no job is kept off nodes")
         if setup.executor == "slurm":
             setup.check_slurm()
         elif setup.leases is not None and not setup.ordering.native:
@@ -242,6 +252,26 @@ class Setup:
         if not isinstance(part.function, Lease):
             return None
         return LeaseRules(part.line, part.function.lease_s, restart_s=self.restart_s)
+
+    @property
+    def changes_jobs(self) -> bool:
+        """True if a power beside slurmctld changes what jobs ask for."""
+        return any(getattr(self, name) for name in BESIDE_SLURM)
+
+    @property
+    def steering(self) -> SteeringRules | None:
+        """The rules of steering, None where no job is sent to a type of GPU."""
+        return SteeringRules() if self.steer else None
+
+    @property
+    def resizing(self) -> ResizingRules | None:
+        """The rules of numbers of GPUs; None where each job keeps its own."""
+        return ResizingRules() if self.resize else None
+
+    @property
+    def rightsizing(self) -> RightsizingRules | None:
+        """The rules of CPUs and memory; None where each job has what it asks for."""
+        return RightsizingRules() if self.rightsize else None
 
     @property
     def label(self) -> str:

@@ -69,7 +69,7 @@ from .machine.repack import restart_cost
 from .slurmctld.slurmconf import SlurmConf
 from .slurmctld.slurmctld import ACTIVE, NOW, Controller, Outages, begin_at, validate
 from .text_edits import TextEdits
-from .workload.workload import EVERY_JOB, Workload, as_submitted
+from .workload.workload import DOUBLING, EVERY_JOB, Workload, as_submitted
 
 RELEASE = (22, 5, 8)
 """The modelled release of Slurm."""
@@ -97,7 +97,7 @@ class SimulatedCluster:
     outages: Outages | None = None  #: future failures
     pace: JobSpeed | None = None  #: speeds of jobs; 1 by default
     checked: bool = False  #: validate the state after each step; AssertionError names what is broken
-    doubling: float = 1.8  #: speed of a job on twice as many GPUs, which counts where its number is changed
+    doubling: float = DOUBLING  #: speed of a job on twice as many GPUs, which counts where its number is changed
     unmeasured: float = UNMEASURED  #: the speed of one job beside another where their pair was not measured
     awaited: slice = field(default_factory=lambda: EVERY_JOB)  #: the jobs whose ends end the simulation
     away: bool = False  #: do not answer, like a stopped slurmctld

@@ -53,6 +53,18 @@ FOLDER = click.Path(exists=True, file_okay=False)
 @click.option(
     "--ckpt", type=ShareType(), metavar="all|none|FRACTION", help="Jobs that save their work and may be requeued."
 )
+@click.option(
+    "--elastic",
+    type=ShareType(),
+    metavar="all|none|FRACTION",
+    help="Jobs that can run on half to twice their GPUs on one node, and save their work.",
+)
+@click.option(
+    "--lean",
+    type=ShareType(),
+    metavar="all|none|FRACTION",
+    help="Jobs that need no more CPUs and memory than belong to their GPUs.",
+)
 @click.option("--baseline/--no-baseline", default=True, help="Compare with a model of stock Slurm.  [default: yes]")
 @click.option(
     "--selection",
@@ -90,6 +102,16 @@ FOLDER = click.Path(exists=True, file_okay=False)
     "--steer",
     is_flag=True,
     help="With executor slurm and --throughputs: jobs are sent to the type of GPU on which they end soonest.",
+)
+@click.option(
+    "--resize",
+    is_flag=True,
+    help="With executor slurm: jobs of --elastic get the number of GPUs with which all jobs end soonest.",
+)
+@click.option(
+    "--rightsize",
+    is_flag=True,
+    help="With executor slurm: waiting jobs of --lean get the CPUs and memory that belong to their GPUs.",
 )
 @click.option("--averaging", help="With executor tasks, how replicas average: server or ring.  [default: server]")
 @click.option("--depth", type=click.IntRange(1), help="Pending jobs that a reserving selection considers.")
@@ -178,12 +200,39 @@ def _beside_their_slurm(app: App, chosen: SimulateOptions, setups: Sequence[Setu
     """Return *setups*, those of a site with the scheduling of the Slurm whose history is replayed, and notes."""
     sites = [setup for setup in setups if setup.site is not None and setup.executor == "slurm"]
     if not sites or chosen.from_db_s is None:
-        return list(setups), []
+        return list(setups), _notes_on_limits(setups)
     config = chosen.slurm_config(app)
     made = [replace(setup, slurm_config=config) if setup.site is not None else setup for setup in setups]
     scheduling = "SchedulerParameters and priorities are those of its slurmctld"
     defaults = "its slurmctld does not answer: SchedulerParameters and priorities are Slurm's defaults"
-    return made, [f"{', '.join(setup.label for setup in sites)}: {scheduling if config else defaults}"]
+    notes = [f"{', '.join(setup.label for setup in sites)}: {scheduling if config else defaults}"]
+    return [_within_limits(setup) for setup in made], notes + _notes_on_limits(made)
+
+
+def _within_limits(setup: Setup) -> Setup:
+    """Return the set-up of a site without right-sizing where its daemon leaves that out."""
+    if setup.site is None or not _limited(setup):
+        return setup
+    return replace(setup, site=replace(setup.site, rules=replace(setup.site.rules, rightsizing=None)))
+
+
+def _limited(setup: Setup) -> bool:
+    """Return True if the Slurm of a set-up is known to have limits that a sized job would escape."""
+    from ...slurm.port import holds_to_limits
+
+    return holds_to_limits(setup.slurm_config) and not setup.despite_limits
+
+
+def _notes_on_limits(setups: Sequence[Setup]) -> list[str]:
+    """Return notes on sites with right-sizing: whether it is played although Slurm may have limits."""
+    sized = [one for one in setups if one.site is not None and one.site.rules.rightsizing and not one.despite_limits]
+    without = [one.label for one in sized if _limited(one)]
+    unknown = [one.label for one in sized if not one.slurm_config and one.executor == "slurm"]
+    notes = (
+        (without, "no job is sized, since AccountingStorageEnforce has limits (rightsize.despite_limits)"),
+        (unknown, "jobs are sized; on a Slurm whose AccountingStorageEnforce has limits the daemon sizes none"),
+    )
+    return [f"{', '.join(names)}: {text}" for names, text in notes if names]
 
 
 def _that_fit(

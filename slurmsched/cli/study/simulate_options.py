@@ -6,6 +6,7 @@ import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,9 @@ PARTS = (
     *("restart_s", "restart_doubling_s", "beat_s"),
 )
 """The options that apply to all policies as they are."""
+
+POWERS = ("migrate", "steer", "resize", "rightsize")
+"""The options that switch on a power."""
 
 _SPAN = re.compile(r"([0-9]+(?:\.[0-9]+)?)([mhdw])")
 _UNITS_S = {"m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
@@ -142,6 +146,8 @@ class SimulateOptions:
     presets: tuple[str, ...]
     configs: tuple[str, ...]
     ckpt: float | None
+    elastic: float | None
+    lean: float | None
     baseline: bool
     selection: str | None
     placement: str | None
@@ -153,6 +159,8 @@ class SimulateOptions:
     load_control: str | None
     migrate: bool
     steer: bool
+    resize: bool
+    rightsize: bool
     averaging: str | None
     depth: int | None
     restart_s: float | None
@@ -205,15 +213,16 @@ class SimulateOptions:
         if self.until_measured and self.measure is None:
             raise click.UsageError("--until-measured goes with --measure A:B, the jobs that it waits for.")
         sources, mapping = list(self._sources(app, fleet)), self._mapping(fleet)
-        drawn = self.ckpt is not None and 0 < self.ckpt < 1
+        drawn = any(share is not None and 0 < share < 1 for share in (self.ckpt, self.elastic, self.lean))
         if self.seeds and not drawn and all(source.seed is None for source in sources):
             raise click.UsageError(
                 "--seed changes nothing here: nothing of these traces is made up. Accepted with synthetic:JOBS, with a"
-                " workload in a TOML file, with --habits, and with --ckpt FRACTION."
+                " workload in a TOML file, with --habits, and with --ckpt, --elastic and --lean FRACTION."
             )
         figures = self.measure, self.until_measured, self.speeds()
+        ranges = partial(replace, elastic=self.elastic, lean=self.lean)
         return [
-            Case(source, seed, load, self.taken, self.train, mapping, self.ckpt, self.stops, *figures)
+            ranges(Case(source, seed, load, self.taken, self.train, mapping, self.ckpt, self.stops, *figures))
             for source in sources
             for seed in ((self.seeds or (source.seed,)) if source.seed is not None or drawn else (None,))
             for load in self.loads or (1.0,)
@@ -306,11 +315,14 @@ class SimulateOptions:
 
         if unfit := set(parts) & {"selection", "placement", "sharing", "admission", "depth"}:
             raise click.UsageError(f"--{min(unfit)} does not go with --config: on Slurm the jobs are started by Slurm.")
+        if unfit := set(parts) & set(POWERS):
+            raise click.UsageError(f"--{min(unfit)} does not go with --config: its [power] says what is on.")
         settings = load(path, {}).settings
         parts |= {"writes_per_s": settings.slurm.writes_per_s, "writes_burst": settings.slurm.writes_burst}
         policy = ActiveActor(artifacts_of(settings)).policy_of(settings)
         setup = Setup.of_site(policy, settings.daemon.every_s, Path(path).stem, **parts)
-        return replace(setup, throughput=active_throughput(artifacts_of(settings)))
+        throughput = active_throughput(artifacts_of(settings))
+        return replace(setup, throughput=throughput, despite_limits=settings.rightsize.despite_limits)
 
     def _training(self, speeds: SpeedFiles) -> list[Setup]:
         """Return the scalings of jobs that train."""
@@ -330,10 +342,7 @@ class SimulateOptions:
         from ...policies.admission import load_of
 
         values = {part: value for part in PARTS if (value := getattr(self, part)) is not None}
-        if self.migrate:
-            values["migrate"] = True
-        if self.steer:
-            values["steer"] = True
+        values |= {name: True for name in POWERS if getattr(self, name)}
         return values if self.admission is None else values | {"admission": load_of(self.admission)}
 
     def _sources(self, app: App, fleet: ClusterSpec) -> Iterator[Source]:

@@ -26,11 +26,13 @@ def observed_jobs(model: Controller, submitted: JobTable, fleet: ClusterSpec, ro
     state = np.where(life.state[rows] == REQUEUED, JobState.COMPLETING, life.state[rows])
     started_s = np.where(state == PENDING, np.nan, life.started_s[rows])
     node_list, node_gpus = _allocations(model, fleet, rows)
+    # Slurm's times are whole seconds: when a job may start again counts from that of its requeue.
+    submitted_s = np.where(life.restarts[rows] > 0, np.floor(life.submit_s[rows]), life.submit_s[rows])
     priority = np.maximum(1, model.base[rows] + wishes.points[rows] - wishes.nice[rows])
     return table.changed(
         state=state,
         reason=_reasons(model, table, rows),
-        submitted_s=life.submit_s[rows],
+        submitted_s=submitted_s,
         eligible_s=life.begin_s[rows],
         started_s=started_s,
         ended_s=np.where(state == COMPLETED, life.ended_s[rows], started_s + table.time_limit_s),

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ...cluster.columns import FloatArray
+from ...cluster.columns import BoolArray, FloatArray
 from ...cluster.text.plural import count
 from ..machine.pace import pace_of
 from ..replay import Replay, restart_costs
+from ..workload.workload import DOUBLING
 from .deadlines import Deadlines
 from .fairness import Fairness
 from .forecast_accuracy import ForecastAccuracy
@@ -151,7 +152,10 @@ def violations(replay: Replay) -> list[str]:
     shares = replay.fleet.sharing is not None
     pace = pace_of(jobs, replay.fleet)
     slows = (pace.by_nodes != 1).any(axis=1)[pace.kind]
-    undisturbed = (replay.stops == 0) & ~slows & (not shares)
+    elastic = _elastic(replay)
+    most_gpus = np.minimum(jobs.most_gpus, max(replay.fleet.size, 1))[elastic]
+    needed_s[elastic] = jobs.runtime_s[elastic] / (most_gpus / jobs.gpus[elastic]) ** np.log2(DOUBLING)
+    undisturbed = (replay.stops == 0) & ~slows & ~elastic & (not shares)
     wrong = np.where(
         undisturbed, np.abs(spent_s - needed_s) > 1e-6 * (1 + np.abs(replay.end_s)), spent_s < needed_s - 1e-3
     )
@@ -163,9 +167,16 @@ def violations(replay: Replay) -> list[str]:
     return found
 
 
+def _elastic(replay: Replay) -> BoolArray:
+    """Select the jobs that could have had other numbers of GPUs than their own."""
+    jobs, setup = replay.workload, replay.setup
+    resizes = setup.resize or (setup.site is not None and setup.site.rules.resizing is not None)
+    return np.asarray((jobs.most_gpus > 0) & (jobs.gpus <= replay.fleet.size) & resizes)
+
+
 def _most_gpus(replay: Replay) -> int:
-    """Return the most GPUs in use at once by jobs that were never preempted; at one instant ends come first."""
-    rows = np.flatnonzero(replay.stops == 0)
+    """Return the most GPUs in use at once by jobs that kept theirs all the time; at one instant ends come first."""
+    rows = np.flatnonzero((replay.stops == 0) & ~_elastic(replay))
     times = np.concatenate([replay.start_s[rows], replay.end_s[rows]])
     gpus = np.concatenate([replay.workload.gpus[rows], -replay.workload.gpus[rows]])
     order = np.lexsort((gpus, times))

@@ -13,6 +13,9 @@ from .rewards import steps_of
 
 EVERY_JOB = slice(None)
 
+DOUBLING = 1.8
+"""The speed of a job on twice as many GPUs, of those that can run on several numbers."""
+
 
 class EarlierJobs(NamedTuple):
     """Jobs submitted before those of a replay: what a daemon knows of the usual load when it begins."""
@@ -57,6 +60,9 @@ class Workload(Table):
     amp: BoolArray  #: uses mixed precision
     ckpt: BoolArray  #: saves its work, and may be requeued
     urgency: FloatArray  #: 0..10; NaN where unknown
+    least_gpus: IntArray  #: on which it can run, on one node; 0 for no other number than its own
+    most_gpus: IntArray
+    lean: BoolArray  #: runs as fast with the CPUs and the memory that belong to its GPUs
     # The columns from here on describe training at the level of tasks, one on each GPU (MLFS).
     graph: Labels  #: of its tasks, as ``cluster.text.task_graph`` reads it; empty where unknown
     gpu_cpus: FloatArray  #: CPUs that each task keeps busy
@@ -109,8 +115,22 @@ def as_submitted(jobs: Workload) -> JobTable:
         amp=jobs.amp,
         urgency=jobs.urgency,
         graph=jobs.graph,
+        least_gpus=jobs.least_gpus,
+        most_gpus=jobs.most_gpus,
+        **_lean(jobs),
         **_deadlines(jobs),
     )
+
+
+def _lean(jobs: Workload) -> dict[str, IntArray]:
+    """Return the fewest and the most CPUs and memory per node of jobs that need little, as their comments have them."""
+    memory_mib = jobs.memory_mib.astype(np.int64)
+    return {
+        "cpus_least": np.where(jobs.lean & (jobs.cpus > 0), 1, 0),
+        "cpus_best": np.where(jobs.lean, jobs.cpus, 0),
+        "mem_least_mib": np.where(jobs.lean & (memory_mib > 0), 1, 0),
+        "mem_best_mib": np.where(jobs.lean, memory_mib, 0),
+    }
 
 
 def _deadlines(jobs: Workload) -> dict[str, Any]:

@@ -1,0 +1,92 @@
+"""``slurmsched simulate`` with the powers that change what jobs ask for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from json_forms import answer_of
+
+from slurmsched.cli import main
+
+BESIDE = ("--executor", "slurm", "--policy", "fifo", "--no-baseline", "--check")
+FOUR_GPUS = ("--nodes", "1", "--gpus-per-node", "4")
+
+
+def simulate(*words: str, status: int = 0) -> str:
+    done = CliRunner().invoke(main, ["simulate", *words])
+    assert done.exit_code == status, done.output
+    return done.output
+
+
+def mean_jct_s(*words: str) -> float:
+    (row,) = answer_of(["simulate"], simulate(*words, "--json"))["policies"]
+    return row["jct_s"]["mean"]
+
+
+@pytest.fixture
+def bursts(tmp_path: Path) -> str:
+    """Jobs for two GPUs in bursts of three, an hour apart."""
+    rows = [f"{at},1500,2,7200" for at in (0, 4000, 8000, 12000) for _ in range(3)]
+    path = tmp_path / "bursts.csv"
+    path.write_text("\n".join(["submit_s,runtime_s,gpus,time_limit_s", *rows]) + "\n")
+    return str(path)
+
+
+@pytest.fixture
+def greedy(tmp_path: Path) -> tuple[str, ...]:
+    """Jobs for one GPU and most CPUs of a node, and that node, full at first."""
+    rows = ["0,100,4,8,16000,200"] + ["1,600,1,6,12000,1200"] * 8
+    trace, cluster = tmp_path / "greedy.csv", tmp_path / "cluster.toml"
+    trace.write_text("\n".join(["submit_s,runtime_s,gpus,cpus,memory_mib,time_limit_s", *rows]) + "\n")
+    cluster.write_text("[[nodes]]\ngpus = 4\ncpus = 8\nmemory_gib = 15.625\n")
+    return str(trace), "--cluster", str(cluster)
+
+
+def test_elastic_jobs_end_sooner_on_other_numbers_of_gpus(bursts):
+    words = (bursts, *FOUR_GPUS, *BESIDE)
+    whole, plain = mean_jct_s(*words, "--elastic", "all", "--resize"), mean_jct_s(*words, "--elastic", "all")
+    assert whole < 0.95 * plain
+    assert plain == mean_jct_s(*words) == mean_jct_s(*words, "--elastic", "none", "--resize")
+    some = [mean_jct_s(*words, "--elastic", "0.5", "--resize", "--seed", seed) for seed in ("1", "1", "2")]
+    assert some[0] == some[1] != plain
+
+
+def test_a_trace_can_say_on_how_many_gpus_each_job_runs(bursts):
+    lines = Path(bursts).read_text().splitlines()
+    ranges = [f"{lines[0]},least_gpus,most_gpus,ckpt", *(f"{line},1,4,1" for line in lines[1:])]
+    Path(bursts).write_text("\n".join(ranges) + "\n")
+    words = (bursts, *FOUR_GPUS, *BESIDE)
+    assert mean_jct_s(*words, "--resize") < 0.95 * mean_jct_s(*words)
+
+
+def test_a_job_that_needs_several_nodes_keeps_its_number(tmp_path):
+    path = tmp_path / "wide.csv"
+    path.write_text("submit_s,runtime_s,gpus,time_limit_s\n0,1000,8,2000\n")
+    words = (str(path), "--nodes", "3", "--gpus-per-node", "4", *BESIDE, "--elastic", "all")
+    assert mean_jct_s(*words, "--resize") == mean_jct_s(*words)
+
+
+def test_lean_jobs_let_others_onto_their_node(greedy):
+    assert mean_jct_s(*greedy, *BESIDE, "--lean", "all", "--rightsize") < 0.5 * mean_jct_s(*greedy, *BESIDE)
+    assert mean_jct_s(*greedy, *BESIDE, "--rightsize") == mean_jct_s(*greedy, *BESIDE), "without lean jobs"
+
+
+@pytest.mark.parametrize("power", ["steer", "resize", "rightsize"])
+@pytest.mark.parametrize("executor", ["direct", "tasks"])
+def test_the_powers_need_a_slurmctld(bursts, power, executor):
+    text = simulate(bursts, *FOUR_GPUS, "--executor", executor, "--policy", "fifo", f"--{power}", status=2)
+    assert f"{power} goes with executor slurm" in text
+
+
+def test_the_settings_of_a_site_say_which_powers_are_on_and_a_note_what_limits_of_its_slurm_change(greedy, tmp_path):
+    site = tmp_path / "site.toml"
+    site.write_text("[policy]\nordering = 'fifo'\n[power]\norder = true\nrightsize = true\n")
+    words = (*greedy, "--config", str(site), "--no-baseline")
+    assert "--rightsize does not go with --config" in simulate(*words, "--rightsize", status=2)
+    note = "site: jobs are sized; on a Slurm whose AccountingStorageEnforce has limits the daemon sizes none"
+    assert note in simulate(*words)
+    assert mean_jct_s(*words, "--lean", "all") < 0.5 * mean_jct_s(*words)
+    site.write_text(site.read_text() + "[rightsize]\ndespite_limits = true\n")
+    assert note not in simulate(*words)
