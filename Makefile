@@ -37,13 +37,14 @@ compile-machine compile-pool: setup
 	$(BIN)/pytest -q -m 'not soak' $(if $(findstring machine,$@),$(MACHINE),$(POOL))
 
 # Tests on a lab mostly wait for Slurm and mind the time, so their files run three at once, each worker with labs of its
-# own; the others compute, two files at once, and give way. Both together, each with its own summary of passes and skips.
+# own; the others compute, or wait for processes, three files at once, and give way. Both together, each with its own
+# summary of passes and skips.
 # (Without job control the shell would have background tests ignore Ctrl-C, which some send.)
 test: setup
 	@$(MAKE) --no-print-directory -j2 compile-machine compile-pool lint
 	@set -m; log=$$(mktemp); \
 	$(BIN)/pytest -m 'lab and not soak' -n 3 --dist loadfile >$$log 2>&1 & lab=$$!; \
-	nice -n 5 $(BIN)/pytest -m 'not lab and not soak' -n 2 --dist loadfile; others=$$?; \
+	nice -n 5 $(BIN)/pytest -m 'not lab and not soak' -n 3 --dist loadfile; others=$$?; \
 	wait $$lab; labs=$$?; cat $$log; rm -f $$log; \
 	exit $$((others | labs))
 

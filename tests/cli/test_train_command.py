@@ -264,6 +264,7 @@ def test_without_pytorch_the_training_of_an_actor_names_the_extra(site: Site):
     assert "pip install '.[rl]'" in found.output
 
 
+@pytest.mark.soak
 def test_a_promoted_actor_that_was_worse_in_the_last_week_is_withdrawn(tmp_path: Path):
     site, weeks, day = Site(tmp_path), 4, 110
     store, random = site.open_store(), np.random.default_rng(2)

@@ -62,7 +62,12 @@ def test_without_records_of_overruns_bait_pays_several_times_over(sites):
     assert fair > 4 * baited
 
 
-@pytest.mark.parametrize("name", STRATEGIES)
+LONG = ("alternating", "colluding pair")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.soak) if name in LONG else name for name in STRATEGIES]
+)
 def test_no_strategy_shortens_the_cheaters_waits_by_much(sites, honestly, name):
     gain = honestly[:, 0] / waited_h(sites, STRATEGIES[name])[:, 0]
     assert (gain <= GAIN).all(), dict(zip(ORDERINGS, gain.round(2), strict=True))

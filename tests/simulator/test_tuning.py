@@ -152,6 +152,7 @@ def test_what_helps_before_and_in_the_last_week_is_recommended():
     assert [done for done, _ in steps] == sorted(done for done, _ in steps)
 
 
+@pytest.mark.soak
 def test_what_helps_only_before_the_last_week_is_not_recommended():
     jobs = month()
     last = jobs.submit_s >= jobs.submit_s.max() - 7 * DAY_S
