@@ -181,11 +181,12 @@ class NodeChecked(TypedDict):
 
 
 class SettingsChecked(TypedDict):
-    """Problems of the settings; ``files`` and the number of settings ``said`` where there are none."""
+    """Problems of the settings; where there are none, ``files``, the number of settings ``said``, and ``notes``."""
 
     problems: list[str]
     files: NotRequired[list[str]]
     said: NotRequired[int]
+    notes: NotRequired[list[str]]
 
 
 class SettingsShown(TypedDict):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import NamedTuple, TypeVar
@@ -140,6 +140,19 @@ def read_speeds(text: str) -> dict[str, float]:
     """Return the speeds that a row of the column ``type_speeds`` stands for, by type."""
     pairs = (item.rpartition("=") for item in text.split(" ") if item)
     return {name: float(speed) for name, _, speed in pairs}
+
+
+def speeds_on(texts: Sequence[str], types: Sequence[str]) -> FloatArray:
+    """Return the speed that each of *texts* stands for on each of *types*, as a share of that on its fastest one.
+
+    1 everywhere where less than two are known. An unknown type counts as the slowest known one.
+    """
+    speeds = np.ones((len(texts), len(types)))
+    for at, text in enumerate(texts):
+        known = {name: speed for name, speed in read_speeds(text).items() if name in types}
+        if len(known) > 1:
+            speeds[at] = [known.get(name, min(known.values())) for name in types]
+    return speeds
 
 
 def write_speeds(types: tuple[str, ...], speeds: FloatArray) -> str:

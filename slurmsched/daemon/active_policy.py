@@ -13,7 +13,7 @@ from ..decide.policy import Policy
 from ..decide.synthesis import SynthesisRules
 from ..decide.synthesis_record import Admissible, SynthesisState, SynthesisStep
 from ..errors import ConfigError
-from .policy_settings import ordering_line, synthesis_of, with_composition
+from .policy_settings import notes_on, ordering_line, synthesis_of, with_composition
 
 logger = logging.getLogger(__name__)
 
@@ -67,6 +67,7 @@ PolicyStatus = TypedDict(
         "since_s": float | None,
         "by": str | None,
         "reason": str | None,
+        "notes": list[str],
         "trouble": str,
         "shadow": str | None,
         "auto": SynthesisStatus | None,
@@ -153,6 +154,7 @@ class ActivePolicy:
             "since_s": choice.at_s if choice else None,
             "by": choice.by if choice else None,
             "reason": choice.reason if choice else None,
+            "notes": notes_on(self.policy),
             "trouble": "; ".join(filter(None, (self._trouble, self._model_trouble()))),
             "shadow": None if self.policy.shadow is None else self.policy.shadow.line,
             "auto": None if self.synthesis is None else _synthesis_status(self.synthesis, self.latest_step),

@@ -85,7 +85,26 @@ def ordering_of(settings: Settings, line: str | None = None) -> Ordering:
                 f"policy.{part} = {value!r}: accepted on a cluster is {accepted}. {instead}; "
                 f"slurmsched simulate --{part} shows what another would do"
             )
-    return find_ordering(_across(settings, _composed(settings, ordering_line(settings, line or ""))[1]))
+    return _with_solver(find_ordering(_across(settings, _composed(settings, ordering_line(settings, line or ""))[1])))
+
+
+def _with_solver(ordering: Ordering) -> Ordering:
+    """Return *ordering*; MissingExtra where it solves linear programs and there is no solver."""
+    if ordering.name == "gavel" and find_spec("highspy") is None:
+        raise MissingExtra("the ordering gavel needs HiGHS (highspy)", "deadlines")
+    return ordering
+
+
+def notes_on(policy: Policy) -> list[str]:
+    """Return sentences about what the ordering of *policy* cannot do with its rules."""
+    name, rules, notes = policy.ordering.name, policy.rules, []
+    if policy.ordering.turns and rules.lease is None:
+        notes.append(
+            f"{name} only orders pending jobs: no running job yields to them without policy.preemption = 'lease 20m'"
+        )
+    if name == "gavel" and rules.steering is None:
+        notes.append("gavel sends no job to a type of GPU without power.steer = true")
+    return notes
 
 
 def shadow_of(settings: Settings) -> Ordering | None:
@@ -97,7 +116,7 @@ def shadow_of(settings: Settings) -> Ordering | None:
         raise ConfigError(
             f"policy.shadow = {line!r}: it is one ordering; policy.auto = 'advise' records what auto does"
         )
-    found = find_ordering(_across(settings, line))
+    found = _with_solver(find_ordering(_across(settings, line)))
     if not found.built_in:
         raise ConfigError(f"policy.shadow = {line!r} is a plug-in's: accepted is a built-in ordering")
     return found

@@ -17,7 +17,7 @@ from ..cluster.columns import BoolArray, FloatArray, IntArray, Labels
 from ..cluster.exclusions import ANY_TYPE
 from ..cluster.state import View
 from ..cluster.text.hostlist import expand, fold
-from ..cluster.type_speeds import read_speeds
+from ..cluster.type_speeds import speeds_on
 from ..policies.steering import Ends, earliest_ends
 from .deadlines.gpu_availability import gpus_in_use
 from .node_pools import NodePools
@@ -232,16 +232,8 @@ class _Pool:
         return self._speeds_of(self.view.pending.type_speeds.take(self.rows))
 
     def _speeds_of(self, texts: Labels) -> FloatArray:
-        """Return the speed by type that each of *texts* stands for.
-
-        1 everywhere for a job of which nothing is known. An unknown type counts as the slowest known one.
-        """
-        by_text = np.ones((len(texts.names), len(self.types)))
-        for at, text in enumerate(texts.names):
-            known = {name: speed for name, speed in read_speeds(text).items() if name in self.types}
-            if len(known) > 1:
-                by_text[at] = [known.get(name, min(known.values())) for name in self.types]
-        return by_text[texts.codes]
+        """Return the speed by type that each of *texts* stands for."""
+        return speeds_on(texts.names, self.types)[texts.codes]
 
     @cached_property
     def _ends(self) -> Ends:

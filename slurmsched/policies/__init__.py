@@ -11,6 +11,7 @@ from .ordering import (
     mlfs,
     mlfs_rl,
     static,
+    time_shares,
     training_baselines,
 )
 from .scaling import fixed_size, gavel, optimus, ordered, pollux, sia, themis
@@ -40,6 +41,7 @@ __all__ = [
     "static",
     "sia",
     "stopping",
+    "time_shares",
     "training_baselines",
     "themis",
     "three_sigma",

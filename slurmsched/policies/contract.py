@@ -91,6 +91,7 @@ class Ordering(Part[Key]):
     changes: Changes = "with_time"
     steps: tuple[float, ...] = ()  #: GPU-seconds of attained service at which a key jumps; between them it is linear
     native: bool = False  #: it is Slurm's own order: nothing is written
+    turns: bool = False  #: it is made for jobs that yield to it: without leases it orders pending jobs, and no more
     selection: str = ""  #: the selection that belongs to it where that depends on its parameters
 
     def __call__(self, view: View) -> FloatArray:
@@ -216,6 +217,7 @@ def ordering(
     changes: Changes = "with_time",
     steps: tuple[float, ...] = (),
     native: bool = False,
+    turns: bool = False,
     tuned: Tuned | None = None,
     defaults: str = "",
     bare: str = "",
@@ -226,7 +228,9 @@ def ordering(
     """
 
     def register(key: Key) -> Key:
-        made = Ordering(name, key, summary_of(key), changes, steps, native, tuned=tuned, defaults=defaults, bare=bare)
+        made = Ordering(
+            name, key, summary_of(key), changes, steps, native, turns, tuned=tuned, defaults=defaults, bare=bare
+        )
         ORDERINGS.add(made)
         return key
 

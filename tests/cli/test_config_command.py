@@ -56,3 +56,15 @@ def test_check_asks_the_parts_that_settings_are_for(tmp_path):
     assert result.exit_code == 1
     assert "policy.ordering = 'magic'" in result.stderr
     assert "metrics.listen = '0.0.0.0:80'" in result.stderr
+
+
+def test_check_says_what_an_ordering_that_is_made_for_jobs_that_yield_cannot_do_without_them(tmp_path):
+    file = tmp_path / "s.toml"
+    powers = "[power]\norder = true\nrequeue = true\nsteer = true\n[policy]\npreemption = 'lease 20m'\n"
+    for name in ("themis", "gavel"):
+        file.write_text(f"[policy]\nordering = '{name}'\n")
+        assert f"{name} only orders pending jobs" in run("config", "check", str(file)).output
+        notes = answer_of(["config", "check"], run("config", "check", str(file), "--json").output)["notes"]
+        assert ("gavel sends no job to a type of GPU without power.steer = true" in notes) == (name == "gavel")
+        file.write_text(f"{powers}ordering = '{name}'\n")
+        assert answer_of(["config", "check"], run("config", "check", str(file), "--json").output)["notes"] == []

@@ -163,3 +163,9 @@ def test_a_choice_that_nobody_here_understands_leaves_the_settings_in_force_and_
     assert served(site, daemon) == "sjf"
     assert "the chosen ordering cannot be used" in caplog.text
     assert "of-a-plugin-that-went" in shown(site)["trouble"]
+
+
+def test_an_ordering_for_jobs_that_yield_says_that_none_does(site):
+    assert shown(site)["notes"] == []
+    run(site, "policy", "set", "themis")
+    assert "themis only orders pending jobs" in run(site, "policy", "show").output

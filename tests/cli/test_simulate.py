@@ -298,7 +298,7 @@ def test_what_the_world_has_not_is_named_with_what_is_accepted(trace, words, sai
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--policy", "best"), "there are: afs-l, chronus, edf, fair, fifo, gandiva, genie"),
+        (("--policy", "best"), "there are: afs-l, chronus, edf, fair, fifo, gandiva, gavel, genie"),
         (("--selection", "best"), "3sigma, backfill, conservative, easy, leases, preemptive, strict, yarn-cs"),
         (("--placement", "best"), "pool, first-free, consolidate"),
         (("--jobs", "7"), "accepted are a:b"),

@@ -194,3 +194,42 @@ def test_where_keys_stay_time_alone_changes_no_request_to_stop_before_the_next_c
 def test_a_record_has_the_lease_and_one_without_is_as_before():
     assert Policy.from_json(Policy(LAS, RULES).to_json()) == Policy(LAS, RULES)
     assert "lease 20m" not in Policy(LAS, Rules()).to_json()
+
+
+def on_two_types(*started_s_ago: float, **columns: Any) -> View:
+    """Jobs that fill n1, of one type, and n2, of another, and a job of four GPUs that came a minute ago."""
+    what = seen(full(4, 4, started_s=NOW_S - np.array(started_s_ago)), **columns)
+    return replace(what, nodes=replace(what.nodes, gpu_type=Labels.of(["a100", "v100"])))
+
+
+def test_a_job_that_was_sent_to_a_type_makes_room_there_alone():
+    assert stopped(on_two_types(3 * HOUR_S, 2 * HOUR_S)) == [901], "it may start anywhere, and this one is last"
+    assert stopped(on_two_types(3 * HOUR_S, 2 * HOUR_S, steered=["v100"], excluded_nodes=["n1"])) == [902]
+    assert stopped(on_two_types(3 * HOUR_S, 2 * HOUR_S, steered=["a100"], excluded_nodes=["n2"])) == [901]
+    assert stopped(on_two_types(3 * HOUR_S, 600.0, steered=["v100"], excluded_nodes=["n1"])) == []
+    assert stopped(on_two_types(3 * HOUR_S, 2 * HOUR_S, steered=["*"], excluded_nodes=["n1"])) == [901]
+    assert stopped(on_two_types(3 * HOUR_S, 2 * HOUR_S, gpu_type=["v100"])) == [902], "as one that asks for it"
+
+
+def test_those_that_wait_for_one_type_take_no_turn_on_another():
+    """Nine jobs of four GPUs are before it in the order, all of them for V100."""
+    what, many = on_two_types(3 * HOUR_S, 2 * HOUR_S), 9
+    pending = jobs(
+        many + 1,
+        gpus=[4] * (many + 1),
+        steered=["v100"] * many + ["a100"],
+        excluded_nodes=["n1"] * many + ["n2"],
+        ran_s=[0.0] * many + [60.0],
+    )
+    crowd = replace(beside(what.running, pending, [600.0] * (many + 1)), nodes=what.nodes)
+    assert sorted(stopped(crowd)) == [901, 902]
+    assert stopped(replace(crowd, nodes=replace(crowd.nodes, gpu_type=Labels.of(["", ""])))) != [901, 902]
+
+
+def test_with_gavel_the_job_that_received_most_of_its_share_yields_on_the_type_that_another_was_sent_to():
+    """Both ran for as long; what runs on the type that is four times as slow has received a quarter."""
+    kinds = {"type_speeds": ["a100=0.25 v100=1"]}
+    what = on_two_types(3 * HOUR_S, 3 * HOUR_S, **kinds)
+    what = replace(what, running=replace(what.running, type_speeds=Labels.of(kinds["type_speeds"] * 2)))
+    assert stopped(what, ordering=find_ordering("gavel")) == [902]
+    assert stopped(what, replace(RULES, lease=None), find_ordering("gavel")) == []

@@ -68,8 +68,8 @@ def test_a_job_that_waited_eight_times_as_long_as_it_ran_is_taken_up():
 
 def test_an_unknown_name_is_answered_with_those_there_are():
     known = (
-        "afs-l, chronus, edf, fair, fifo, gandiva, genie, graphene, hypersched, las, lucid, mlfs-h, mlfs-rl, qssf, "
-        "sjf, slaq, srsf, srtf, themis, tiresias, tiresias-promoting, unchanged, wfq"
+        "afs-l, chronus, edf, fair, fifo, gandiva, gavel, genie, graphene, hypersched, las, lucid, mlfs-h, mlfs-rl, "
+        "qssf, sjf, slaq, srsf, srtf, themis, tiresias, tiresias-promoting, unchanged, wfq"
     )
     with pytest.raises(ConfigError, match=f"policy.ordering = 'sfj' is not known; there are: {known}"):
         find_ordering("sfj")

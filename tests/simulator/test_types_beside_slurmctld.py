@@ -18,6 +18,7 @@ from slurmsched.simulator.setup import Setup
 from slurmsched.simulator.simulated_cluster import SimulatedCluster
 from slurmsched.simulator.traces.source import Source
 from slurmsched.simulator.training.speed_files import SpeedFiles
+from slurmsched.simulator.training.type_speeds import read_throughputs
 from slurmsched.simulator.workload.workload import workload
 
 DATA = Path(__file__).parents[1] / "data"
@@ -104,3 +105,30 @@ def test_a_job_that_cannot_run_on_a_type_never_starts_there(tmp_path):
 def test_jobs_are_steered_beside_slurmctld_alone():
     with pytest.raises(ConfigError, match="steer goes with executor slurm"):
         Setup.of("fifo", steer=True)
+
+
+def test_with_leases_gavel_lets_jobs_take_turns_on_the_type_where_they_are_faster_and_without_them_none_yields():
+    """A job for K80 keeps that one; the other two share the only V100, four hours of work for each."""
+    files = SpeedFiles(throughputs=str(DATA / "gavel_throughputs.json"))
+    model, fleet, work_s = "ResNet-50 (batch size 64)", ClusterSpec.of_types({"v100": 1, "k80": 1}), 4 * 3600.0
+    jobs = workload(
+        3,
+        job_id=[1, 2, 3],
+        gpus=[1] * 3,
+        submit_s=[0.0, 0.0, 60.0],
+        runtime_s=[work_s] * 3,
+        iterations=[work_s * read_throughputs(files.throughputs)["v100"][model, 1][None][0]] * 3,
+        work=[model] * 3,
+        gpu_type=["k80", "", ""],
+        ckpt=[True] * 3,
+    )
+    types = files.performance(jobs, fleet)
+    terms = {"executor": "slurm", "steer": True, "restart_s": 60.0, "beat_s": 120.0}
+    turns = simulate(jobs, fleet, Setup.of("gavel", preemption="lease 1h", **terms), types=types, check=True)
+    assert turns.stops[0] == 0
+    assert min(turns.stops[1:]) >= 3, "they yield to each other"
+    assert turns.end_s[1:].max() - turns.end_s[1:].min() < work_s / 2, "each has half of it until one of them ends"
+    assert turns.end_s[1:].max() >= 2 * work_s, "on the V100 alone"
+    alone = simulate(jobs, fleet, Setup.of("gavel", **terms), types=types, check=True)
+    assert alone.stops.sum() == 0
+    assert alone.start_s[2] >= alone.end_s[1]

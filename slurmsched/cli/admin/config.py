@@ -35,6 +35,8 @@ def check(app: App, file: str | None, as_json: bool) -> None:
 
     A daemon starts with any settings that pass. Partitions in the settings are looked up where Slurm answers.
     """
+    from ...daemon.policy_settings import notes_on, policy_of
+
     notes: list[str] = []
     try:
         if file:
@@ -50,7 +52,8 @@ def check(app: App, file: str | None, as_json: bool) -> None:
     files = [str(path) for path in loaded.files]
     set_count = sum(origin != "default" for origin in loaded.origins.values())
     sentence = f"{', '.join(files) or 'no file'}: fine, {count(set_count, 'setting')} said, the rest at their defaults"
-    facts: SettingsChecked = {"files": files, "said": set_count, "problems": []}
+    notes += notes_on(policy_of(loaded.settings))
+    facts: SettingsChecked = {"files": files, "said": set_count, "notes": notes, "problems": []}
     emit(facts, sentence, *notes, as_json=as_json)
 
 

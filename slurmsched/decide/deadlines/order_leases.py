@@ -8,8 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...cluster.actions import Action
-from ...cluster.columns import BoolArray, FloatArray, IntArray
+from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels
+from ...cluster.exclusions import sent_to
 from ...cluster.state import View
+from ...cluster.type_speeds import run_types
 from ...policies.contract import Ordering
 from ..node_pools import NodePools
 from ..ordering.ranking import classes
@@ -38,7 +40,7 @@ def lease_wishes(
     terms, stopping = rules.lease, stops_for_order(view, rules)
     if terms is None or stopping is None or ordering.native or not len(ranked):
         return []
-    view = _with_present_runs(view)
+    view = _with_types_sent_to(_with_present_runs(view))
     able = _able(view, stopping, terms) & ~np.isin(view.running.job_id, list(busy))
     if not able.any():
         return []
@@ -119,15 +121,65 @@ def _turn(
     place = np.empty(len(order), dtype=np.int64)
     place[order] = np.arange(len(order))
     gpus = np.where(np.append(stopping.leaving, np.zeros(len(rows), dtype=np.bool_)), 0, jobs.gpus)
-    pools = NodePools(view.nodes)
-    pool, inside = pools.of(jobs.partition), np.zeros(len(jobs), dtype=np.bool_)
-    for number in np.unique(pool[pool >= 0]).tolist():
-        mine = order[pool[order] == number]
-        has = int(view.nodes.gpus[(pools.of_nodes == number) & view.nodes.usable].sum())
-        inside[mine] = np.logical_and.accumulate(np.cumsum(gpus[mine]) <= has)
+    kind = _type_of(view, rows)
+    inside = _with_a_place(view, jobs.partition, kind, gpus, order)
     turns = order[(order >= count) & inside[order]][:MOST]
-    last = place[turns].max(initial=-1)
-    return _Turn(rows[turns - count], able & (place[:count] > last), (len(order) - place[:count]).astype(np.float64))
+    last = np.full(int(kind.max(initial=-1)) + 2, -1)  # of each type; the last one is that of jobs for any type
+    np.maximum.at(last, kind[turns], place[turns])
+    behind = place[:count] > np.where(kind[:count] >= 0, np.maximum(last[kind[:count]], last[-1]), last.max())
+    return _Turn(rows[turns - count], able & behind, (len(order) - place[:count]).astype(np.float64))
+
+
+def _with_a_place(view: View, partition: Labels, kind: IntArray, gpus: IntArray, order: IntArray) -> BoolArray:
+    """Select the jobs that have a place if GPUs of each pool are given out in this *order*, whatever does not fit last.
+
+    A job of a *kind*, a type of GPU, has one among the GPUs of that type, one of kind -1 among all that are left.
+    """
+    nodes, pools, inside = view.nodes, NodePools(view.nodes), np.zeros(len(gpus), dtype=np.bool_)
+    pool, types = pools.of(partition), _types(view)
+    number = nodes.gpu_type.map([types.index(name) if name in types else -1 for name in nodes.gpu_type.names], np.int64)
+    for one in np.unique(pool[pool >= 0]).tolist():
+        mine, here = order[pool[order] == one], (pools.of_nodes == one) & nodes.usable
+        for each in np.unique(kind[mine][kind[mine] >= 0]).tolist():
+            typed = mine[kind[mine] == each]
+            inside[typed] = _fitting(gpus[typed], int(nodes.gpus[here & (number == each)].sum()))
+        counted = np.where((kind[mine] < 0) | inside[mine], gpus[mine], 0)
+        any_type = kind[mine] < 0
+        inside[mine[any_type]] = _fitting(counted, int(nodes.gpus[here].sum()))[any_type]
+    return inside
+
+
+def _fitting(gpus: IntArray, has: int) -> BoolArray:
+    """Select the first jobs that fit together on so many GPUs."""
+    return np.asarray(np.logical_and.accumulate(np.cumsum(gpus) <= has), np.bool_)
+
+
+def _types(view: View) -> tuple[str, ...]:
+    """Return the types of GPUs of the nodes; none where they are of one."""
+    names = sorted(set(view.nodes.gpu_type.take(view.nodes.gpus > 0)))
+    return tuple(names) if len(names) > 1 else ()
+
+
+def _type_of(view: View, rows: IntArray) -> IntArray:
+    """Return the number of the type of GPU of the running jobs, then of pending *rows*; -1 where it is not one."""
+    number = {name: place for place, name in enumerate(_types(view))}
+    running = (
+        [number.get(name, -1) for name in run_types(view.running, view.nodes)] if number else [-1] * len(view.running)
+    )
+    waiting = view.pending.gpu_type
+    pending = waiting.map([number.get(name, -1) for name in waiting.names], np.int64)[rows]
+    return np.concatenate([np.array(running, dtype=np.int64), pending])
+
+
+def _with_types_sent_to(view: View) -> View:
+    """Return the view with the types that jobs were sent to as those that they ask for, since no other is open."""
+    jobs = view.pending
+    sent = jobs.steered.map([bool(sent_to(name)) for name in jobs.steered.names], np.bool_) & ~jobs.gpu_type.said()
+    if not sent.any():
+        return view
+    both = jobs.gpu_type.joined(jobs.steered)
+    codes = np.where(sent, both.codes[len(jobs) :], both.codes[: len(jobs)])
+    return replace(view, pending=jobs.changed(gpu_type=Labels(codes, both.names)))
 
 
 def _with_present_runs(view: View) -> View:

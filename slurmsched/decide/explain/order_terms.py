@@ -22,12 +22,12 @@ def with_order_terms(explanation: Explanation, view: View, ordering: Ordering) -
 def terms_of(view: View, ordering: Ordering, row: int) -> tuple[str, ...]:
     """Return sentences with the terms of the key of pending job *row*, where its function has ``parts`` that give them.
 
-    Sentences of its ``remarks`` follow, in which case its parameters are too long to show.
+    Sentences of its ``remarks`` follow, in which case its parameters are too long to show; they may be all there is.
     """
     remarks_on = getattr(ordering.function, "remarks", None)
     parts_of = getattr(ordering.function, "parts", None)
     if parts_of is None:
-        return ()
+        return () if remarks_on is None else tuple(remarks_on(view, row))
     terms = {name: float(part[row]) for name, part in parts_of(view).items()}
     words = " + ".join(f"{name} {value:.3g}" for name, value in terms.items())
     name = ordering.line if remarks_on is None else ordering.name

@@ -26,19 +26,19 @@ PROMOTE_KNOB = 8.0
 """The ratio of waiting time to time run at which ``tiresias-promoting`` promotes a job."""
 
 
-@ordering("srtf", changes="while_running")
+@ordering("srtf", changes="while_running", turns=True)
 def srtf(view: View) -> FloatArray:
     """Shortest remaining time first, by forecast."""
     return view.forecast.rank_s - view.pending.ran_s
 
 
-@ordering("srsf", changes="while_running")
+@ordering("srsf", changes="while_running", turns=True)
 def srsf(view: View) -> FloatArray:
     """Shortest remaining service first: GPUs times remaining time (Tiresias with known sizes)."""
     return (view.forecast.rank_s - view.pending.ran_s) * np.maximum(view.pending.gpus, 1)
 
 
-@ordering("las", changes="while_running")
+@ordering("las", changes="while_running", turns=True)
 def las(view: View) -> FloatArray:
     """Least attained service first: GPUs times the time run so far."""
     return view.pending.ran_s * np.maximum(view.pending.gpus, 1)
@@ -76,14 +76,28 @@ def _promoting(settings: Mapping[str, str]) -> ServiceQueues:
 _DEFAULTS = "steps=" + ",".join(f"{step:g}" for step in TIRESIAS_STEPS)
 
 
-@ordering("tiresias", changes="while_running", steps=TIRESIAS_STEPS, tuned=_queues, defaults=_DEFAULTS, bare="steps")
+@ordering(
+    "tiresias",
+    changes="while_running",
+    turns=True,
+    steps=TIRESIAS_STEPS,
+    tuned=_queues,
+    defaults=_DEFAULTS,
+    bare="steps",
+)
 def tiresias(view: View) -> FloatArray:
     """Queues by attained service, first come first served inside each (Tiresias' two-dimensional discretised LAS)."""
     return ServiceQueues()(view)
 
 
 @ordering(
-    "tiresias-promoting", changes="with_time", steps=TIRESIAS_STEPS, tuned=_promoting, defaults=_DEFAULTS, bare="steps"
+    "tiresias-promoting",
+    changes="with_time",
+    turns=True,
+    steps=TIRESIAS_STEPS,
+    tuned=_promoting,
+    defaults=_DEFAULTS,
+    bare="steps",
 )
 def tiresias_promoting(view: View) -> FloatArray:
     """Tiresias that takes starving jobs up: one that waited eight times as long as it ran is in the first queue again.

@@ -10,7 +10,7 @@ from ..contract import ordering
 from .attained_service import srsf
 
 
-@ordering("afs-l", changes="while_running")
+@ordering("afs-l", changes="while_running", turns=True)
 def afs_l(view: View) -> FloatArray:
     """Most speed gained per GPU first (AFS-L, Hwang et al., NSDI'21); with the GPUs of each job fixed it is `srsf`.
 
@@ -19,7 +19,7 @@ def afs_l(view: View) -> FloatArray:
     return srsf(view)
 
 
-@ordering("themis", changes="with_time")
+@ordering("themis", changes="with_time", turns=True)
 def themis(view: View) -> FloatArray:
     """Farthest behind its fair finish first, by forecast (Themis, Mahajan et al., NSDI'20).
 
