@@ -37,11 +37,18 @@ for step in range(lease.resume_at(), {steps}):
 
 
 def saver(
-    site: Site, steps: int, again_s: float, *, nodes: int = 4, comment: str = "slurmsched:ckpt"
+    site: Site,
+    steps: int,
+    again_s: float,
+    *,
+    nodes: int = 4,
+    comment: str = "slurmsched:ckpt",
+    gres: str = "gpu:4",
+    name: str = "saver",
 ) -> tuple[int, Path]:
     """Submit a job that saves its work when asked to; return it and the directory where it notes its steps.
 
-    It has so many whole *nodes*, and takes *again_s* for a step once it goes on.
+    It has so many whole *nodes* of *gres*, and takes *again_s* for a step once it goes on.
     """
     home = site.lab.layout.work / f"saver-{secrets.token_hex(4)}"
     home.mkdir()
@@ -50,7 +57,7 @@ def saver(
     (home / "train.py").write_text(program)
     shutil.chown(home, uid_of(site.lab.user("alice")), nobody_gid())
     job = site.lab.submit(
-        "--gres=gpu:4", f"-N{nodes}", "--exclusive", "-t5", "--requeue", f"-D{home}", "-oout", "-Jsaver",
+        f"--gres={gres}", f"-N{nodes}", "--exclusive", "-t5", "--requeue", f"-D{home}", "-oout", f"-J{name}",
         f"--comment={comment}", "--wrap=exec python3 train.py", user="alice",
     )  # fmt: skip
     return job, home

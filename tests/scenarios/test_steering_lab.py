@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -11,12 +12,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from deadline_jobs import done_steps, ended, saver, story
 from lab_site import Site, history
 
 from slurmsched.cluster.columns import Labels
 from slurmsched.lab import Lab
 
 SHORT, FASTER_ON_V100 = "shortest", "gpufan"
+TURN_STEPS = 80  #: of a quarter of a second each
 
 
 @pytest.fixture
@@ -29,7 +32,7 @@ def site(typed_lab: Lab) -> Iterator[Site]:
     typed_lab.cancel_all()
 
 
-def learn(site: Site) -> None:
+def learn(site: Site, gpus: int = 1) -> None:
     """Three runs on each type of a job of alice that is four times as fast on V100, and of the jobs that fill nodes."""
     runs = history(site.lab, site.names).take(slice(0, 6))
     alice = Labels.of([site.lab.user("alice")] * 6)
@@ -37,7 +40,7 @@ def learn(site: Site) -> None:
     kinds = Labels.of(["a100", "v100"] * 3)
     known = replace(runs, job_id=runs.job_id + 500_000, user=alice, name=Labels.of([FASTER_ON_V100] * 6))
     with site.store() as store:
-        store.add_outcomes(site.lab.cluster, replace(known, runtime_s=took_s, gpu_type=kinds, gpus=np.full(6, 1)))
+        store.add_outcomes(site.lab.cluster, replace(known, runtime_s=took_s, gpu_type=kinds, gpus=np.full(6, gpus)))
 
 
 def fill(site: Site, kind: str) -> int:
@@ -177,3 +180,31 @@ def test_daemons_that_are_killed_at_any_moment_lose_no_job_and_leave_none_that_c
 
     site.until(all_ran, "all jobs run, without a daemon", 300.0)
     assert "BadConstraints" not in reasons
+
+
+@pytest.mark.soak
+def test_two_jobs_take_turns_on_the_type_where_they_are_faster_and_do_each_step_once(typed_lab):
+    if os.geteuid() != 0:
+        pytest.skip("a daemon under another user needs root")
+    site = Site.of(
+        typed_lab,
+        power="order = true\nhold = true\nrequeue = true\nsteer = true",
+        deadline="lead_s = 20\nstop_s = 6\nrestart_s = 0",
+        policy="ordering = 'gavel'\npreemption = 'lease 5s'",
+    )
+    learn(site, gpus=4)
+    fill(site, "a100")
+    kind = {"nodes": 2, "gres": "gpu:2", "name": FASTER_ON_V100}
+    first, first_home = saver(site, TURN_STEPS, 0.25, **kind)
+    site.until(lambda: (first_home / "steps").exists(), "the first step on V100")
+    with site.daemon():
+        second, second_home = saver(site, TURN_STEPS, 0.25, **kind)
+        site.until(lambda: excluded(site).get(second) == "n[1-2]", "the second job on its way to V100")
+        until_told(site, second, "By gavel its share of time is ", "explain")
+        site.until(lambda: node_of(site, second) == "n[3-4]", "the second job on V100")
+        for job in (first, second):
+            ended(site, job)
+        assert {"asked to stop", "requeued"} <= set(story(site, first))
+    for home in (first_home, second_home):
+        assert done_steps(home) == list(range(TURN_STEPS)), "no step is lost and none is done twice"
+        shutil.rmtree(home)
