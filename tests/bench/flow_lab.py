@@ -137,6 +137,7 @@ def _driven(lab: Lab, flow: Flow) -> tuple[Course, dict[str, str]]:
     )
     _settle(lab)
     thread = threading.Thread(target=_submit, args=(lab, home, flow))
+    time.sleep(flow.every_s - time.time() % flow.every_s)  # how jobs lie between cycles is the same each time
     thread.start()
     work, table = submitted(flow, np.zeros(len(flow.jobs)))
     rows = {int(job): [row] for row, job in enumerate(work.job_id.tolist())}
