@@ -118,13 +118,23 @@ def batch_of(samples: int, most: int, count: int) -> Batch:
 
 
 def own_environment(environment: dict[str, str]) -> dict[str, str]:
-    """Return *environment* without the number of GPUs that the job asked for first, where it has others by now.
+    """Return *environment* without the GPUs, and with the tasks, of this run, where the job asked for others first.
 
-    sbatch exports that number, and srun in the job would ask for it.
+    sbatch exports what the job asked for, and srun in the job would ask for it again.
     """
+    tasks = _tasks_of(environment)
+    if tasks and "SLURM_STEP_NUM_TASKS" not in environment:
+        named = {name: str(tasks) for name in ("SLURM_NTASKS", "SLURM_NPROCS") if name in environment}
+        environment = environment | named
     has = {"SLURM_GPUS": str(gpus()), "SLURM_GPUS_PER_NODE": environment.get("SLURM_GPUS_ON_NODE")}
     stale = [name for name in has if name in environment and environment[name].rpartition(":")[2] != has[name]]
     return {name: value for name, value in environment.items() if name not in stale}
+
+
+def _tasks_of(environment: dict[str, str]) -> int:
+    """Return the tasks of this run over all its nodes, from a list such as 4(x2),3; 0 where there is none."""
+    parts = re.findall(r"([0-9]+)(?:\(x([0-9]+)\))?", environment.get("SLURM_TASKS_PER_NODE", ""))
+    return sum(int(tasks) * int(nodes or 1) for tasks, nodes in parts)
 
 
 class Lease:

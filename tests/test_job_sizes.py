@@ -66,6 +66,11 @@ def test_a_command_of_the_helper_does_not_ask_srun_for_the_number_of_the_first_r
     )
     assert "SLURM_GPUS=" not in shown
     assert "SLURM_GPUS_ON_NODE=4" in shown
+    nodes = {"SLURM_NTASKS": "2", "SLURM_NPROCS": "2", "SLURM_TASKS_PER_NODE": "4(x3),1"}
+    assert own_environment(nodes) == nodes | {"SLURM_NTASKS": "13", "SLURM_NPROCS": "13"}
+    step = nodes | {"SLURM_STEP_NUM_TASKS": "2"}
+    assert own_environment(step) == step, "srun set these"
+    assert own_environment({"SLURM_TASKS_PER_NODE": "1(x4)"}) == {"SLURM_TASKS_PER_NODE": "1(x4)"}
     kept = printed("run", "--dir", str(tmp_path), "--", "env", SLURM_GPUS="v100:4", SLURM_GPUS_ON_NODE="4")
     assert "SLURM_GPUS=v100:4" in kept
     assert own_environment({"SLURM_GPUS_PER_NODE": "2", "SLURM_GPUS_ON_NODE": "1", "X": "y"}) == {

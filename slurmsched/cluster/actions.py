@@ -147,15 +147,22 @@ class RestoreSize(JobAction):
 
 @dataclass(frozen=True)
 class Resize(JobAction):
-    """Let a pending job, which asks for *before* GPUs on one node now, ask for *gpus* of the same type there.
+    """Let a pending job, which asks for *before* GPUs now, ask for *gpus* of the same type.
 
-    Back at its *own* number the job is as its owner submitted it.
+    With *each* the number of its nodes changes with them: it has so many on each. Otherwise it stays on one node. Back
+    at its *own* number the job is as its owner submitted it.
     """
 
     gpus: int
     before: int
     own: int
+    each: int = 0
     power = "resize"
+
+    @property
+    def nodes(self) -> tuple[int, int]:
+        """The number of its nodes with *before* GPUs, and with *gpus*."""
+        return (self.before // self.each, self.gpus // self.each) if self.each else (1, 1)
 
     @property
     def gives_back(self) -> bool:

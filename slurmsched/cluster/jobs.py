@@ -112,6 +112,7 @@ class JobTable(Table):
     type_speeds: Labels  #: the speed of its kind by type of GPU over the fastest, as a100=1 v100=0.4; empty if unknown
     own_gpus: IntArray  #: the GPUs that its owner asked for, where it asks for others by us now; else 0
     resized_s: FloatArray  #: when we last changed that number; 0 where never
+    gpus_each: IntArray  #: its GPUs on each node, where its number of nodes is ours too; else 0
     size_speeds: Labels  #: the speed of its kind by GPUs over that on the fewest, as 2=1 4=1.7; empty if unknown
     restart_cost_s: FloatArray  #: what its last restarts, or those of all jobs, took; 0 where there were none
     node_list: Labels  #: where it runs

@@ -341,6 +341,9 @@ class ResizeSettings:
     doubling: float = setting(
         1.8, "speed of a job on twice as many GPUs, where its kind is not known on several numbers", least=1, most=2
     )
+    nodes: bool = setting(
+        False, "change the number of nodes of jobs on several nodes too; Slurm then holds these to no limit of CPUs"
+    )
 
 
 @dataclass(frozen=True)

@@ -82,9 +82,9 @@ def _noted(actions: list[RestoreSize], intents: Sequence[Intent], now_s: float, 
 
 def own_sizes(pending: JobTable, intents: Sequence[Intent]) -> list[Resize]:
     """Return the changes that give jobs the GPUs back that they asked for, where they ask for what we wrote."""
-    own = Intents(intent for intent in intents if intent.kind == "Resize").resized(pending)[0]
-    rows = zip(pending.job_id.tolist(), pending.gpus.tolist(), own.tolist(), strict=True)
-    return [Resize(job, mine, gpus, mine) for job, gpus, mine in rows if mine]
+    own, _, each = Intents(intent for intent in intents if intent.kind == "Resize").resized(pending)
+    rows = zip(pending.job_id.tolist(), pending.gpus.tolist(), own.tolist(), each.tolist(), strict=True)
+    return [Resize(job, mine, gpus, mine, on_each) for job, gpus, mine, on_each in rows if mine]
 
 
 class LoanStore(Protocol):

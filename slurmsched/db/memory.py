@@ -150,7 +150,7 @@ class Memory:
             comments, (shares, asked_for, given_back) = self._intents.comments(jobs), self._intents.sharing(jobs)
             refusal = self._intents.share_refusals(jobs, now_s)
             left_nodes, left_s = self._intents.left(jobs, now_s)
-            own_gpus, resized_s = self._intents.resized(jobs)
+            own_gpus, resized_s, gpus_each = self._intents.resized(jobs)
             jobs = jobs.changed(
                 shares=shares,
                 asked_for=asked_for,
@@ -163,6 +163,7 @@ class Memory:
                 left_s=left_s,
                 own_gpus=own_gpus,
                 resized_s=resized_s,
+                gpus_each=gpus_each,
             )
             tables.append(jobs)
         pending, running = tables

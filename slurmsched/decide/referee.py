@@ -253,8 +253,13 @@ def _request(text: str) -> NodeRequest:
 
 
 def resizing_is_on(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
-    """Refuse another number of GPUs without power.resize, except a job's own one."""
-    return None if gives_back(action) else power_is_on(action, jobs, row, rules)
+    """Refuse another number of GPUs without power.resize, and of nodes without resize.nodes; not a job's own one."""
+    if gives_back(action):
+        return None
+    by_nodes = isinstance(action, Resize) and action.each and rules.resizing is not None
+    if by_nodes and rules.resizing is not None and not rules.resizing.nodes:
+        return "its number of nodes stays as it is: resize.nodes is off"
+    return power_is_on(action, jobs, row, rules)
 
 
 def gpus_are_its_own(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
@@ -276,7 +281,16 @@ def gpus_are_agreed(action: Action, jobs: JobTable, row: int, rules: Rules) -> s
 
 def gpus_are_plain(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
     """Refuse to change the GPUs of a job in whose request more depends on their number."""
-    if jobs.nodes[row] > 1 or jobs.array_job_id[row] or jobs.het_job_id[row]:
+    if not isinstance(action, Resize):
+        return None
+    nodes = int(jobs.nodes[row])
+    even = nodes > 1 and jobs.gpus[row] % nodes == 0
+    each = int(jobs.gpus_each[row]) or (int(jobs.gpus[row]) // nodes if even else 0)
+    if action.each != each or (nodes > 1 and not each):
+        return "it has several nodes or parts"
+    if action.each and action.gpus % action.each:
+        return f"{action.gpus} GPUs are no whole nodes with {action.each}"
+    if jobs.array_job_id[row] or jobs.het_job_id[row]:
         return "it has several nodes or parts"
     if jobs.per_task[row] or jobs.per_gpu[row]:
         return "it asks for GPUs per task, or for CPUs or memory per GPU"

@@ -16,6 +16,7 @@ from ..cluster.jobs import JobTable
 from ..cluster.plan import Standing
 from ..cluster.state import View
 from .deadlines.stops import stops_for_sizes
+from .job_nodes import gpus_by_node
 from .profiling import both
 from .rules import Rules
 from .size_growth import Regrowth
@@ -42,9 +43,9 @@ def sizing(view: View, rules: Rules, standings: IntArray, ranked: IntArray, busy
         return Sizing()
     able = resizable(jobs, view, rules) if terms is not None else np.zeros(len(jobs), dtype=np.bool_)
     able &= ~((standings == Standing.LIMIT_BLOCKED) & (jobs.gpus > jobs.own_gpus) & (jobs.own_gpus > 0))
-    plain = plain_request(jobs) & ~jobs.interactive
+    plain = plain_request(jobs, by_nodes=True) & ~jobs.interactive & ((jobs.nodes <= 1) | (jobs.gpus_each > 0))
     back = [
-        Resize(int(jobs.job_id[row]), own, int(jobs.gpus[row]), own)
+        Resize(int(jobs.job_id[row]), own, int(jobs.gpus[row]), own, int(jobs.gpus_each[row]))
         for row, own in enumerate(jobs.own_gpus.tolist())
         if own and not able[row] and plain[row]
     ]
@@ -68,13 +69,21 @@ def resizable(jobs: JobTable, view: View, rules: Rules) -> BoolArray:
     alone = ~jobs.exclusive & (jobs.beside == 0) & (jobs.guest_gpus == 0)
     agreed = jobs.ckpt & jobs.requeueable & ~jobs.off & ~jobs.interactive & ~promised
     sizes = (jobs.least_gpus < jobs.most_gpus) & (jobs.least_gpus <= jobs.gpus) & (jobs.gpus <= jobs.most_gpus)
-    found = plain_request(jobs) & alone & agreed & sizes & ~jobs.required_nodes.said() & ~jobs.reservation.said()
+    by_nodes = rules.resizing is not None and rules.resizing.nodes
+    free = ~jobs.required_nodes.said() & ~jobs.reservation.said()
+    free &= (gpus_by_node(jobs) == 0) | ~jobs.own_request.said()  # our CPUs and memory are given back first
+    found = plain_request(jobs, by_nodes) & alone & agreed & sizes & free
     if rules.profiling is not None:
         found &= ~both(jobs, rules.profiling)
     return np.asarray(found, dtype=np.bool_)
 
 
-def plain_request(jobs: JobTable) -> BoolArray:
-    """Select single jobs that ask for a number of GPUs on one node, on which nothing else that they ask for depends."""
-    single = (jobs.nodes <= 1) & (jobs.array_job_id == 0) & (jobs.het_job_id == 0)
+def plain_request(jobs: JobTable, by_nodes: bool) -> BoolArray:
+    """Select single jobs that ask for a number of GPUs on which nothing else that they ask for depends.
+
+    They have one node, or *by_nodes* as many GPUs on each of several.
+    """
+    on_nodes = gpus_by_node(jobs)
+    single = ((on_nodes > 0) if by_nodes else False) | ((jobs.nodes <= 1) & (on_nodes == 0))
+    single &= (jobs.array_job_id == 0) & (jobs.het_job_id == 0)
     return np.asarray(single & ~(jobs.per_task | jobs.per_gpu | jobs.shares) & (jobs.gpus > 0))

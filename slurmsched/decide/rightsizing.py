@@ -58,7 +58,9 @@ def sizable(view: View, rules: Rules) -> BoolArray:
     free &= ~(
         jobs.off | jobs.interactive | jobs.shares | jobs.exclusive | jobs.per_gpu | jobs.request_changed | promised
     )
-    free &= ~jobs.reservation.said() & _changeable(jobs.node_request)
+    free &= ~jobs.reservation.said() & _changeable(jobs.node_request) & (jobs.gpus_each == 0)
+    if rules.resizing is not None and rules.resizing.nodes:  # that changes their CPUs and memory with their nodes
+        free &= (jobs.nodes <= 1) | (jobs.most_gpus <= jobs.least_gpus)
     if rules.profiling is not None:
         free &= ~both(jobs, rules.profiling)
     return np.asarray(free & wanted(jobs, rules), dtype=np.bool_)

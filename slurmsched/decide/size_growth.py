@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from ..cluster.actions import Action, Resize
-from ..cluster.columns import BoolArray
+from ..cluster.columns import BoolArray, FloatArray, IntArray
+from ..cluster.jobs import JobTable
 from ..policies.resizing import divided_at_a_cost
+from .deadlines.gpu_availability import gpus_in_use
 from .deadlines.preemption import stop_actions
 from .deadlines.stops import Stops
+from .job_nodes import gpus_by_node
+from .remaining_work import RemainingWork
 from .size_placement import SizePlacement
 
 MOST = 16
@@ -29,6 +34,16 @@ class _Entrant:
     cost_s: float = 0.0
 
 
+@dataclass(frozen=True)
+class _Shape:
+    """What a job by nodes takes of each of them, and which it may use."""
+
+    gpus: int
+    cpus: float
+    memory_mib: float
+    allowed: bytes
+
+
 @dataclass
 class Regrowth:
     """What is left on each node, divided among the jobs that start there and running ones that may come back larger."""
@@ -40,18 +55,15 @@ class Regrowth:
     def changes(self) -> tuple[list[Action], list[Action]]:
         """Return the changes of pending jobs, and the stops of running ones."""
         placed, rows = self.placed, []
-        targets = dict(placed.later)
-        runs = self._runners()
-        for node in sorted({*placed.starters, *runs}):
-            entrants = [*self._starters(node), *runs.get(node, [])]
-            for one, gpus in zip(entrants, self._divided(node, entrants), strict=True):
-                if not one.runs:
-                    targets[one.row] = gpus
-                elif gpus > one.least:
-                    rows.append(one.row)
+        targets, now = dict(placed.later), placed.now.copy()
+        for one, gpus in [*self._on_one_node(), *self._by_nodes()]:
+            if not one.runs:
+                targets[one.row] = gpus
+            elif gpus > one.least:
+                rows.append(one.row)
         stops: list[Action] = []
         if self.stopping is not None:
-            chosen = np.array(sorted({*rows, *self._smaller()}), dtype=np.int64)
+            chosen = np.array(sorted({*rows, *self._smaller(now)}), dtype=np.int64)
             stops = stop_actions(placed.view, chosen, self.stopping, placed.rules.stop_signal)
         return list(self._resizes(targets)), stops
 
@@ -64,7 +76,17 @@ class Regrowth:
             before, own = int(jobs.gpus[row]), int(jobs.own_gpus[row])
             rests = jobs.resized_s[row] > view.now_s - self.placed.rules.least_s
             if gpus != before and not (gpus > before and rests):
-                yield Resize(int(jobs.job_id[row]), gpus, before, own or before)
+                yield Resize(int(jobs.job_id[row]), gpus, before, own or before, int(self.placed.each[row]))
+
+    def _on_one_node(self) -> Iterator[tuple[_Entrant, int]]:
+        """Yield the GPUs of jobs that stay on one node; what they get is not free any more."""
+        runs = self._runners()
+        for node in sorted({*self.placed.starters, *runs}):
+            entrants = [*self._starters(node), *runs.get(node, [])]
+            divided = self._divided(node, entrants)
+            held = sum(one.least for one in entrants if self._is_on(one, node))
+            self.placed.now[node] -= max(sum(divided) - held, 0)
+            yield from zip(entrants, divided, strict=True)
 
     def _starters(self, node: int) -> Iterator[_Entrant]:
         """Yield the jobs that start on a node: where others wait for it they get no more than they ask for now."""
@@ -84,6 +106,7 @@ class Regrowth:
             return found
         jobs, nodes = placed.view.running, placed.view.nodes
         may = self.running & (self.stopping.may | self.stopping.awaited) & (jobs.gpus < jobs.most_gpus)
+        may &= self._each == 0
         free, names = placed.now.copy(), np.array(list(nodes.name))
         for row in np.flatnonzero(may).tolist():
             gpus = int(jobs.gpus[row])
@@ -100,26 +123,114 @@ class Regrowth:
 
     def _divided(self, node: int, entrants: list[_Entrant]) -> list[int]:
         """Divide the free GPUs of a node among *entrants*."""
-        placed, nodes = self.placed, self.placed.view.nodes
-        here = [one for one in entrants if not one.runs or placed.view.running.node_list[one.row] == nodes.name[node]]
-        total = int(placed.now[node]) + sum(one.least for one in here)
-        works = [placed.running if one.runs else placed.pending for one in entrants]
+        total = int(self.placed.now[node]) + sum(one.least for one in entrants if self._is_on(one, node))
+        works = [self._work(one) for one in entrants]
         most = max(one.most for one in entrants)
         step_s = np.stack([work.step_s(one.row, most) for work, one in zip(works, entrants, strict=True)])
+        return self._optimus(step_s, works, entrants, total)
+
+    def _is_on(self, one: _Entrant, node: int) -> bool:
+        """Return True if a job on one node has that one, or starts there."""
+        return not one.runs or node in self._hosts[one.row]
+
+    def _by_nodes(self) -> Iterator[tuple[_Entrant, int]]:
+        """Yield the GPUs of jobs that get whole nodes more, from nodes with enough free for one of their shape.
+
+        Where a job waits for one of these nodes, none gets more than it asks for now, and none is stopped.
+        """
+        placed = self.placed
+        for shape, entrants in self._entrants_by_shape().items():
+            allowed = np.frombuffer(shape.allowed, dtype=np.bool_)
+            awaited = bool((allowed & placed.waiting).any())
+            free = allowed & (placed.now >= shape.gpus) & placed.fits(shape.cpus, shape.memory_mib)
+            line = [one for one in entrants if not (awaited and one.runs)]
+            for one in line:
+                most = int(placed.view.pending.gpus[one.row]) // shape.gpus if awaited else one.most
+                one.most = max(min(one.most, most, one.least + int((free & ~self._own(one)).sum())), one.least)
+            total = int(free.sum()) + sum(one.least for one in line)
+            for one, nodes in zip(line, self._divided_nodes(shape.gpus, line, total), strict=True):
+                taken = np.flatnonzero(free & ~self._own(one))[: nodes - one.least]
+                free[taken] = False
+                placed.now[taken] -= shape.gpus
+                placed.cpus[taken] -= int(np.ceil(shape.cpus))
+                placed.memory_mib[taken] -= shape.memory_mib
+                one.least *= shape.gpus
+                yield one, one.least + len(taken) * shape.gpus
+
+    def _entrants_by_shape(self) -> dict[_Shape, list[_Entrant]]:
+        """Return the jobs by nodes that start now, and the running ones that may be stopped, in numbers of nodes."""
+        placed, found = self.placed, dict[_Shape, list[_Entrant]]()
+        pending, running = placed.view.pending, placed.view.running
+        for row, nodes in placed.spread.items():
+            each = int(placed.each[row])
+            one = _Entrant(row, False, len(nodes), int(pending.most_gpus[row]) // each)
+            found.setdefault(self._shape(pending, row, each), []).append(one)
+        if self.stopping is not None:
+            may = self.running & (self.stopping.may | self.stopping.awaited) & (self._each > 0)
+            for row in np.flatnonzero(may & (running.gpus < running.most_gpus)).tolist():
+                each = int(self._each[row])
+                held, most = int(running.gpus[row]) // each, int(running.most_gpus[row]) // each
+                one = _Entrant(row, True, held, most, self._cost_s(row))
+                found.setdefault(self._shape(running, row, each), []).append(one)
+        return found
+
+    def _shape(self, jobs: JobTable, row: int, each: int) -> _Shape:
+        nodes = max(int(jobs.nodes[row]), 1)
+        cpus, memory_mib = float(jobs.cpus[row]) / nodes, float(np.nan_to_num(jobs.memory_mib[row])) / nodes
+        return _Shape(each, cpus, memory_mib, self.placed.allowed(jobs, row).tobytes())
+
+    def _own(self, one: _Entrant) -> BoolArray:
+        """Select the nodes that a job by nodes has, or starts on."""
+        own = np.zeros(len(self.placed.view.nodes), dtype=np.bool_)
+        own[self._hosts[one.row] if one.runs else self.placed.spread[one.row]] = True
+        return own
+
+    def _divided_nodes(self, each: int, entrants: list[_Entrant], total: int) -> list[int]:
+        """Divide *total* nodes among *entrants* with *each* GPUs on a node."""
+        if not entrants:
+            return []
+        most = max(one.most for one in entrants)
+        works = [self._work(one) for one in entrants]
+        step_s = [work.step_s(one.row, most * each)[::each] for work, one in zip(works, entrants, strict=True)]
+        return self._optimus(np.stack(step_s), works, entrants, total)
+
+    def _work(self, one: _Entrant) -> RemainingWork:
+        return self.placed.running if one.runs else self.placed.pending
+
+    def _optimus(
+        self, step_s: FloatArray, works: list[RemainingWork], entrants: list[_Entrant], total: int
+    ) -> list[int]:
         left = np.array([work.left(one.row) for work, one in zip(works, entrants, strict=True)])
         least, limit = (np.array([getattr(one, name) for one in entrants]) for name in ("least", "most"))
         cost_s = np.array([one.cost_s for one in entrants])
         gpus: list[int] = divided_at_a_cost(step_s, left, least, limit, cost_s, total).tolist()
         return gpus
 
-    def _smaller(self) -> Iterator[int]:
-        """Yield running jobs that come back with fewer GPUs so that others start, which gain more than these lose."""
+    @cached_property
+    def _each(self) -> IntArray:
+        """The GPUs on a node of running jobs by nodes; 0 of the others."""
+        return gpus_by_node(self.placed.view.running)
+
+    @cached_property
+    def _hosts(self) -> dict[int, list[int]]:
+        """The nodes of each running job."""
+        found: dict[int, list[int]] = {row: [] for row in range(len(self.placed.view.running))}
+        jobs, nodes, _ = gpus_in_use(self.placed.view)
+        for row, node in zip(jobs.tolist(), nodes.tolist(), strict=True):
+            found[row].append(node)
+        return found
+
+    def _smaller(self, now: IntArray) -> Iterator[int]:
+        """Yield running jobs that come back with fewer GPUs so that others start, which gain more than these lose.
+
+        *now* are the free GPUs of each node before others get more.
+        """
         if self.stopping is None:
             return
         placed, jobs = self.placed, self.placed.view.running
-        may = self.running & (self.stopping.may | self.stopping.awaited) & (jobs.gpus > jobs.least_gpus)
+        may = self.running & (self.stopping.may | self.stopping.awaited) & (jobs.gpus > self._fewest)
         losses = {row: self._loss_s(row) for row in np.flatnonzero(may).tolist()}
-        now, on = placed.now.copy(), self._by_node(losses)
+        on = self._by_node(losses)
         for wait in placed.waits[:MOST]:
             if not losses:
                 return
@@ -130,24 +241,22 @@ class Regrowth:
                     options.append((sum(losses[row] for row in rows), node, rows))
             if options and min(options)[0] < wait.start_s:
                 _, node, rows = min(options)
-                now[node] += sum(int(jobs.gpus[row] - jobs.least_gpus[row]) for row in rows) - wait.gpus
+                now[node] += sum(self._given_up(row) for row in rows) - wait.gpus
                 for row in rows:
                     del losses[row]
                 yield from rows
 
     def _by_node(self, rows: Iterable[int]) -> dict[int, list[int]]:
-        """Return running jobs by the one node that each is on."""
-        jobs, found = self.placed.view.running, dict[int, list[int]]()
-        place = {name: at for at, name in enumerate(self.placed.view.nodes.name)}
+        """Return running jobs by the nodes that they are on."""
+        found: dict[int, list[int]] = {}
         for row in rows:
-            if (node := place.get(jobs.node_list[row])) is not None:
+            for node in self._hosts[row]:
                 found.setdefault(node, []).append(row)
         return found
 
     def _enough(self, gpus: int, rows: list[int], losses: dict[int, float]) -> list[int]:
         """Return those of *rows* that give up so many GPUs at the least loss for each; none if all give too few."""
-        jobs, chosen = self.placed.view.running, []
-        give = {row: int(jobs.gpus[row] - jobs.least_gpus[row]) for row in rows}
+        chosen, give = [], {row: self._given_up(row) for row in rows}
         for row in sorted(rows, key=lambda row: (losses[row] / give[row], row)):
             if gpus <= 0:
                 break
@@ -155,11 +264,21 @@ class Regrowth:
             gpus -= give[row]
         return chosen if gpus <= 0 else []
 
+    def _given_up(self, row: int) -> int:
+        """Return the GPUs of a node that a running job gives up if it comes back with the fewest."""
+        return int(self._each[row]) or int(self.placed.view.running.gpus[row] - self._fewest[row])
+
+    @cached_property
+    def _fewest(self) -> IntArray:
+        """The fewest GPUs that each running job accepts, in whole nodes of those by nodes."""
+        jobs, each = self.placed.view.running, np.maximum(self._each, 1)
+        return np.maximum(-(-jobs.least_gpus // each), 1) * each
+
     def _loss_s(self, row: int) -> float:
         """Return by how much later a running job ends with the fewest GPUs that it accepts, its restart included."""
         work, jobs = self.placed.running, self.placed.view.running
         step_s = work.step_s(row, int(jobs.gpus[row]))
-        return float(work.left(row) * (step_s[jobs.least_gpus[row]] - step_s[jobs.gpus[row]])) + self._cost_s(row)
+        return float(work.left(row) * (step_s[self._fewest[row]] - step_s[jobs.gpus[row]])) + self._cost_s(row)
 
     def _cost_s(self, row: int) -> float:
         """Return what a restart costs a running job."""

@@ -10,7 +10,7 @@ from ..cluster.columns import BoolArray, FloatArray, IntArray
 from ..cluster.jobs import JobTable
 from ..cluster.state import View
 from .deadlines.gpu_availability import gpus_in_use
-from .job_nodes import nodes_by_kind
+from .job_nodes import gpus_by_node, nodes_by_kind
 from .remaining_work import UNKNOWN_S, RemainingWork
 from .rules import ResizingRules
 
@@ -47,6 +47,7 @@ class SizePlacement:
     able: BoolArray  #: pending jobs of several sizes
     waiting: BoolArray = field(init=False)  #: nodes that a job waits for
     starters: dict[int, list[int]] = field(init=False, default_factory=dict)  #: by node: rows that start there now
+    spread: dict[int, list[int]] = field(init=False, default_factory=dict)  #: nodes of rows by nodes that start now
     later: dict[int, int] = field(init=False, default_factory=dict)  #: the size with which a waiting row ends soonest
     waits: list[Wait] = field(init=False, default_factory=list)
     order: list[int] = field(init=False, default_factory=list)  #: rows of several sizes
@@ -60,6 +61,7 @@ class SizePlacement:
         self.memory_mib = nodes.memory_mib - nodes.memory_used_mib
         self.now = np.where(nodes.usable, np.maximum(nodes.gpus - nodes.gpus_used, 0), 0).astype(np.int64)
         self.free_s = self._free_s()
+        self.each = gpus_by_node(view.pending)  #: the GPUs on a node of rows that get nodes; else 0
         with_gpus = nodes.usable & (nodes.gpus > 0)
         kinds = [nodes_by_kind(view, jobs) for jobs in (view.pending, view.running)]
         self._kinds = [(kind, allowed & with_gpus) for kind, allowed in kinds]
@@ -93,22 +95,26 @@ class SizePlacement:
         self.order.append(row)
         allowed = self.allowed(jobs, row)
         step_s, left = self.pending.step_s(row, int(sizes[-1])), self.pending.left(row)
-        starts = [self._earliest(row, gpus, allowed, 1)[0] for gpus in sizes.tolist()]
+        shapes = [(gpus // self.each[row], self.each[row]) if self.each[row] else (1, gpus) for gpus in sizes.tolist()]
+        starts = [self._earliest(row, gpus, allowed, many)[0] for many, gpus in shapes]
         ends_s = np.array(starts) + step_s[sizes] * left
         now_s = np.where(np.array(starts) <= 0, ends_s, np.inf)
         best, least = int(np.argmin(ends_s)), int(sizes[0])
         if ends_s[best] >= SOONER * now_s.min():
-            node = self._roomiest(row, least, int(sizes[-1]), allowed)
-            self._take(row, [node], least, 0.0, float(step_s[least] * left))
-            self.starters.setdefault(node, []).append(row)
+            if self.each[row]:
+                nodes = self.spread[row] = self._earliest(row, shapes[0][1], allowed, shapes[0][0])[1]
+            else:
+                nodes = [self._roomiest(row, least, int(sizes[-1]), allowed)]
+                self.starters.setdefault(nodes[0], []).append(row)
+            self._take(row, nodes, shapes[0][1], 0.0, float(step_s[least] * left))
             return
         present = np.flatnonzero(sizes == jobs.gpus[row])
         if len(present) and ends_s[best] > SOONER * ends_s[present[0]]:
             best = int(present[0])
         self.later[row] = int(sizes[best])
-        nodes = self._earliest(row, int(sizes[best]), allowed, 1)[1]
-        self._take(row, nodes, int(sizes[best]), starts[best], float(ends_s[best]))
-        self._wait(row, least, float(starts[best]), allowed, 1)
+        nodes = self._earliest(row, shapes[best][1], allowed, shapes[best][0])[1]
+        self._take(row, nodes, shapes[best][1], starts[best], float(ends_s[best]))
+        self._wait(row, shapes[0][1], float(starts[best]), allowed, shapes[0][0])
 
     def _wait(self, row: int, gpus: int, start_s: float, allowed: BoolArray, many: int) -> None:
         nodes = allowed & (self.view.nodes.gpus >= gpus)
@@ -116,16 +122,23 @@ class SizePlacement:
         self.waits.append(Wait(row, gpus, start_s, nodes & (many == 1) & self._fits(row, 1)))
 
     def sizes(self, row: int) -> IntArray:
-        """Return the numbers of GPUs on which a pending job of several sizes may run on one node here."""
-        jobs = self.view.pending
-        most = int(self.view.nodes.gpus[self.allowed(jobs, row)].max(initial=0))
-        return np.arange(int(jobs.least_gpus[row]), min(int(jobs.most_gpus[row]), most) + 1)
+        """Return the numbers of GPUs on which a pending job of several sizes may run here, rising."""
+        jobs, each = self.view.pending, int(self.each[row])
+        there = self.view.nodes.gpus[self.allowed(jobs, row)]
+        least, most = int(jobs.least_gpus[row]), int(jobs.most_gpus[row])
+        if each:
+            return np.arange(max(-(-least // each), 1), min(most // each, int((there >= each).sum())) + 1) * each
+        return np.arange(least, min(most, int(there.max(initial=0))) + 1)
 
     def allowed(self, jobs: JobTable, row: int) -> BoolArray:
         """Select the usable nodes on which a job may run."""
         kind, nodes = self._kinds[jobs is self.view.running]
         found: BoolArray = nodes[kind[row]]
         return found
+
+    def fits(self, cpus: float, memory_mib: float) -> BoolArray:
+        """Select the nodes with so much left."""
+        return np.asarray((self.cpus >= cpus) & (self.memory_mib >= memory_mib))
 
     def _earliest(self, row: int, gpus: int, allowed: BoolArray, many: int) -> tuple[float, list[int]]:
         """Return when *many* nodes have so many GPUs free each for a pending job, and which; infinite for never."""
@@ -140,9 +153,15 @@ class SizePlacement:
         return float(start_s[nodes].max()), nodes.tolist()
 
     def _fits(self, row: int, many: int) -> BoolArray:
-        jobs = self.view.pending
-        fits = self.cpus * many >= jobs.cpus[row]
-        return np.asarray(fits & (self.memory_mib * many >= np.nan_to_num(jobs.memory_mib[row])))
+        jobs, many = self.view.pending, self._parts(row, many)
+        return self.fits(jobs.cpus[row] / many, np.nan_to_num(jobs.memory_mib[row]) / many)
+
+    def _parts(self, row: int, many: int) -> int:
+        """Return the nodes among which the CPUs and the memory of a job are divided that is to run on *many*.
+
+        One that gets nodes with its GPUs gets CPUs and memory with them too.
+        """
+        return int(self.view.pending.nodes[row]) if self.each[row] else many
 
     def _roomiest(self, row: int, least: int, most: int, allowed: BoolArray) -> int:
         """Return the node with the fewest free GPUs of those with *most*, else the one with most free ones."""
@@ -160,8 +179,8 @@ class SizePlacement:
             self.free_s[node].sort()
             if start_s <= 0:
                 self.now[node] -= gpus
-                self.cpus[node] -= -(-int(jobs.cpus[row]) // len(nodes))
-                self.memory_mib[node] -= np.nan_to_num(jobs.memory_mib[row]) / len(nodes)
+                self.cpus[node] -= -(-int(jobs.cpus[row]) // self._parts(row, len(nodes)))
+                self.memory_mib[node] -= np.nan_to_num(jobs.memory_mib[row]) / self._parts(row, len(nodes))
 
     def _free_s(self) -> FloatArray:
         """Return the seconds until each GPU of each node is free, by forecasts, in rising order; else infinite."""

@@ -349,17 +349,18 @@ class SimulatedCluster:
                 if any(self._edits.text(self._table, "node_request", row) != before for row in rows):
                     return CHANGED_MEANWHILE
                 self._edits.put(rows, {"node_request": text})
-            case Resize(gpus=gpus, before=before):
-                return self._set_gpus(rows, gpus, before)
+            case Resize():
+                return self._set_gpus(rows, action)
         return None
 
-    def _set_gpus(self, rows: list[int], gpus: int, before: int) -> str | None:
-        """Change the GPUs that a waiting job asks for on its node, and how long its work takes on them."""
+    def _set_gpus(self, rows: list[int], action: Resize) -> str | None:
+        """Change the GPUs that a waiting job asks for, and how long its work takes on them."""
         requests, life = self.model.stage.requests, self.model.stage.life
-        if gpus > self.fleet.nodes.gpus.max(initial=0):
+        gpus, before, (_, nodes) = action.gpus, action.before, action.nodes
+        if gpus // nodes > self.fleet.nodes.gpus.max(initial=0) or nodes > len(self.fleet.nodes):
             return "Requested node configuration is not available"
         for row in rows:
-            if requests.gpus[row] != before:
+            if requests.gpus[row] != before or (action.each and requests.nodes[row] != action.nodes[0]):
                 return f"it asks for {requests.gpus[row]} GPUs by now"
             slower = (before / gpus) ** np.log2(self.doubling)
             restart_s = restart_cost(self.model, row) if life.restarts[row] else 0.0  # as long on any GPUs
@@ -370,8 +371,20 @@ class SimulatedCluster:
         changed = self._table.gpus.copy()
         changed[rows] = gpus
         self._table, self.jobs = self._table.changed(gpus=changed), replace(self.jobs, gpus=changed)
+        if action.each:
+            self._set_nodes(rows, *action.nodes)
         number_forms(requests)
         return None
+
+    def _set_nodes(self, rows: list[int], before: int, nodes: int) -> None:
+        """Change the nodes that waiting jobs ask for, and with them their CPUs and memory in all."""
+        requests, table = self.model.stage.requests, self._table
+        many, cpus, memory_mib = table.nodes.copy(), table.cpus.copy(), table.memory_mib.copy()
+        requests.nodes[rows] = many[rows] = nodes
+        cpus[rows] = cpus[rows] * nodes // before
+        memory_mib[rows] *= nodes / before
+        self._table = table.changed(nodes=many, cpus=cpus, memory_mib=memory_mib)
+        self.jobs = replace(self.jobs, nodes=many)
 
     def _has_partitions(self, names: str) -> bool:
         return all(name in self.fleet.partitions.name.names for name in names.split(","))

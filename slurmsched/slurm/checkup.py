@@ -303,6 +303,9 @@ def _sizes(facts: ClusterInfo, settings: Settings) -> Finding:
         return Finding(name, True, "power.resize is off: every job has the GPUs that it asks for")
     if "gpu" not in _words(facts, "GresTypes"):
         return Finding(name, False, "GresTypes has no gpu: there are no GPUs to divide", "GresTypes=gpu")
+    if settings.resize.nodes and holds_to_limits(facts.config):
+        text = "Slurm no longer holds jobs to limits of CPUs once their number of nodes was changed"
+        return Finding(name, None, text, "[resize] nodes = false, where there are such limits")
     if not settings.power.requeue:
         text = "without power.requeue only pending jobs get another number of GPUs; no running job is stopped for one"
         return Finding(name, None, text, "[power] requeue = true")

@@ -80,7 +80,10 @@ class FakeWorld:
     ) -> int:
         if tasks > 1:
             pytest.skip("the fake has no job arrays")
-        return self.cluster.submit(runtime_s, gpus=gpus, comment=comment, name=name, per_gpu=cpus_per_gpu > 0)
+        nodes = (gpus + 3) // 4
+        return self.cluster.submit(
+            runtime_s, gpus=gpus, nodes=nodes, comment=comment, name=name, per_gpu=cpus_per_gpu > 0
+        )
 
     def until(self, wanted: Callable[[ClusterState], bool], what: str, timeout_s: float = 120.0) -> ClusterState:
         for _ in range(4000):

@@ -300,6 +300,26 @@ def test_the_gpus_of_a_pending_job_can_be_changed_from_what_it_asks_for_and_back
     assert world.cluster.act([Resize(4_000_000, 2, 1, 1)])[0].refused is not None
 
 
+def test_a_waiting_job_gets_more_and_fewer_nodes_with_its_gpus_and_starts_on_them(world):
+    blockers = fill(world)
+    job = world.submit(540, gpus=8)
+    world.until(lambda state: pending(state, job), "the job pending")
+    for gpus, before in ((16, 8), (4, 16), (8, 4), (16, 8), (12, 16)):
+        assert world.cluster.act([Resize(job, gpus, before, 8, 4)])[0].refused is None
+
+        def asks(state, gpus=gpus):
+            at = row(state.pending, job)
+            return (state.pending.gpus[at], state.pending.nodes[at]) == (gpus, gpus // 4)
+
+        world.until(asks, f"{gpus} GPUs")
+    assert world.cluster.act([Resize(job, 4, 8, 8, 4)])[0].refused is not None, "it asks for three nodes by now"
+    for blocker in blockers:
+        world.end(blocker)
+    state = world.until(lambda state: running(state, job), "the job on its nodes")
+    at = row(state.running, job)
+    assert state.running.gpus[at] == 12
+
+
 def test_what_slurm_refuses_is_told_in_its_words_and_the_rest_is_done(world):
     fill(world)
     job = world.submit(5)

@@ -14,6 +14,7 @@ from examples import examples
 from slurmsched.cluster.actions import AskToStop, Release, Requeue, Resize
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.records.promises import PromiseState, promise_table
+from slurmsched.cluster.text.hostlist import expand, fold
 from slurmsched.decide.engine import decide
 from slurmsched.decide.next_change import next_change_s
 from slurmsched.decide.policy import Policy
@@ -239,6 +240,57 @@ def test_of_several_jobs_those_that_lose_least_are_made_smaller_and_no_more_than
     assert actions(jobs(2, gpus=[2, 2]), **seen) == [AskToStop(902, "URG")]
 
 
+BY_NODES = replace(RULES, resizing=replace(RESIZING, nodes=True))
+ONE_TO_FOUR_NODES = "slurmsched:gpus=4-16,ckpt"
+
+
+def by_nodes(count=1, nodes=2, **columns):
+    """Jobs with four GPUs on each of some nodes."""
+    ours = {"nodes": [nodes] * count, "comment": ONE_TO_FOUR_NODES}
+    return sized(count, **({"gpus": 4 * nodes} | ours | columns))
+
+
+def runs_by_nodes(names, **columns):
+    count = len(expand(names))
+    ours = {"gpus": 4 * count, "nodes": [count], "comment": ONE_TO_FOUR_NODES, "node": names}
+    return runs(**(ours | columns))
+
+
+def test_a_job_by_nodes_gets_whole_nodes_and_only_where_the_admin_allows_it():
+    four = {"gpus": (4,) * 4, "rules": BY_NODES}
+    assert actions(by_nodes(), **four, used=(0, 0, 0, 0)) == [Resize(1, 16, 8, 8, 4)]
+    part = {"running": running_jobs(1, node_list=["n4"]), "left_s": [50_000.0], "used": (0, 0, 0, 1)}
+    assert actions(by_nodes(), **four, **part) == [Resize(1, 12, 8, 8, 4)], "one node is not whole"
+    assert actions(by_nodes(2), **four, used=(0, 0, 0, 0)) == [], "two each"
+    assert actions(by_nodes(), gpus=(4,) * 4, used=(0, 0, 0, 0)) == [], "resize.nodes is off"
+    assert actions(by_nodes(gpus=7), **four, used=(0, 0, 0, 0)) == [], "uneven"
+
+
+def test_a_job_by_nodes_has_its_own_cpus_back_before_its_nodes_change():
+    four = {"gpus": (4,) * 4, "rules": BY_NODES, "used": (0, 0, 0, 0)}
+    assert actions(by_nodes(own_request=["cpus=8,task=4,node=4,mem=2000Mn"]), **four) == []
+
+
+def test_a_job_by_nodes_starts_on_fewer_now_and_its_own_number_is_known_on_one_node():
+    busy = {"running": full(("n1", "n2", "n3"))["running"], "left_s": [50_000.0] * 3, "gpus": (4,) * 4}
+    assert actions(by_nodes(), **busy, used=(4, 4, 4, 0), rules=BY_NODES) == [Resize(1, 4, 8, 8, 4)]
+    ours = by_nodes(nodes=1, own_gpus=[8], gpus_each=[4], resized_s=[NOW_S - 5000.0])
+    assert actions(ours, gpus=(4,) * 4, used=(0, 0, 0, 0), rules=BY_NODES) == [Resize(1, 16, 4, 8, 4)]
+    assert actions(ours, rules=RULES) == [Resize(1, 8, 4, 8, 4)], "it has its own number back"
+    assert actions(ours, rules=Rules()) == [Resize(1, 8, 4, 8, 4)]
+
+
+def test_a_running_job_by_nodes_is_stopped_for_more_and_for_fewer_nodes():
+    two = {"running": runs_by_nodes("n[1-2]"), "gpus": (4,) * 3, "rules": BY_NODES}
+    assert actions(jobs(0), **two, used=(4, 4, 0), left_s=[5000.0]) == [AskToStop(901, "URG")]
+    assert actions(jobs(0), **two, used=(4, 4, 1), left_s=[5000.0]) == []
+    assert actions(jobs(0), **(two | {"rules": RULES}), used=(4, 4, 0), left_s=[5000.0]) == []
+    full_ = two | {"gpus": (4, 4), "used": (4, 4)}
+    assert actions(jobs(1, gpus=[3]), **full_, left_s=[5000.0]) == [AskToStop(901, "URG")], "it gives up a node"
+    assert actions(jobs(1, gpus=[3]), **full_, left_s=[300.0]) == []
+    assert actions(jobs(1, gpus=[3]), **two, used=(4, 4, 4), left_s=[300.0]) == []
+
+
 @st.composite
 def clusters(draw):
     """Jobs of all sorts on three nodes of two types."""
@@ -283,6 +335,43 @@ def clusters(draw):
     room = replace(room, usable=np.array(draw(st.tuples(*[st.booleans()] * 3))))
     runtimes_s = some(count, 60.0, 4000.0, np.inf, np.nan)
     return view(pending, runtimes_s, running=running, room=room)
+
+
+@st.composite
+def clusters_by_nodes(draw):
+    """Jobs by nodes, and others, on four nodes."""
+    count, used = draw(st.integers(1, 6)), draw(st.lists(st.sampled_from([0, 0, 4, 2]), min_size=4, max_size=4))
+    many = draw(st.lists(st.integers(1, 3), min_size=count, max_size=count))
+    each = draw(st.lists(st.sampled_from([1, 2, 4]), min_size=count, max_size=count))
+    comments = ["slurmsched:gpus=1-16,ckpt", "slurmsched:gpus=4-8,ckpt", "slurmsched:gpus=3-9,ckpt", ""]
+    pending = jobs(
+        count,
+        gpus=[nodes_ * gpus for nodes_, gpus in zip(many, each, strict=True)],
+        nodes=many,
+        comment=draw(st.lists(st.sampled_from(comments), min_size=count, max_size=count)),
+        cpus=[nodes_ * 2 for nodes_ in many],
+    )
+    holders = [f"n{at + 1}" for at, gpus in enumerate(used) if gpus]
+    running = runs_by_nodes(fold(holders)) if len(holders) > 1 else running_jobs(0)
+    return view(pending, running=running, room=nodes((4,) * 4, used))
+
+
+@given(clusters_by_nodes())
+@examples(200)
+def test_whatever_the_cluster_a_gang_keeps_whole_nodes_and_what_starts_now_has_its_gpus(seen):
+    plan, pending = decide(seen, FIFO, BY_NODES), seen.pending
+    assert not plan.refusals
+    for action in plan.actions:
+        if not isinstance(action, Resize):
+            continue
+        row = int(np.flatnonzero(pending.job_id == action.job_id)[0])
+        spread = pending.nodes[row] > 1
+        assert (action.each > 0) == spread
+        assert pending.least_gpus[row] <= action.gpus <= pending.most_gpus[row]
+        on_each = action.gpus // action.nodes[1]
+        assert action.gpus == action.nodes[1] * on_each
+        assert not spread or on_each * pending.nodes[row] == pending.gpus[row], "as many on each node as before"
+        assert (seen.nodes.gpus >= on_each).sum() >= action.nodes[1], "there are such nodes"
 
 
 @given(clusters())

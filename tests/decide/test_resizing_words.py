@@ -32,6 +32,15 @@ def test_why_tells_of_a_number_of_ours_and_when_it_may_grow_again():
     assert "It gets more GPUs in 5 min at the earliest." in words
 
 
+def test_why_tells_of_a_new_number_of_nodes():
+    spread = {"gpus": 8, "nodes": [2], "comment": "slurmsched:gpus=4-16,ckpt"}
+    rules = replace(RULES, resizing=replace(RULES.resizing, nodes=True))
+    words = said(view(sized(**spread), room=nodes((4, 4, 4), (0, 0, 0))), rules)
+    assert "We let it ask for 12 GPUs on 3 nodes in place of 8 on 2: so jobs end soonest." in words
+    uneven = view(sized(**(spread | {"gpus": 7})))
+    assert "It keeps its number of GPUs: its nodes have different numbers of GPUs." in said(uneven, rules)
+
+
 def test_why_tells_of_a_number_that_is_given_back():
     assert "It asks for 2 GPUs again, as its owner did." in said(view(sized(gpus=4, own_gpus=[2])), Rules())
 
@@ -42,7 +51,8 @@ def test_why_tells_of_a_number_that_is_given_back():
         ({"comment": "slurmsched:gpus=2-4"}, "it does not say ckpt."),
         ({"requeueable": [False]}, "it was submitted with --no-requeue."),
         ({"comment": "slurmsched:gpus=3-4,ckpt"}, "it asks for 2, and says gpus=3-4."),
-        ({"nodes": [2]}, "it has several nodes or parts."),
+        ({"nodes": [2]}, "it has several nodes, and resize.nodes is off."),
+        ({"array_job_id": [1]}, "it has several parts."),
         ({"per_gpu": [True]}, "it asks for GPUs per task, or for CPUs or memory per GPU."),
         ({"required_nodes": ["n1"]}, "more depends on it, such as a promise,"),
     ],

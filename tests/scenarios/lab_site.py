@@ -14,7 +14,7 @@ import subprocess
 import sys
 import sysconfig
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -185,6 +185,35 @@ class Site:
         with (self.directory / "log").open("ab") as log:
             command = list(argv) or self.argv("run")
             return subprocess.Popen(command, env=self.environment, cwd=self.directory, stderr=log, stdout=log)
+
+    def kill_at(self, moment: str, cycle: int = 1, patience_s: float | None = None) -> None:
+        """Run a daemon that is killed at a moment of a cycle (driver.py).
+
+        With *patience_s* it is killed after so long where that moment does not come: there may be nothing to send.
+        """
+        process = self.start(*self.driver(cycle, moment))
+        try:
+            assert process.wait(patience_s or 120.0) == -signal.SIGKILL
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(60.0)
+            assert patience_s, self.log
+
+    def kill_series(self, *moments: tuple[str, int]) -> None:
+        """Run daemons one after the other, each killed at a moment of a cycle, or after a while."""
+        for moment, cycle in moments:
+            self.kill_at(moment, cycle, patience_s=15.0)
+
+    def completed_without_a_daemon(self, jobs: Collection[int]) -> set[str]:
+        """Wait until *jobs* have completed; return the reasons for which jobs waited meanwhile."""
+        reasons: set[str] = set()
+
+        def all_ran() -> bool:
+            reasons.update(self.lab.ask(["squeue", "-h", "-t", "PD", "-o", "%r"]).split())
+            return {self.states()[job] for job in jobs} == {"COMPLETED"}
+
+        self.until(all_ran, "all jobs run, without a daemon", 300.0)
+        return reasons
 
     @contextmanager
     def daemon(self, *argv: str) -> Iterator[subprocess.Popen[bytes]]:

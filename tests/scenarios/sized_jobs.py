@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import shutil
 from dataclasses import dataclass
@@ -14,19 +15,23 @@ from slurmsched.lab.users import nobody_gid, uid_of
 
 SIZES = "slurmsched:gpus=2-4,ckpt"
 TRAIN = """
-import sys, time
+import os, sys, time
 sys.path.insert(0, {folder!r})
 from job import Lease, gpus
 lease = Lease("saved")
 micro, accumulation = lease.batch(192, 8)
 for step in range(lease.resume_at(), {steps}):
     time.sleep({step_s} * 2 / gpus())
-    print(step, gpus(), micro * accumulation * gpus(), file=open("steps", "a"))
+    note = "steps" if os.environ.get("SLURM_PROCID", "0") == "0" else "steps of another task"
+    print(step, gpus(), micro * accumulation * gpus(), file=open(note, "a"))
     if lease.should_stop(step):
-        lease.checkpoint_done(step + 1)
+        if note == "steps":
+            lease.checkpoint_done(step + 1)
         if lease.give_way():
             break
 """
+RUN = "exec python3 train.py"
+RUN_ON_ALL_NODES = "unset SLURM_NTASKS SLURM_NPROCS; exec srun python3 train.py"
 
 
 @dataclass(frozen=True)
@@ -55,9 +60,22 @@ def submit_sized(
     shutil.chown(home, uid_of(site.lab.user("alice")), nobody_gid())
     job = site.lab.submit(
         gres, "-N1", "-c1", "-t20", "--requeue", f"-D{home}", "-oout", f"--comment={comment}",
-        "--wrap=exec python3 train.py", *options, user="alice",
+        f"--wrap={RUN}", *options, user="alice",
     )  # fmt: skip
     return SizedJob(job, home)
+
+
+def tasks_on_nodes(one: SizedJob) -> bool:
+    """Whether other tasks than the first one did steps too."""
+    return (one.home / "steps of another task").exists()
+
+
+def nodes_asked(site: Site, job: int) -> tuple[int, str]:
+    """The number of nodes that a job asks for, and of tasks, CPUs and memory with them."""
+    shown = site.lab.ask(["scontrol", "show", "job", str(job)])
+    wanted = ("NumNodes", "NumCPUs", "NumTasks", "MinMemoryNode", "MinMemoryCPU", "TresPerNode")
+    found = [f"{name}={value}" for name, value in re.findall(r"(\w+)=(\S+)", shown) if name in wanted]
+    return int(re.search(r"NumNodes=(\d+)", shown)[1]), " ".join(found)
 
 
 def requests(site: Site) -> dict[int, str]:

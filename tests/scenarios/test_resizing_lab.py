@@ -6,13 +6,12 @@ import itertools
 import os
 import re
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
 
 import pytest
 from lab_site import Site
-from sized_jobs import SizedJob, requests, submit_sized
+from sized_jobs import RUN_ON_ALL_NODES, SizedJob, nodes_asked, requests, submit_sized, tasks_on_nodes
 
 from slurmsched.cluster.text.hostlist import expand
 from slurmsched.lab import Lab
@@ -145,17 +144,59 @@ def test_after_a_kill_between_two_steps_a_job_can_start_and_release_all_restores
     own, plain = requests(site)[one.job], requests(site)[theirs.job]
     ours = own if phase == "send" else own.replace(":3", ":4")
     for _ in range(2):
-        killed = site.start(*site.driver(1, phase))
-        assert killed.wait(120.0) == -signal.SIGKILL
+        site.kill_at(phase)
         assert (requests(site)[one.job], requests(site)[theirs.job]) == (ours, plain)
         done = site.run("release-all")
         assert done.returncode == 0, done.stderr
         assert (requests(site)[one.job], requests(site)[theirs.job]) == (own, plain)
-    killed = site.start(*site.driver(1, phase))
-    assert killed.wait(120.0) == -signal.SIGKILL
+    site.kill_at(phase)
     free(site, *fillers)
     assert ended_whole(site, one, 4) == [3 if phase == "send" else 4], "without a daemon"
     assert ended_whole(site, theirs, 4) == [3]
+
+
+def by_nodes(site: Site) -> None:
+    """Let the daemon change the number of nodes too."""
+    site.write(resize="least_s = 1\nrestart_s = 5\nnodes = true")
+
+
+def submit_by_nodes(site: Site, steps: int, step_s: float, comment: str) -> SizedJob:
+    """A job with a task and four GPUs on each of two nodes."""
+    options = ("-N2", "--ntasks-per-node=1", f"--wrap={RUN_ON_ALL_NODES}", f"-J{site.names[0]}")
+    return submit_sized(site, steps, step_s, *options, gres="--gres=gpu:4", comment=comment)
+
+
+@pytest.mark.soak
+def test_a_job_on_a_node_gets_a_second_one_when_the_queue_empties_and_does_every_step_once(site):
+    by_nodes(site)
+    fillers = fill(site, nodes="n[2-4]")
+    one = submit_by_nodes(site, 200, 0.8, "slurmsched:gpus=4-8,ckpt")
+    with site.daemon():
+        site.until(lambda: one.steps, "the first step, on the one node that is free")
+        free(site, fillers[0])
+        assert ended_whole(site, one, 200) == [4, 8]
+        assert tasks_on_nodes(one), "srun has a task on each node"
+        assert {"asked to stop", "requeued", "resized"} <= set(story(site, one.job))
+    free(site, *fillers)
+
+
+@pytest.mark.parametrize("phase", ["send", "answer", "record"])
+def test_after_a_kill_a_job_by_nodes_can_start_and_has_its_own_number_of_nodes_back(site, phase):
+    by_nodes(site)
+    fillers = fill(site, soon=True)
+    one = submit_by_nodes(site, 4, 0.1, "slurmsched:gpus=4-16,ckpt")
+    own = nodes_asked(site, one.job)
+    site.kill_at(phase)
+    assert nodes_asked(site, one.job)[0] == (2 if phase == "send" else 4)
+    done = site.run("release-all")
+    assert done.returncode == 0, done.stderr
+    restored = nodes_asked(site, one.job)
+    assert restored[0] == own[0] == 2
+    assert restored[1].replace("MinMemoryNode", "MinMemoryCPU") == own[1], "one CPU on a node has the memory of both"
+    site.kill_at(phase)
+    free(site, *fillers)
+    assert ended_whole(site, one, 4) == [8 if phase == "send" else 16], "without a daemon"
+    assert tasks_on_nodes(one)
 
 
 def test_an_ordered_stop_gives_jobs_their_own_number_back_and_the_power_switched_off_does_too(site):
@@ -183,12 +224,7 @@ def test_daemons_that_are_killed_at_any_moment_lose_no_job_and_leave_none_withou
     jobs = [site.lab.submit(*many, "--wrap=true", "-o/dev/null", user="alice") for _ in range(20)]
     own = requests(site)
     for moment in itertools.islice(itertools.cycle(("send", "answer", "record", "observe")), 4 * rounds):
-        process = site.start(*site.driver(1 if moment != "observe" else 2, moment))
-        try:
-            assert process.wait(15.0) == -signal.SIGKILL
-        except subprocess.TimeoutExpired:  # once all are sent there is nothing to send
-            process.kill()
-            process.wait(60.0)
+        site.kill_at(moment, 1 if moment != "observe" else 2, patience_s=15.0)
         shown = requests(site)
         assert all(re.fullmatch(r"gres[:/]gpu:[12]", shown[job]) for job in jobs)
         resized += sum(shown[job] != own[job] for job in jobs)
@@ -196,27 +232,14 @@ def test_daemons_that_are_killed_at_any_moment_lose_no_job_and_leave_none_withou
         assert requests(site) == own
     assert resized >= 20 * rounds, "most were changed each time"
     free(site, *fillers)
-    reasons: set[str] = set()
-
-    def all_ran() -> bool:
-        reasons.update(site.lab.ask(["squeue", "-h", "-t", "PD", "-o", "%r"]).split())
-        return {site.states()[job] for job in jobs} == {"COMPLETED"}
-
-    site.until(all_ran, "all jobs run, without a daemon", 300.0)
-    assert "BadConstraints" not in reasons
+    assert "BadConstraints" not in site.completed_without_a_daemon(jobs)
 
 
 def test_kills_while_a_running_job_is_grown_cost_no_step(site):
     fillers, steps = fill(site, nodes="n[2-4]"), 120
     one = submit_sized(site, steps, 0.5, f"-J{site.names[0]}")
     site.until(lambda: one.steps, "the first step, on two GPUs")
-    for moment, cycle_to_die in (("send", 2), ("answer", 2), ("record", 2), ("send", 3), ("answer", 3)):
-        process = site.start(*site.driver(cycle_to_die, moment))
-        try:
-            assert process.wait(20.0) == -signal.SIGKILL
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait(60.0)
+    site.kill_series(("send", 2), ("answer", 2), ("record", 2), ("send", 3), ("answer", 3))
     with site.daemon():
         assert set(ended_whole(site, one, steps)) == {2, 4}
     free(site, *fillers)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 import signal
-import subprocess
 from collections.abc import Iterator
 
 import pytest
@@ -103,15 +102,13 @@ def test_what_a_user_changes_later_stays(site):
 def test_after_a_kill_between_two_steps_a_job_can_start_and_release_all_gives_its_own_back(site, phase):
     filler = fill(site)
     jobs = [submit(site), submit(site, "-c6", "--mem-per-cpu=2000")]
-    killed = site.start(*site.driver(1, phase))
-    assert killed.wait(120.0) == -signal.SIGKILL
+    site.kill_at(phase)
     if phase != "send":
         assert sizes(site) == dict.fromkeys(jobs, GIVEN)
     done = site.run("release-all")
     assert done.returncode == 0, done.stderr
     assert sizes(site) == {jobs[0]: ASKED, jobs[1]: (6, 2_000)}
-    killed = site.start(*site.driver(1, phase))
-    assert killed.wait(120.0) == -signal.SIGKILL
+    site.kill_at(phase)
     free(site, filler)
     site.until(lambda: all(node_of(site, job) for job in jobs), "jobs that start without a daemon")
 
@@ -136,13 +133,7 @@ def test_daemons_that_are_killed_at_any_moment_lose_no_job_and_leave_none_that_c
     filler = fill(site)
     jobs = [submit(site, run="true") for _ in range(count)]
     moments = itertools.cycle(("send", "answer", "record", "observe"))
-    for moment, cycle_to_die in zip(moments, (1, 1, 1, 2, 2, 2), strict=False):
-        process = site.start(*site.driver(cycle_to_die, moment))
-        try:
-            assert process.wait(15.0) == -signal.SIGKILL
-        except subprocess.TimeoutExpired:  # once all are sized there is nothing to send
-            process.kill()
-            process.wait(60.0)
+    site.kill_series(*zip(moments, (1, 1, 1, 2, 2, 2), strict=False))
     with site.daemon():
         site.until(lambda: sizes(site) == dict.fromkeys(jobs, GIVEN), "all jobs sized")
     assert site.run("release-all").returncode == 0
@@ -151,11 +142,4 @@ def test_daemons_that_are_killed_at_any_moment_lose_no_job_and_leave_none_that_c
         site.until(lambda: sizes(site) == dict.fromkeys(jobs, GIVEN), "all jobs sized once more")
         os.kill(site.daemons[-1].pid, signal.SIGKILL)
     free(site, filler)
-    reasons: set[str] = set()
-
-    def all_ran() -> bool:
-        reasons.update(site.lab.ask(["squeue", "-h", "-t", "PD", "-o", "%r"]).split())
-        return {site.states()[job] for job in jobs} == {"COMPLETED"}
-
-    site.until(all_ran, "all jobs run, without a daemon", 300.0)
-    assert not reasons & {"BadConstraints", "PartitionConfig"}
+    assert not site.completed_without_a_daemon(jobs) & {"BadConstraints", "PartitionConfig"}

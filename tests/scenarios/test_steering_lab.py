@@ -6,7 +6,6 @@ import itertools
 import os
 import shutil
 import signal
-import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -118,15 +117,13 @@ def test_a_job_whose_type_stays_full_is_let_go_and_starts_on_the_other(site):
 def test_after_a_kill_between_two_steps_a_job_can_start_and_release_all_lifts_what_is_ours_alone(site, phase):
     fillers = [fill(site, "a100"), fill(site, "v100")]
     jobs, theirs = [submit(site), submit(site)], submit(site, "--exclude=n[1-2]")
-    killed = site.start(*site.driver(1, phase))
-    assert killed.wait(120.0) == -signal.SIGKILL
+    site.kill_at(phase)
     ours = {} if phase == "send" else dict.fromkeys(jobs, "n[1-2]")
     site.until(lambda: excluded(site) == ours | {theirs: "n[1-2]"}, "what was sent before the kill")
     done = site.run("release-all")
     assert done.returncode == 0, done.stderr
     site.until(lambda: excluded(site) == {theirs: "n[1-2]"}, "the user's own list alone")
-    killed = site.start(*site.driver(1, phase))
-    assert killed.wait(120.0) == -signal.SIGKILL
+    site.kill_at(phase)
     free(site, *fillers)
     site.until(lambda: all(node_of(site, job) for job in (*jobs, theirs)), "jobs that start without a daemon")
     reasons = site.lab.ask(["squeue", "-h", "-t", "PD", "-o", "%r"]).split()
@@ -157,13 +154,7 @@ def test_daemons_that_are_killed_at_any_moment_lose_no_job_and_leave_none_that_c
         for _ in range(count)
     ]
     moments = itertools.cycle(("send", "answer", "record", "observe"))
-    for moment, cycle_to_die in zip(moments, (1, 1, 1, 2, 2, 2), strict=False):
-        process = site.start(*site.driver(cycle_to_die, moment))
-        try:
-            assert process.wait(15.0) == -signal.SIGKILL
-        except subprocess.TimeoutExpired:  # once all are sent there is nothing to send
-            process.kill()
-            process.wait(60.0)
+    site.kill_series(*zip(moments, (1, 1, 1, 2, 2, 2), strict=False))
     with site.daemon():
         site.until(lambda: excluded(site).keys() == set(jobs), "all jobs sent to a type")
         assert set(excluded(site).values()) <= {"n[1-2]", "n[3-4]"}
@@ -172,14 +163,7 @@ def test_daemons_that_are_killed_at_any_moment_lose_no_job_and_leave_none_that_c
     with site.daemon():
         site.until(lambda: excluded(site).keys() == set(jobs), "all jobs sent once more")
     free(site, *fillers)
-    reasons: set[str] = set()
-
-    def all_ran() -> bool:
-        reasons.update(site.lab.ask(["squeue", "-h", "-t", "PD", "-o", "%r"]).split())
-        return {site.states()[job] for job in jobs} == {"COMPLETED"}
-
-    site.until(all_ran, "all jobs run, without a daemon", 300.0)
-    assert "BadConstraints" not in reasons
+    assert "BadConstraints" not in site.completed_without_a_daemon(jobs)
 
 
 @pytest.mark.soak

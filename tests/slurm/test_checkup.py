@@ -8,6 +8,7 @@ from slurmsched.config import (
     DaemonSettings,
     PowerSettings,
     ProfileSettings,
+    ResizeSettings,
     RightsizeSettings,
     Settings,
     ShareSettings,
@@ -253,3 +254,7 @@ def test_other_numbers_of_gpus_take_gpus_and_running_jobs_are_stopped_for_them_w
     assert (alone.ok, alone.remedy) == (None, "[power] requeue = true")
     assert finding("numbers of GPUs", facts(), replace(ACT, power=PowerSettings(resize=True, requeue=True))).ok
     assert finding("numbers of GPUs", facts(GresTypes="(null)"), sizes).ok is False
+    nodes = replace(ACT, power=PowerSettings(resize=True, requeue=True), resize=ResizeSettings(nodes=True))
+    assert finding("numbers of GPUs", facts(), nodes).ok
+    limited = finding("numbers of GPUs", facts(AccountingStorageEnforce="associations,limits"), nodes)
+    assert (limited.ok, limited.remedy) == (None, "[resize] nodes = false, where there are such limits")

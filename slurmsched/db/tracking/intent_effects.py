@@ -115,10 +115,13 @@ def _is_free(pending: JobTable, row: int, value: Value, now_s: float) -> bool:
     return not pending.eligible_s[row] > now_s
 
 
-def sizes_in(value: Value) -> tuple[int, int]:
-    """Return the GPUs that a ``Resize`` wrote, and those that the job's owner asked for."""
-    gpus, _, own = str(value).partition(" ")
-    return int(gpus), int(own)
+def sizes_in(value: Value) -> tuple[int, int, int]:
+    """Return the GPUs that a ``Resize`` wrote, those that the job's owner asked for, and those on each of its nodes.
+
+    The last is 0 where it has one node.
+    """
+    gpus, own, *each = map(int, str(value).split(" "))
+    return gpus, own, each[0] if each else 0
 
 
 def _is_whole(jobs: JobTable, row: int) -> bool:

@@ -51,7 +51,7 @@ def value_of(action: Action) -> Value:
     if isinstance(action, RestoreSize):
         return action.own
     if isinstance(action, Resize):
-        return f"{action.gpus} {action.own}"
+        return f"{action.gpus} {action.own}{f' {action.each}' if action.each else ''}"
     rest = [getattr(action, f.name) for f in fields(action) if f.name != "job_id"]
     value = rest[0] if rest else None
     return value.item() if isinstance(value, np.generic) else value

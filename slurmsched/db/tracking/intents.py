@@ -304,23 +304,24 @@ class Intents:
                 names.append(nodes)
         return Labels(codes, tuple(names)).renamed(names), times_s
 
-    def resized(self, jobs: JobTable) -> tuple[IntArray, FloatArray]:
+    def resized(self, jobs: JobTable) -> tuple[IntArray, FloatArray, IntArray]:
         """Return the GPUs that the owners of *jobs* asked for, 0 where we changed nothing, and when we last changed it.
 
-        A job is changed by us while it asks for a number that we wrote, answered or not: another one is theirs.
+        Further, the GPUs on each node where we changed the number of nodes with them; 0 of the others. A job is changed
+        by us while it asks for a number that we wrote, answered or not: another one is theirs.
         """
         ours: dict[int, list[Intent]] = {}
         for intent in self:
             if intent.kind == "Resize":
                 ours.setdefault(intent.job_id, []).append(intent)
-        own, times_s = np.zeros(len(jobs), dtype=np.int64), np.zeros(len(jobs))
+        (own, each), times_s = np.zeros((2, len(jobs)), dtype=np.int64), np.zeros(len(jobs))
         for row in np.flatnonzero(np.isin(jobs.job_id, list(ours))).tolist():
             for intent in ours[int(jobs.job_id[row])]:
-                gpus, asked_for = sizes_in(intent.value)
+                gpus, asked_for, on_each = sizes_in(intent.value)
                 times_s[row] = max(times_s[row], intent.requested_s)
                 if gpus == jobs.gpus[row] != asked_for:
-                    own[row] = asked_for
-        return own, times_s
+                    own[row], each[row] = asked_for, on_each
+        return own, times_s, each
 
     def sized(self, pending: JobTable) -> tuple[Labels, FloatArray, BoolArray]:
         """Return what the owners of *pending* jobs asked for, where the present CPUs and memory are ours; else empty.

@@ -34,16 +34,19 @@ def _pending(view: View, plan: Plan, row: int, rules: Rules) -> Iterator[str]:
     job, own = int(jobs.job_id[row]), int(jobs.own_gpus[row])
     for action in plan.actions:
         if isinstance(action, Resize) and action.job_id == job:
-            given = count(action.gpus, "GPU")
+            given, present = count(action.gpus, "GPU"), str(action.before)
+            if action.each:
+                given += f" on {count(action.nodes[1], 'node')}"
+                present += f" on {action.nodes[0]}"
             if action.gives_back:
                 yield f"It asks for {given} again, as its owner did."
             else:
-                yield f"We let it ask for {given} in place of {action.before}: so jobs end soonest.{_speed(jobs, row)}"
+                yield f"We let it ask for {given} in place of {present}: so jobs end soonest.{_speed(jobs, row)}"
             return
     if own:
         yield f"By us it asks for {count(int(jobs.gpus[row]), 'GPU')}, its owner asked for {own}.{_speed(jobs, row)}"
     elif rules.resizing is not None and jobs.most_gpus[row] > jobs.least_gpus[row] and not _may(view, row, rules):
-        yield f"It keeps its number of GPUs: {_why_not(jobs, row)}."
+        yield f"It keeps its number of GPUs: {_why_not(jobs, row, rules.resizing.nodes)}."
     if rules.resizing is not None and jobs.resized_s[row] > 0:
         rest_s = float(jobs.resized_s[row]) + rules.resizing.least_s - view.now_s
         if rest_s > 0:
@@ -60,7 +63,7 @@ def _may(view: View, row: int, rules: Rules) -> bool:
     return bool(resizable(view.pending, view, rules)[row])
 
 
-def _why_not(jobs: JobTable, row: int) -> str:
+def _why_not(jobs: JobTable, row: int, by_nodes: bool) -> str:
     """Return the reason why a job with several sizes keeps its own one."""
     least, most = int(jobs.least_gpus[row]), int(jobs.most_gpus[row])
     if not jobs.ckpt[row]:
@@ -69,8 +72,12 @@ def _why_not(jobs: JobTable, row: int) -> str:
         return "it was submitted with --no-requeue"
     if not least <= jobs.gpus[row] <= most:
         return f"it asks for {jobs.gpus[row]}, and says gpus={least}-{most}"
-    if jobs.nodes[row] > 1 or jobs.array_job_id[row] or jobs.het_job_id[row]:
-        return "it has several nodes or parts"
+    if jobs.nodes[row] > 1 and not by_nodes:
+        return "it has several nodes, and resize.nodes is off"
+    if jobs.nodes[row] > 1 and jobs.gpus[row] % jobs.nodes[row]:
+        return "its nodes have different numbers of GPUs"
+    if jobs.array_job_id[row] or jobs.het_job_id[row]:
+        return "it has several parts"
     if jobs.per_task[row] or jobs.per_gpu[row]:
         return "it asks for GPUs per task, or for CPUs or memory per GPU"
     return "more depends on it, such as a promise, a list of nodes, a reservation or shared GPUs"

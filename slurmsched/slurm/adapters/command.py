@@ -44,7 +44,7 @@ from .command_runner import CommandRunner, Printed, mark, unreachable
 AGAIN = 9
 """Retries of a change that Slurm refuses temporarily; after those it is left to the next cycle."""
 
-_REQUEST = ("JobID", "tres-per-job", "tres-per-node", "tres-per-socket", "tres-per-task")
+_REQUEST = ("JobID", "tres-per-job", "tres-per-node", "tres-per-socket", "tres-per-task", "NumNodes", "MaxNodes")
 
 _BY_REQUEST = StartShared | Unshare | Resize
 """Actions whose commands depend on what the job asks for at that moment."""
@@ -227,7 +227,10 @@ class SlurmCommand:
         """Send all lines of *actions*; then, for jobs that begin to share, the line that depends on their request."""
         multifactor = self.known_facts().multifactor if actions else True
         requests = self._requests([a.job_id for a in actions if isinstance(a, _BY_REQUEST)])
-        sizes = self._sizes([a.job_id for a in actions if isinstance(a, Rightsize | RestoreSize)])
+        by_nodes = [a.job_id for a in actions if isinstance(a, Resize) and a.each]
+        sizes = self._sizes([*by_nodes, *(a.job_id for a in actions if isinstance(a, Rightsize | RestoreSize))])
+        there = requests.keys() & set(by_nodes)
+        requests |= {job: replace(requests[job], node_request=sizes.get(job, "")) for job in there}
 
         def first(action: Action) -> tuple[str, ...]:
             if isinstance(action, Rightsize | RestoreSize) and sizes.get(action.job_id) != action.before:
@@ -278,7 +281,7 @@ class SlurmCommand:
         except SlurmRefused:  # with a single job id: Slurm no longer has the job
             return {}
         rows = zip(*shown.by_name.values(), strict=True)
-        return {int(job): Request(*("" if text in NOTHING else text for text in texts)) for job, *texts in rows}
+        return {int(job): _request(texts, least, most) for job, *texts, least, most in rows}
 
     def _sizes(self, jobs: Sequence[int]) -> dict[int, str]:
         """Return the CPUs and memory that each of *jobs* asks for now, without those that no longer wait."""
@@ -464,6 +467,18 @@ def _request_of(action: JobAction, requests: Mapping[int, Request]) -> Request:
     if action.job_id not in requests:
         raise ValueError("squeue does not show it")
     return requests[action.job_id]
+
+
+def _request(texts: Sequence[str], least: str, most: str) -> Request:
+    """Return the request that these texts are, on so many nodes; one without a most, such as 0, has the least."""
+    nodes = max(_number(least), 1)
+    per_job, per_node, per_socket, per_task = ("" if text in NOTHING else text for text in texts)
+    return Request(per_job, per_node, per_socket, per_task, nodes, max(_number(most), nodes))
+
+
+def _number(text: str) -> int:
+    """Return the number that squeue prints; 0 where it prints none."""
+    return int(text) if text.isdecimal() else 0
 
 
 def _settings(text: str) -> list[tuple[str, str]]:

@@ -221,7 +221,9 @@ class FakeSlurm:
             case Rightsize(after=text) | RestoreSize(own=text) if pending:
                 return replace(job, node_request=text)
             case Resize(gpus=gpus, before=before) if pending:
-                return replace(job, gpus=gpus) if job.gpus == before else f"it asks for {job.gpus} GPUs by now"
+                many = action.nodes[1] if action.each else job.nodes
+                there = job.gpus == before and (not action.each or job.nodes == action.nodes[0])
+                return replace(job, gpus=gpus, nodes=many) if there else f"it asks for {job.gpus} GPUs by now"
             case Requeue() if job.state in {JobState.RUNNING, JobState.SUSPENDED}:
                 return self._requeued(job) if job.requeueable else "Requested operation is presently disabled"
             case AskToStop() if job.state == JobState.RUNNING:
@@ -328,6 +330,7 @@ class FakeSlurm:
 
 _SAME = ("job_id", "gpus", "name", "user", "account", "qos", "partition", "time_limit_s", "submitted_s")
 _ALSO = (
+    "nodes",
     *("nice", "restarts", "requeueable", "interactive", "per_gpu", "required_nodes", "excluded_nodes", "node_request"),
     *("started_s", "ended_s", "priority"),
 )

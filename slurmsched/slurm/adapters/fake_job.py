@@ -14,6 +14,7 @@ class FakeJob:
     job_id: int
     runtime_s: float  #: the true runtime, hidden from the scheduler
     gpus: int = 1
+    nodes: int = 1
     name: str = "job"
     user: str = "alice"
     account: str = "physics"

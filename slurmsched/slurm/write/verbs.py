@@ -60,12 +60,15 @@ _NAMES = re.compile(r"[A-Za-z0-9_.,+\[\]-]*")
 
 @dataclass(frozen=True)
 class Request:
-    """The generic resources that a pending job requests, by field, as squeue writes them."""
+    """The generic resources that a pending job requests, by field, as squeue writes them; and its nodes."""
 
     per_job: str = ""
     per_node: str = ""
     per_socket: str = ""
     per_task: str = ""
+    nodes: int = 1
+    most_nodes: int = 1
+    node_request: str = ""  #: its CPUs and memory (``NodeRequest``), where the action needs them
 
     @property
     def text(self) -> str:
@@ -257,13 +260,35 @@ def _resize(action: Resize, request: Request) -> tuple[str, ...]:
     if not request.one_field or request.names != ("gpu",):
         raise ValueError(f"it asks for {request.text or 'nothing'} by now, which is more than one number of GPUs")
     present, gpu_type = gpus_in(request.text)
-    if present != action.before:
-        raise ValueError(f"it asks for {request.text} by now, which is not {count(action.before, 'GPU')}")
+    expected = action.each if action.each and requests_in(request.per_node) else action.before
+    if present != expected:
+        raise ValueError(f"it asks for {request.text} by now, which is not {count(expected, 'GPU')}")
     if not action.gpus > 0:
         raise ValueError(f"{action!r}: it keeps at least one GPU")
-    field = "trespernode" if requests_in(request.per_node) else "tresperjob"
-    gpus = f"gres:gpu:{_name(gpu_type)}{':' if gpu_type else ''}{int(action.gpus)}"
-    return (f"update jobid={action.job_id} {field}={gpus}",)
+    by_node = bool(requests_in(request.per_node))
+    if by_node and not action.each and request.most_nodes > 1:
+        raise ValueError(f"it may get {count(request.most_nodes, 'node')} from Slurm, with as many GPUs on each")
+    field, number = ("trespernode", action.each or action.gpus) if by_node else ("tresperjob", action.gpus)
+    gpus = f"gres:gpu:{_name(gpu_type)}{':' if gpu_type else ''}{int(number)}"
+    nodes = f"{_by_nodes(action, request)} " if action.each else ""
+    return (f"update jobid={action.job_id} {nodes}{field}={gpus}",)
+
+
+def _by_nodes(action: Resize, request: Request) -> str:
+    """Return the part of the command that changes the number of nodes, and tasks and CPUs with them.
+
+    Without the tasks Slurm never starts a job on fewer nodes (``BadConstraints``); without the memory it counts that of
+    the former CPUs until the job starts (both seen on 22.05).
+    """
+    before, nodes = action.nodes
+    if not request.nodes == request.most_nodes == before or nodes < 1:
+        raise ValueError(f"it asks for {request.nodes} to {request.most_nodes} nodes by now, which is not {before}")
+    size = read_request(request.node_request)
+    if size is None or size.per_task < 1 or size.cpus % before or size.tasks % before:
+        raise ValueError("its tasks, CPUs and memory do not change with its nodes")
+    cpus, tasks = size.cpus // before * nodes, size.tasks // before * nodes
+    memory = f" minmemory{'cpu' if size.per_cpu else 'node'}={size.memory_mib}" if size.memory_mib else ""
+    return f"numnodes={nodes}-{nodes} numtasks={tasks} numcpus={cpus}{memory}"
 
 
 def _share(action: Share) -> tuple[str, ...]:
