@@ -75,6 +75,7 @@ def ended_whole(site: Site, one: SizedJob, steps: int) -> list[int]:
     return [gpus for gpus, _ in itertools.groupby(gpus for _, gpus, _ in one.steps)]
 
 
+@pytest.mark.soak
 def test_a_job_is_grown_when_the_queue_empties_does_every_step_once_and_ends_sooner(site):
     steps, step_s = 300, 0.5
     fillers = fill(site, nodes="n[2-4]") + fill(site, gpus=2, nodes="n1")
@@ -93,6 +94,7 @@ def test_a_job_is_grown_when_the_queue_empties_does_every_step_once_and_ends_soo
     free(site, *fillers)
 
 
+@pytest.mark.soak
 def test_a_running_job_comes_back_smaller_for_one_that_would_wait_for_long(site):
     fillers, steps = fill(site, nodes="n[2-4]"), 160
     one = submit_sized(site, steps, 0.5, f"-J{site.names[0]}", gres="--gres=gpu:4")

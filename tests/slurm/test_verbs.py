@@ -183,6 +183,50 @@ def test_no_job_is_left_without_gpus():
             lines(Resize(7, gpus, 2, 2), request=Request(per_node="gres:gpu:2"))
 
 
+SIZE = "cpus=8,task=2,node=2,mem=2000Mc"
+
+
+@pytest.mark.parametrize(
+    ("change", "request_", "line"),
+    [
+        (
+            Resize(7, 4, 8, 8, 4),
+            Request(per_node="gres:gpu:v100:4", nodes=2, most_nodes=2, node_request=SIZE),
+            "numnodes=1-1 numtasks=2 numcpus=4 minmemorycpu=2000 trespernode=gres:gpu:v100:4",
+        ),
+        (
+            Resize(7, 12, 8, 8, 4),
+            Request(per_job="gres:gpu:8", nodes=2, most_nodes=2, node_request="cpus=2,task=1,node=1,mem=500Mn"),
+            "numnodes=3-3 numtasks=3 numcpus=3 minmemorynode=500 tresperjob=gres:gpu:12",
+        ),
+    ],
+    ids=str,
+)
+def test_nodes_tasks_cpus_and_memory_change_in_one_line(change, request_, line):
+    assert lines(change, request=request_) == (f"update jobid=7 {line}",)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        Request(per_node="gres:gpu:2", nodes=2, most_nodes=2, node_request=SIZE),
+        Request(per_node="gres:gpu:4", nodes=1, most_nodes=2, node_request=SIZE),
+        Request(per_node="gres:gpu:4", nodes=3, most_nodes=3, node_request=SIZE),
+        Request(per_node="gres:gpu:4", nodes=2, most_nodes=2),
+        Request(per_node="gres:gpu:4", nodes=2, most_nodes=2, node_request="cpus=3,task=1,node=1,mem=500Mn"),
+    ],
+    ids=str,
+)
+def test_nodes_stay_where_the_request_is_another_one_or_its_tasks_are_not_even(request_):
+    with pytest.raises(ValueError, match=r"asks for|do not change"):
+        lines(Resize(7, 4, 8, 8, 4), request=request_)
+
+
+def test_gpus_stay_where_slurm_may_give_a_job_more_nodes_with_as_many():
+    with pytest.raises(ValueError, match="it may get 2 nodes from Slurm"):
+        lines(Resize(7, 4, 2, 2), request=Request(per_node="gres:gpu:2", nodes=1, most_nodes=2))
+
+
 def test_a_job_is_never_steered_by_the_line_that_lets_it_go():
     assert lines(Unsteer(7)) == ("update jobid=7 excnodelist=",)
     with pytest.raises(ValueError, match="excludes at least one node"):
