@@ -301,7 +301,7 @@ def test_a_line_of_an_array_that_was_refused_holds_back_those_that_follow_it_and
     script = "[ \"$1\" != show ] || exit 0; cat >> {at}/sent; echo '2_1: Job has already finished\n2_2: {words}' >&2"
     for words, reached in (("Invalid feature", False), ("No error", True)):
         commands.says("scontrol", script.format(at=commands.directory, words=words) + "; exit 1")
-        commands.says("squeue", f"{SHOWN}show 2 '' gres:gpu:1 N/A '(null)'")
+        commands.says("squeue", f"{SHOWN}show 2 '' gres:gpu:1 N/A '(null)' 1 0")
         cluster.act([Share(2, "gpu", "shared", "n2", "0", "", 9.0)])
         assert ("gres:slot" in (commands.directory / "sent").read_text()) is reached
 
@@ -323,7 +323,7 @@ def test_what_slurm_refuses_for_a_moment_is_asked_again_at_once(commands, words,
     cluster = commands.cluster()
     cluster.facts()
     commands.says("scontrol", MOODY.format(at=commands.directory, words=words, times=times))
-    commands.says("squeue", f"{SHOWN}show 1 '' gres:slot:i1:1 N/A ''; show 2 '' gres:gpu:1 N/A '(null)'")
+    commands.says("squeue", f"{SHOWN}show 1 '' gres:slot:i1:1 N/A '' 1 1; show 2 '' gres:gpu:1 N/A '(null)' 1 0")
     answers = cluster.act([StartShared(1, "1"), Share(2, "gpu", "shared", "n2", "0", "", 9.0)])
     assert [answer.refused is not None for answer in answers] == [False, refused]
     sent = (commands.directory / "sent").read_text()
@@ -335,7 +335,7 @@ def test_what_slurm_refuses_for_a_moment_is_asked_again_at_once(commands, words,
 def test_a_job_that_asks_for_more_than_its_slots_by_the_time_of_the_write_is_not_let_start(commands):
     cluster = commands.cluster()
     cluster.facts()
-    commands.says("squeue", f"{SHOWN}show 1 gres:gpu:4 gres:slot:i1:1 N/A ''; show 2 '' gres:slot:i0:1 N/A ''")
+    commands.says("squeue", f"{SHOWN}show 1 gres:gpu:4 gres:slot:i1:1 N/A '' 1 1; show 2 '' gres:slot:i0:1 N/A '' 1 1")
     commands.says("scontrol", f"cat >> {commands.directory}/sent")
     more, good, gone = cluster.act([StartShared(1, "1"), StartShared(2, "0"), StartShared(3, "0")])
     assert more.refused == "it asks for gres:gpu:4,gres:slot:i1:1, which is not what share=1 says"
