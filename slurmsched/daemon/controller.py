@@ -7,11 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from ..clock import Clock
-from ..cluster.size_speeds import SizeSpeeds
-from ..cluster.spread_speeds import SpreadSpeeds
+from ..cluster.kind_speeds import KindSpeeds
 from ..cluster.state import ClusterState
 from ..cluster.stranded_gpus import StrandedGpus
-from ..cluster.type_speeds import TypeSpeeds
 from ..config import DaemonSettings, Settings
 from ..cycle import CycleContext, CycleReport, run_cycle
 from ..db.leader import Leadership
@@ -58,9 +56,7 @@ class Components:
     sharer: SharingContext
     whereabouts: JobPlacements
     progress: ProgressBook
-    spread_speeds: SpreadSpeeds
-    type_speeds: TypeSpeeds
-    size_speeds: SizeSpeeds
+    speeds: KindSpeeds
     stranded: StrandedGpus
     usage: UsageService
     switcher: CompositionSwitcher
@@ -104,8 +100,7 @@ class DaemonController:
             self._adapt_to_load()
         report = run_cycle(self._world, self._world.memory.next_number(now_s), now_s, mode)
         self._flow.after(report)
-        self._parts.type_speeds.learn(report.ended)
-        self._parts.size_speeds.learn(report.ended)
+        self._parts.speeds.learn(report.ended)
         policy = self._world.policy
         if self._actor.watch(report.view, replace(policy, shadow=None) if report.shadow_trouble else policy):
             self._chosen.refresh()
@@ -181,8 +176,7 @@ class DaemonController:
             self._world.model = model
             self._taught = True
             self._flow.learn(history)
-            self._parts.type_speeds.learn(history)
-            self._parts.size_speeds.learn(history)
+            self._parts.speeds.learn(history)
             logger.info("the forecast knows %d runs (%s)", len(history), serving.described(model))
 
     def _adopt_choice(self, now_s: float, *, acting: bool) -> None:
@@ -209,9 +203,7 @@ class DaemonController:
         job_placements.observe(state.ended)
         job_placements.note_scan(self._parts.clock.now())
         self._parts.progress.observe(state)
-        self._parts.spread_speeds.observe(state)
-        self._parts.type_speeds.observe(state)
-        self._parts.size_speeds.observe(state)
+        self._parts.speeds.observe(state)
         self._parts.stranded.observe(state, self._parts.clock.now())
         self._warn_of_partitions(tuple(state.partitions.name))
 

@@ -10,12 +10,11 @@ import numpy as np
 
 from slurmsched.cluster.columns import Labels, table_of
 from slurmsched.cluster.jobs import JobState
+from slurmsched.cluster.kind_speeds import KindSpeeds
 from slurmsched.cluster.node_loads import NodeLoads
 from slurmsched.cluster.records.outcomes import OutcomeTable
 from slurmsched.cluster.records.usage import UsageTable
-from slurmsched.cluster.size_speeds import RestartCosts
 from slurmsched.cluster.state import ClusterState
-from slurmsched.cluster.type_speeds import TypeSpeeds
 from slurmsched.cluster.usage_history import LEAST, UsageHistory
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import (
@@ -115,18 +114,12 @@ class Flow:
 
     def knowledge(self, user: str, monotonic: Callable[[], float]) -> Callable[[ClusterState], ClusterState]:
         """Return what fills in the columns that a daemon knows from history and from what it sees."""
-        types, usage, restarts = TypeSpeeds(), UsageHistory(), RestartCosts()
-        types.learn(self._runs(user))
+        speeds, usage = KindSpeeds(), UsageHistory()
+        speeds.learn(self._runs(user))
         usage.learn(self._usage(user))
         terms = self.rules.migration
         loads = NodeLoads(monotonic, lambda: None if terms is None else terms.for_s)
-
-        def filled(state: ClusterState) -> ClusterState:
-            for fill in (loads.filled, types.filled, usage.filled, restarts.filled):
-                state = fill(state)
-            return state
-
-        return filled
+        return lambda state: speeds.filled(usage.filled(loads.filled(state)))
 
     def _runs(self, user: str) -> OutcomeTable:
         """Return two earlier runs on each type of each kind of job whose speed depends on it."""

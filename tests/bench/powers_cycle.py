@@ -24,11 +24,10 @@ from slurmsched.cluster.actions import spelling
 from slurmsched.cluster.columns import Labels, table_of
 from slurmsched.cluster.job_record import outcomes_of
 from slurmsched.cluster.jobs import JobState
+from slurmsched.cluster.kind_speeds import KindSpeeds
 from slurmsched.cluster.records.outcomes import OutcomeTable
 from slurmsched.cluster.records.usage import UsageTable
-from slurmsched.cluster.size_speeds import RestartCosts, SizeSpeeds
 from slurmsched.cluster.state import ClusterState
-from slurmsched.cluster.type_speeds import TypeSpeeds
 from slurmsched.cluster.usage_history import LEAST, UsageHistory
 from slurmsched.cycle import CycleContext, CycleReport, run_cycle
 from slurmsched.db.memory import Memory
@@ -142,7 +141,7 @@ def made(directory: Path, rules: Rules) -> CycleContext:
 
 def knowledge(jobs: Rows) -> Callable[[ClusterState], ClusterState]:
     """What a daemon knows of kinds of jobs after a long history: their speed on each type, and what they use."""
-    types, sizes, usage, restarts = TypeSpeeds(), SizeSpeeds(), UsageHistory(), RestartCosts()
+    speeds, usage = KindSpeeds(), UsageHistory()
     random = np.random.default_rng(1)
     kinds = list(dict.fromkeys((row["UserName"], row["Name"], int(row["gpus"])) for row in jobs))
     runs = [
@@ -154,8 +153,7 @@ def knowledge(jobs: Rows) -> Callable[[ClusterState], ClusterState]:
         name: Labels.of([run[at] for run in runs]) for at, name in enumerate(("user", "name", "", "gpu_type")) if name
     }
     columns |= {"gpus": np.array([run[2] for run in runs]), "runtime_s": np.array([run[4] for run in runs])}
-    types.learn(table_of(OutcomeTable, len(runs), {}, columns))
-    sizes.learn(table_of(OutcomeTable, len(runs), {}, columns))
+    speeds.learn(table_of(OutcomeTable, len(runs), {}, columns))
     uses = [kind for kind in kinds for _ in range(LEAST)]
     usage.learn(
         table_of(
@@ -171,13 +169,7 @@ def knowledge(jobs: Rows) -> Callable[[ClusterState], ClusterState]:
             },
         )
     )
-
-    def filled(state: ClusterState) -> ClusterState:
-        for fill in (types.filled, usage.filled, sizes.filled, restarts.filled):
-            state = fill(state)
-        return state
-
-    return filled
+    return lambda state: speeds.filled(usage.filled(state))
 
 
 def queue(random: np.random.Generator) -> tuple[Rows, Rows]:

@@ -9,13 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ...cluster.job_record import outcomes_of
+from ...cluster.kind_speeds import KindSpeeds
 from ...cluster.node_loads import NodeLoads
 from ...cluster.records.faults import Fault, Instability
-from ...cluster.size_speeds import RestartCosts, SizeSpeeds
-from ...cluster.spread_speeds import SpreadSpeeds
-from ...cluster.state import ClusterState
 from ...cluster.stranded_gpus import StrandedGpus
-from ...cluster.type_speeds import TypeSpeeds
 from ...config import Settings
 from ...cycle import CycleContext, CycleReport
 from ...daemon.active_actor import ActiveActor
@@ -123,9 +120,8 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
     flow = ProfilingController(artifacts)
     memory = Memory(store, cluster=name, monotonic=monotonic, leads=leads.held)
     sharer = SharingContext(artifacts, memory.mismatches)
-    decider, spread_speeds, type_speeds = PluginDecider(), SpreadSpeeds(), TypeSpeeds()
+    decider, speeds = PluginDecider(), KindSpeeds()
     loads = NodeLoads(monotonic, lambda: None if (terms := world.policy.rules.migration) is None else terms.for_s)
-    size_speeds, restart_costs = SizeSpeeds(), RestartCosts()
     shadow = ShadowDecider(app.clock, metrics.shadow_failed)
     world = CycleContext(
         cluster=cluster,
@@ -137,10 +133,7 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
         learns=settings.forecast.learn_online,
         site=facts.latest.config,
         entering=lambda phase: service.progressed(),
-        scored=lambda state: _filled(
-            *(state, sharer.scored, loads.filled, spread_speeds.filled, type_speeds.filled, usage.history.filled),
-            *(size_speeds.filled, restart_costs.filled),
-        ),
+        scored=lambda state: speeds.filled(usage.history.filled(loads.filled(sharer.scored(state)))),
         decider=decider,
         shadow=shadow,
     )
@@ -175,9 +168,7 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
         sharer=sharer,
         whereabouts=job_placements,
         progress=ProgressBook(monotonic, every_s=settings.profile.report_s),
-        spread_speeds=spread_speeds,
-        type_speeds=type_speeds,
-        size_speeds=size_speeds,
+        speeds=speeds,
         stranded=StrandedGpus(),
         usage=usage,
         switcher=CompositionSwitcher(chosen, synthesis.take, memory, leads.held, metrics.synthesis_step),
@@ -188,12 +179,6 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
     world.solved = solver.latest
     service = _service(app, parts, controller, metrics, predictions, solver, synthesis, lambda: shadow.trouble)
     return Daemon(controller, service, world, leads, store, decider, shadow, synthesis)
-
-
-def _filled(state: ClusterState, *fills: Callable[[ClusterState], ClusterState]) -> ClusterState:
-    for fill in fills:
-        state = fill(state)
-    return state
 
 
 def _metrics(chosen: ActivePolicy, world: Callable[[], CycleContext]) -> Metrics:
@@ -230,9 +215,9 @@ def _service(
         figures=figures,
         predictions=predictions,
         predict=lambda: controller.settings.predict,
-        spread=parts.spread_speeds.table,
+        spread=parts.speeds.spread.table,
         shadow_trouble=shadow_trouble,
-        types=parts.type_speeds.table,
+        types=parts.speeds.types.table,
         stranded=parts.stranded.table,
     )
 
