@@ -18,6 +18,8 @@ It uses only the standard library and nothing of slurmsched: the file may be cop
 
 A job with ``slurmsched:gpus=2-8,ckpt`` in its comment may go on with another number of GPUs: ``gpus()`` is that of this
 run, and ``lease.batch(samples, most)`` the micro-batch and the accumulation that keep the samples of a step the same.
+With ``slurmsched:gpus=2-8,batch=256-1024,ckpt`` a step may have more samples on more GPUs, ``lease.batch(samples, most,
+up_to)``; ``noise_scale()`` is what the job reports so that it gets no GPUs that would not help.
 
 A report goes to slurmsched in a thread, at most every half minute. It is answered with a stop if the job's comment has
 ``slurmsched:stop=`` and the training has what this asks for. ``report(step, loss=loss)`` does the same without a Lease.
@@ -101,20 +103,40 @@ def gpus() -> int:
     return int(here) * int(nodes)
 
 
-def batch_of(samples: int, most: int, count: int) -> Batch:
+def batch_of(samples: int, most: int, count: int, up_to: int | None = None) -> Batch:
     """Return the passes by which *count* GPUs go through *samples* in a step, each with *most* samples at once at most.
 
     They go through exactly as many where some accumulation divides them evenly without passes of less than half that
-    size; else through a few more.
+    size; else through a few more. With *up_to* they go through as many as they take at once, if that is more than
+    *samples* and at most *up_to*.
     """
     if min(samples, most) < 1:
         raise ValueError(f"samples={samples}, most={most}: accepted are 1 and more")
+    if up_to is not None and up_to < samples:
+        raise ValueError(f"up_to={up_to}: accepted are {samples} samples and more")
     count = max(count, 1)
+    if up_to is not None:
+        samples = max(samples, min(most, up_to // count) * count)
     fewest = -(-samples // (count * most))
     for accumulation in range(fewest, 2 * fewest + 1):
         if samples % (count * accumulation) == 0:
             return Batch(samples // (count * accumulation), accumulation)
     return Batch(-(-samples // (count * fewest)), fewest)
+
+
+def noise_scale(one_sqr: float, mean_sqr: float, one: int, whole: int) -> float | None:
+    """Return the gradient noise scale in samples: with so many, noise and gradient are of equal size.
+
+    *one_sqr* is the squared norm of a gradient over *one* samples, such as that of one GPU before the gradients are
+    averaged, and *mean_sqr* that of the mean gradient, over *whole* samples: both as means over many steps. Return None
+    where these show no noise, or nothing but noise.
+    """
+    if not 0 < one < whole:
+        raise ValueError(f"one={one}, whole={whole}: accepted are samples of a part and of the whole step")
+    gradient_sqr = (whole * mean_sqr - one * one_sqr) / (whole - one)
+    variance = (one_sqr - mean_sqr) / (1 / one - 1 / whole)  # of the gradient of one sample
+    noise = variance / gradient_sqr if variance > 0 and gradient_sqr > 0 else 0.0
+    return noise if 0 < noise < float("inf") else None
 
 
 def own_environment(environment: dict[str, str]) -> dict[str, str]:
@@ -197,12 +219,14 @@ class Lease:
             last = self._last_iteration(name)
         return last is not None and iteration >= last
 
-    def report(self, iteration: int, loss: float | None = None, accuracy: float | None = None) -> bool:
+    def report(
+        self, iteration: int, loss: float | None = None, accuracy: float | None = None, noise: float | None = None
+    ) -> bool:
         """Report progress; return whether to save and end for good after *iteration*, the same on every rank.
 
         Call it on all ranks, once per iteration; the first rank's values count. ``give_way`` then queues nothing.
         """
-        finished = report(iteration, loss, accuracy)
+        finished = report(iteration, loss, accuracy, noise)
         if self._agree is not None:
             finished = self._agree(finished)
         elif self._ranks > 1:
@@ -210,12 +234,14 @@ class Lease:
         self._finishes = self._finishes or finished
         return finished
 
-    def batch(self, samples: int, most: int) -> Batch:
+    def batch(self, samples: int, most: int, up_to: int | None = None) -> Batch:
         """Return the micro-batch and the accumulation for a step of *samples*, on the GPUs that this run has.
 
         *most* is how many samples a GPU takes at once. The same *samples* in each run keep the learning rate right.
+        With *up_to* a step has as many samples as these GPUs take at once, between *samples* and *up_to*, and the job
+        sets its learning rate by them.
         """
-        return batch_of(samples, most, gpus())
+        return batch_of(samples, most, gpus(), up_to)
 
     def checkpoint_done(self, iteration: int) -> None:
         """Record that the work is saved and resumes at *iteration*; one rank is enough."""
@@ -293,20 +319,24 @@ def _has_own_id() -> bool:
     return "SLURM_JOB_ID" in os.environ and "SLURM_ARRAY_JOB_ID" not in os.environ
 
 
+Progress = tuple[int, float | None, float | None, float | None]
+"""An iteration, with the loss, the accuracy and the gradient noise scale after it."""
+
+
 class Reporter:
     """Sends the latest progress of this job to slurmsched, from a thread: training never waits for it."""
 
-    def __init__(self, send: Callable[[int, float | None, float | None], str]) -> None:
+    def __init__(self, send: Callable[[int, float | None, float | None, float | None], str]) -> None:
         self._send = send
         self._news = threading.Event()
         self._next_s, self._started, self._finished = -float("inf"), False, False
-        self._latest: tuple[int, float | None, float | None] = 0, None, None
+        self._latest: Progress = 0, None, None, None
 
-    def report(self, iteration: int, loss: float | None, accuracy: float | None) -> bool:
+    def report(self, iteration: int, loss: float | None, accuracy: float | None, noise: float | None = None) -> bool:
         """Hand the progress to the thread if a report is due; return whether an answer asked the job to end."""
         if time.monotonic() >= self._next_s and not self._finished:
             self._next_s = float("inf")  # until there is an answer
-            self._latest = iteration, loss, accuracy
+            self._latest = iteration, loss, accuracy, noise
             self._news.set()
             if not self._started:
                 self._started = True
@@ -327,12 +357,15 @@ class Reporter:
             self._next_s = time.monotonic() + wait_s
 
 
-def report(iteration: int, loss: float | None = None, accuracy: float | None = None) -> bool:
+def report(
+    iteration: int, loss: float | None = None, accuracy: float | None = None, noise: float | None = None
+) -> bool:
     """Report progress; return whether to save the work and end for good. Only the first rank's reports are sent.
 
-    It takes microseconds. Without slurmsched, or where no report reaches it, it returns False.
+    *noise* is the gradient noise scale in samples (``noise_scale``). It takes microseconds. Without slurmsched, or
+    where no report reaches it, it returns False.
     """
-    return _leads_the_job() and _REPORTER.report(iteration, loss, accuracy)
+    return _leads_the_job() and _REPORTER.report(iteration, loss, accuracy, noise)
 
 
 def _leads_the_job() -> bool:
@@ -340,13 +373,13 @@ def _leads_the_job() -> bool:
     return os.environ.get("RANK", os.environ.get("SLURM_PROCID", "0")) == "0" and "SLURM_JOB_ID" in os.environ
 
 
-def _send_report(iteration: int, loss: float | None, accuracy: float | None) -> str:
+def _send_report(iteration: int, loss: float | None, accuracy: float | None, noise: float | None) -> str:
     """Send a report with a proof of this user; return the answer, empty where no collector is set."""
     settings = _node_settings()
     host, _, port = settings.get("COLLECTOR", "").rpartition(":")
     if not port:
         return ""
-    values = {"progress": int(iteration), "loss": _plain(loss), "accuracy": _plain(accuracy)}
+    values = {"progress": int(iteration), "loss": _plain(loss), "accuracy": _plain(accuracy), "noise": _plain(noise)}
     about = {
         "version": 1,
         "job_id": int(os.environ["SLURM_JOB_ID"]),
@@ -388,15 +421,15 @@ def _send_with_token(host: str, port: int, authority: str, record: dict[str, Any
 _REPORTER = Reporter(_send_report)
 
 
-Report = Callable[[int, Any, Any], bool]
+Report = Callable[..., bool]
 """``report``, or where a job has several ranks ``Lease.report``, by which all end after the same step."""
 
 
-def lightning_callback(report: Report = report, accuracy: str = "") -> Any:
+def lightning_callback(report: Report = report, accuracy: str = "", noise: str = "") -> Any:
     """Return a callback for Lightning's Trainer that reports after each batch and sets ``trainer.should_stop``.
 
-    It reports the loss of the training step, and the logged metric *accuracy* where that is given. ImportError without
-    Lightning.
+    It reports the loss of the training step, and the logged metrics *accuracy* and *noise* where they are given.
+    ImportError without Lightning.
     """
     older = "pytorch_lightning" in sys.modules and "lightning.pytorch" not in sys.modules
     package = import_module("pytorch_lightning" if older else "lightning.pytorch")
@@ -404,8 +437,9 @@ def lightning_callback(report: Report = report, accuracy: str = "") -> Any:
     class LightningReport(package.Callback):  # type: ignore[misc, name-defined]  # imported only where it is used
         def on_train_batch_end(self, trainer: Any, module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
             loss = outputs.get("loss") if isinstance(outputs, dict) else outputs
-            reached = trainer.callback_metrics.get(accuracy) if accuracy else None
-            if report(trainer.global_step, loss, reached):
+            logged = trainer.callback_metrics
+            scale = {"noise": logged.get(noise)} if noise else {}
+            if report(trainer.global_step, loss, logged.get(accuracy) if accuracy else None, **scale):
                 trainer.should_stop = True
 
     return LightningReport()
@@ -625,18 +659,18 @@ def run(directory: Path, command: Sequence[str], patience_s: float = PATIENCE_S)
         _say_progress(None, began)
 
 
-def _report_once(iteration: int, loss: float | None, accuracy: float | None) -> int:
+def _report_once(*progress: Any) -> int:
     """Send one report and write the answer to stderr; return 0 if the job is to end, else 1."""
     try:
-        answer = _send_report(iteration, loss, accuracy) if "SLURM_JOB_ID" in os.environ else "not in a job"
+        answer = _send_report(*progress) if "SLURM_JOB_ID" in os.environ else "not in a job"
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         answer = f"no report was sent: {error}"
     sys.stderr.write((answer or f"no COLLECTOR in {NODE_CONF}") + "\n")
     return 0 if answer.startswith("stop:") else 1
 
 
-def _sizes(what: str, samples: int, most: int) -> str:
-    return f"{gpus()}\n" if what == "gpus" else "{} {}\n".format(*batch_of(samples, most, gpus()))
+def _sizes(what: str, samples: int, most: int, up_to: int | None) -> str:
+    return f"{gpus()}\n" if what == "gpus" else "{} {}\n".format(*batch_of(samples, most, gpus(), up_to))
 
 
 def main(words: Sequence[str]) -> int:
@@ -649,8 +683,10 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--iteration", type=int, default=0, help="where the work goes on, written to DIR/resume")
     parser.add_argument("--loss", type=float, help="for report: the loss after this iteration")
     parser.add_argument("--accuracy", type=float, help="for report: the accuracy after this iteration, 0 to 1")
+    parser.add_argument("--noise", type=float, help="for report: the gradient noise scale, in samples")
     parser.add_argument("--samples", type=int, default=1, help="for batch: the samples of one step, on all GPUs")
     parser.add_argument("--most", type=int, default=1, help="for batch: the samples that a GPU takes at once")
+    parser.add_argument("--up-to", type=int, help="for batch: the most samples of one step, where more GPUs take more")
     at = words.index("--") if "--" in words else len(words)
     options, command = parser.parse_args(words[:at]), words[at + 1 :]
     if options.what == "run":
@@ -658,9 +694,9 @@ def main(words: Sequence[str]) -> int:
             parser.error("say what to run after --")
         return run(options.dir, command)
     if options.what == "report":
-        return _report_once(options.iteration, options.loss, options.accuracy)
+        return _report_once(options.iteration, options.loss, options.accuracy, options.noise)
     if options.what in ("gpus", "batch"):
-        sys.stdout.write(_sizes(options.what, options.samples, options.most))
+        sys.stdout.write(_sizes(options.what, options.samples, options.most, options.up_to))
         return 0
     stop_requested = (options.dir / f"stop.{_run_name()}").exists()
     if options.what == "done":

@@ -477,7 +477,7 @@ def test_a_report_goes_out_once_in_half_a_minute_and_a_stop_is_for_good():
     until_true(lambda: reporter._next_s < float("inf"))
     assert REPORT_S - 20 < reporter._next_s - time.monotonic() <= REPORT_S
     assert reporter.report(2, 0.4, None) is False
-    assert collector.sent == [(1, 0.5, None)]
+    assert collector.sent == [(1, 0.5, None, None)]
     ends = Reporter(Collector("stop: enough"))
     until_true(lambda: ends.report(3, None, 0.9))
     assert ends.report(4, None, 0.1) is True
@@ -554,7 +554,7 @@ def test_a_script_reports_with_one_command(alone, inside, tmp_path):
         port = server.getsockname()[1]
         conf.write_text(f"COLLECTOR=127.0.0.1:{port}\nCOLLECTOR_USER=sched\nMUNGE_SOCKET=/run/m\n")
         child = subprocess.Popen(
-            [sys.executable, "job.py", "report", "--iteration", "12", "--loss", "0.5"],
+            [sys.executable, "job.py", "report", "--iteration", "12", "--loss", "0.5", "--noise", "900"],
             cwd=alone,
             env=inside | {"SLURMSCHED_NODE_CONF": str(conf), "SLURMD_NODENAME": "n3"},
             stderr=subprocess.PIPE,
@@ -569,6 +569,7 @@ def test_a_script_reports_with_one_command(alone, inside, tmp_path):
     assert child.returncode == 0
     assert json.loads(seen.read_text()) == {
         "version": 1, "job_id": 77, "restart": 0, "node": "n3", "progress": 12, "loss": 0.5, "accuracy": None,
+        "noise": 900.0,
     }  # fmt: skip
     assert Path(f"{seen}.words").read_text() == "--restrict-uid=sched --socket=/run/m\n"
 

@@ -20,9 +20,10 @@ class Reports:
     """The reports so far; the answer is a stop from step STOP_AT on."""
 
     def __init__(self, stop_at: int = STOP_AT) -> None:
-        self.stop_at, self.steps, self.losses, self.accuracies = stop_at, [], [], []
+        self.stop_at, self.steps, self.losses, self.accuracies, self.noises = stop_at, [], [], [], []
 
-    def __call__(self, step, loss, accuracy):
+    def __call__(self, step, loss, accuracy, noise=None):
+        self.noises.append(None if noise is None else float(noise))
         self.steps.append(step)
         self.losses.append(None if loss is None else float(loss))
         self.accuracies.append(None if accuracy is None else float(accuracy))
@@ -41,6 +42,7 @@ def lightning_run(directory: Path, reports: Reports) -> int:
 
         def training_step(self, batch, index):
             self.log("right", 0.25)
+            self.log("scale", 900.0)
             return ((self.layer(batch[0]) - 1) ** 2).mean()
 
         def configure_optimizers(self):
@@ -53,7 +55,7 @@ def lightning_run(directory: Path, reports: Reports) -> int:
         "enable_progress_bar": False,
         "enable_model_summary": False,
     }
-    callback = lightning_callback(reports, accuracy="right")
+    callback = lightning_callback(reports, accuracy="right", noise="scale")
     trainer = lightning.Trainer(
         max_epochs=1, accelerator="cpu", callbacks=[callback], default_root_dir=directory, **quiet
     )
@@ -68,6 +70,7 @@ def test_lightning_reports_each_step_and_stops_when_the_answer_says_so(tmp_path)
     assert reports.steps == [1, 2, 3]
     assert all(loss is not None for loss in reports.losses)
     assert reports.accuracies[1:] == [0.25, 0.25]
+    assert reports.noises[1:] == [900.0, 900.0]
     assert lightning_run(tmp_path, Reports(stop_at=100)) == 8
 
 

@@ -23,7 +23,7 @@ local RIGHTSIZE_DELAY_S = 0 -- 0 for none; the same with power.rightsize
 
 local ACCEPTED = "deadline=TIME, soft, PERCENT@TIME, gpus=MIN-MAX, ckpt, nopack, noprofile, coldstart=SECONDS, amp, "
   .. "urgency=0..10, iterations=N, pace=SECONDS, done=N, stop=never|opt|acc:X|loss:P%, busy=opt|acc:X, "
-  .. "graph=chain:N|layers:LxW|replicas:N, types=TYPE+TYPE, cpus=MIN-MAX, mem=MIN-MAX, off"
+  .. "graph=chain:N|layers:LxW|replicas:N, types=TYPE+TYPE, cpus=MIN-MAX, mem=MIN-MAX, batch=MIN-MAX, off"
 local TIME = "a time: 2026-12-01T18:00[:SS], with Z or an offset such as +01:00 if not local, or +6h, +90m, +1d12h"
 local NEAR = "is not read; write slurmsched: and what you ask for in small letters and without blanks"
 local FLAGS = { soft = true, ckpt = true, nopack = true, noprofile = true, amp = true, off = true }
@@ -173,6 +173,7 @@ local VALUES = {
   busy = { "opt, or acc: and a fraction from 0 to 1 such as acc:0.93", busy },
   graph = { "chain:, layers: or replicas: and the number of its tasks such as chain:8 or layers:4x2", graph },
   types = { "types of GPUs joined by +, such as a100+v100", types },
+  batch = { "the samples of a step such as 256 or a range such as 256-1024", range },
   cpus = { "a number of CPUs per node such as 8 or a range such as 4-16", range },
   mem = { "the memory per node in M, G or T such as 32G or a range such as 16G-64G", memory },
 }

@@ -25,6 +25,8 @@ _NUMBERS: dict[str, tuple[Any, Callable[[CommentOptions], float | None], float]]
     "cpus_best": (np.int64, lambda options: options.cpus[1] if options.cpus else None, 0),
     "mem_least_mib": (np.int64, lambda options: options.mem_mib[0] if options.mem_mib else None, 0),
     "mem_best_mib": (np.int64, lambda options: options.mem_mib[1] if options.mem_mib else None, 0),
+    "batch_least": (np.int64, lambda options: options.batch[0] if options.batch else None, 0),
+    "batch_most": (np.int64, lambda options: options.batch[1] if options.batch else None, 0),
     "deadline_at_s": (np.int64, lambda options: options.deadline.at_s if options.deadline else None, 0),
 }
 """Columns of numbers: their type, their value, and the value that stands for none."""

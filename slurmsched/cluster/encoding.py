@@ -32,7 +32,7 @@ ADDED: dict[type[Table], dict[str, float | bool | str]] = {
         **dict.fromkeys(("unstable", "measured", "shares", "per_task", "per_gpu", "given_back", "sensitive"), False),
         **dict.fromkeys(("asked_for", "share_refusal", "node_gpus", "excluded_nodes", "steered", "type_speeds"), ""),
         **dict.fromkeys(("node_request", "own_request"), ""),
-        **dict.fromkeys(("used_cpus", "used_memory_mib"), np.nan),
+        **dict.fromkeys(("used_cpus", "used_memory_mib", "noise"), np.nan),
         "sized_s": 0.0,
         "request_changed": False,
         **dict.fromkeys(("left_nodes", "size_speeds"), ""),

@@ -114,6 +114,7 @@ class JobTable(Table):
     resized_s: FloatArray  #: when we last changed that number; 0 where never
     gpus_each: IntArray  #: its GPUs on each node, where its number of nodes is ours too; else 0
     size_speeds: Labels  #: the speed of its kind by GPUs over that on the fewest, as 2=1 4=1.7; empty if unknown
+    noise: FloatArray  #: the gradient noise scale that it reports, in samples, if its batch may grow; NaN if not known
     restart_cost_s: FloatArray  #: what its last restarts, or those of all jobs, took; 0 where there were none
     node_list: Labels  #: where it runs
     node_gpus: Labels  #: its GPUs on each of these nodes, as 8,4; empty where not known, and they are taken as even
@@ -160,6 +161,8 @@ class JobTable(Table):
     cpus_best: IntArray  #: the most CPUs per node that it can use; 0 where none were said
     mem_least_mib: IntArray  #: the least memory per node that its owner says it can run with; 0 where none was said
     mem_best_mib: IntArray  #: the most memory per node that it can use; 0 where none was said
+    batch_least: IntArray  #: the samples of a step on the GPUs that its owner asked for; 0 where none were said
+    batch_most: IntArray  #: the most samples of a step on more GPUs; 0 where none were said
     deadline_at_s: IntArray  #: the deadline in seconds since the moment that ``deadline_since`` names
     deadline_since: Labels  #: submit, epoch or local (see ``Deadline``); empty where there is no deadline
     stop: Labels  #: its owner's rule for an early end: never, opt, acc or loss; empty where none was said
@@ -210,6 +213,7 @@ NEUTRAL: dict[str, Any] = {
     "spread_speed": np.nan,
     "used_cpus": np.nan,
     "used_memory_mib": np.nan,
+    "noise": np.nan,
     "pace_s": np.nan,
     "stop_level": np.nan,
     "urgency": np.nan,

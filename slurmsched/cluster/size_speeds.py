@@ -52,10 +52,13 @@ class SizeSpeeds:
     def observe(self, state: ClusterState) -> None:
         """Note the iteration times of running jobs that show them, and share GPUs with no other job.
 
+        Those of jobs with ``batch=`` cannot be compared: an iteration on more GPUs has more samples.
+
         A comment keeps the time of the run before until the next report; that one was on other GPUs.
         """
         jobs = state.running
         alone = (jobs.beside == 0) & (jobs.guest_gpus == 0) & ~jobs.shares & (jobs.most_gpus > 0)
+        alone &= jobs.batch_least >= jobs.batch_most
         rows = np.flatnonzero(np.isfinite(jobs.pace_s) & (jobs.gpus > 0) & alone & (jobs.state == JobState.RUNNING))
         types = run_types(jobs.take(rows), state.nodes)
         self._shown = {job: shown for job, shown in self._shown.items() if job in set(jobs.job_id.tolist())}

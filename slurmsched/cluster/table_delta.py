@@ -22,7 +22,7 @@ T = TypeVar("T", bound=Table)
 BESIDE = ("site_points",)
 """Columns of the table *beside* with which columns of this table grow."""
 
-LATER = ("spread_speed", "late_fall", "used_cpus", "used_memory_mib")
+LATER = ("spread_speed", "late_fall", "used_cpus", "used_memory_mib", "noise")
 """Columns that changes of an earlier release lack, and whose value is then not zero: they are always written."""
 
 _ROWS = "rows"

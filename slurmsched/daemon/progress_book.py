@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pwd
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from statistics import median
 
 import numpy as np
 
-from ..cluster.jobs import JobState
+from ..cluster.jobs import JobState, JobTable
 from ..cluster.records.progress import ProgressTable
 from ..cluster.state import ClusterState
 from ..cluster.text.hostlist import expand
@@ -20,11 +22,12 @@ from .profiles.progress_report import ProgressReport, ReportedEarly, ReportRefus
 EVERY_S = 20.0  #: minimum time between two reports of a job, unless the settings say otherwise
 USER_PER_S = 10.0  #: reports per second from all jobs of one user
 USER_BURST = 100.0
+NOISES = 5  #: reports whose median gradient noise scale counts: that of single ones varies much
 
 
 @dataclass
 class _Run:
-    """A running job: the facts that its reports are checked against, and what it reported."""
+    """A job that runs or ran: the facts that its reports are checked against, and what it reported."""
 
     user: str
     nodes: str
@@ -32,8 +35,10 @@ class _Run:
     iterations: int
     stop: str
     busy: str
+    running: bool = True
     curve: LearningCurve = field(default_factory=LearningCurve)
     times: IterationTimes = field(default_factory=IterationTimes)
+    noises: deque[float] = field(default_factory=lambda: deque(maxlen=NOISES))
     reported_s: float = -np.inf
     reported_restart: int = -1
     settled: bool = False
@@ -56,25 +61,25 @@ class ProgressBook:
         self._lock = threading.Lock()
 
     def observe(self, state: ClusterState) -> None:
-        """Note the running jobs; what others reported is forgotten once they neither wait nor run."""
+        """Note the running jobs; what others reported is forgotten once they neither wait nor end a run."""
         jobs = state.running
         columns = (jobs.job_id, jobs.state, jobs.restarts, jobs.iterations)
         rows = zip(
             *(column.tolist() for column in columns), jobs.user, jobs.node_list, jobs.stop, jobs.busy, strict=True
         )
-        waiting = set(state.pending.job_id.tolist())
+        here = {*state.pending.job_id.tolist(), *jobs.job_id.tolist()}
         with self._lock:
-            before, self._runs = self._runs, {}
+            self._runs = {job_id: run for job_id, run in self._runs.items() if job_id in here}
+            for run in self._runs.values():
+                run.running = False
             for job_id, job_state, restart, iterations, user, nodes, stop, busy in rows:
                 if job_state != JobState.RUNNING:
                     continue
-                run = before.get(job_id)
-                if run is None or run.user != user:
-                    run = _Run(user, nodes, restart, iterations, stop, busy)
-                run.nodes, run.restart, run.iterations = nodes, restart, iterations
+                if job_id not in self._runs or self._runs[job_id].user != user:
+                    self._runs[job_id] = _Run(user, nodes, restart, iterations, stop, busy)
+                run = self._runs[job_id]
+                run.running, run.nodes, run.restart, run.iterations = True, nodes, restart, iterations
                 run.stop, run.busy = stop, busy
-                self._runs[job_id] = run
-            self._runs |= {job_id: run for job_id, run in before.items() if job_id in waiting}
 
     def take(self, report: ProgressReport, uid: int) -> bool:
         """Count a report that user *uid* made; return True if the job should save its work and end for good.
@@ -95,6 +100,8 @@ class ProgressBook:
                 raise ReportRefused("iteration", f"iteration {report.iteration} is before {run.curve.iteration}")
             run.curve.add(report.iteration, report.loss, report.accuracy)
             run.times.add(report.iteration, now_s)
+            if np.isfinite(report.noise):
+                run.noises.append(report.noise)
             run.settled = "opt" in (run.stop, run.busy) and run.curve.settles(run.iterations)
             run.reported_s, run.reported_restart = now_s, report.restart
             return run.may_end
@@ -102,7 +109,7 @@ class ProgressBook:
     def _checked(self, report: ProgressReport, user: str, uid: int) -> _Run:
         """Return the run that *report* is about, if it is the owner's, from there and about now."""
         run = self._runs.get(report.job_id)
-        if run is None or not run.nodes:
+        if run is None or not (run.running and run.nodes):
             raise ReportRefused("job", f"job {report.job_id} is not running")
         if not user or run.user != user:
             raise ReportRefused("user", f"job {report.job_id} is not of user {uid}")
@@ -131,7 +138,9 @@ class ProgressBook:
     def table(self) -> ProgressTable:
         """Return the progress of the jobs that reported any in their present run."""
         with self._lock:
-            runs = {job_id: run for job_id, run in self._runs.items() if run.reported_restart == run.restart}
+            runs = {
+                job_id: run for job_id, run in self._runs.items() if run.running and run.reported_restart == run.restart
+            }
             curves = [run.curve for run in runs.values()]
             return ProgressTable(
                 np.array(list(runs), dtype=np.int64),
@@ -143,6 +152,22 @@ class ProgressBook:
                 np.array([run.settled for run in runs.values()], dtype=np.bool_),
                 np.array([run.times.slowdown for run in runs.values()], dtype=np.float64),
             )
+
+    def filled(self, state: ClusterState) -> ClusterState:
+        """Return *state* with the gradient noise scale of jobs whose batch may grow, also of those that wait again."""
+        return replace(state, pending=self._with_noise(state.pending), running=self._with_noise(state.running))
+
+    def _with_noise(self, jobs: JobTable) -> JobTable:
+        rows = np.flatnonzero(jobs.batch_most > jobs.batch_least)
+        if not len(rows):
+            return jobs
+        noise = np.full(len(jobs), np.nan)
+        with self._lock:
+            for row in rows.tolist():
+                run = self._runs.get(int(jobs.job_id[row]))
+                if run is not None and run.noises and run.user == jobs.user[row]:
+                    noise[row] = median(run.noises)
+        return replace(jobs, noise=noise)
 
 
 def _user_name(uid: int) -> str:

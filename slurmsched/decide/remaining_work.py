@@ -10,13 +10,16 @@ import numpy as np
 from ..cluster.columns import FloatArray
 from ..cluster.jobs import JobTable
 from ..cluster.size_speeds import read_sizes
-from ..policies.resizing import step_seconds
+from ..policies.resizing import sample_worth, step_seconds
 
 OVERRUN = 0.1
 """What a job that outlasted its forecast is taken to need still, as a share of the time that it ran."""
 
 UNKNOWN_S = 3_600.0
 """The runtime of a job without a forecast."""
+
+
+GrowingBatch = tuple[float, tuple[int, int], int]
 
 
 @dataclass
@@ -30,9 +33,11 @@ class RemainingWork:
 
     def step_s(self, row: int, most: int) -> FloatArray:
         """Return the seconds of a unit of work on 0, 1, ... *most* GPUs."""
-        key = self.jobs.size_speeds[row]
+        speeds, batch = self.jobs.size_speeds[row], growing_batch(self.jobs, row)
+        key = speeds, batch
         if len(self._steps.get(key, ())) <= most:
-            self._steps[key] = step_seconds(read_sizes(key), most, self.doubling)
+            step_s = step_seconds(read_sizes(speeds), most, self.doubling)
+            self._steps[key] = step_s if batch is None else step_s / sample_worth(*batch, most)
         return self._steps[key][: most + 1]
 
     def left(self, row: int) -> float:
@@ -53,5 +58,18 @@ class RemainingWork:
         return float(max(whole_s / step_s[own] - done, OVERRUN * done, 1.0 / step_s[own]))
 
     @cached_property
-    def _steps(self) -> dict[str, FloatArray]:
+    def _steps(self) -> dict[tuple[str, GrowingBatch | None], FloatArray]:
         return {}
+
+
+def growing_batch(jobs: JobTable, row: int) -> GrowingBatch | None:
+    """Return what decides by how much more samples in a step help a job: a noise scale, its batches, its own GPUs.
+
+    Return None where it does not say or report that, or where the speeds of its kind on several numbers of GPUs are
+    known: runtimes contain it.
+    """
+    noise, first, largest = float(jobs.noise[row]), int(jobs.batch_least[row]), int(jobs.batch_most[row])
+    own = int(jobs.own_gpus[row]) or int(jobs.gpus[row])
+    if not (np.isfinite(noise) and first < largest and own > 0) or jobs.size_speeds[row]:
+        return None
+    return noise, (first, largest), own

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ..cluster.columns import FloatArray, IntArray
+from .scaling.goodput import gain
 from .scaling.optimus import divided
 
 
@@ -23,6 +24,17 @@ def step_seconds(known: Mapping[int, float], most: int, doubling: float) -> Floa
     at, speed = np.log(sorted(known)), np.log([known[gpus] for gpus in sorted(known)])
     found = np.interp(counts, at, speed) + power * (np.minimum(counts - at[0], 0.0) + np.maximum(counts - at[-1], 0.0))
     return np.concatenate([[np.inf], np.exp(-found)])
+
+
+def sample_worth(noise: float, batch: tuple[int, int], own: int, most: int) -> FloatArray:
+    """Return what a sample is worth on 0, 1, ... *most* GPUs, over one in the batch of the job's *own* number.
+
+    *batch* are the samples of a step on that number, and the most of a step on more GPUs; *noise* is the gradient noise
+    scale. The more samples a step has, the less each is worth: Pollux' statistical efficiency.
+    """
+    first, largest = batch
+    scales = np.clip(np.arange(most + 1) / own, 1.0, largest / first)
+    return np.array([gain(1.0, noise / first, scale) / scale for scale in scales.tolist()])
 
 
 def divided_at_a_cost(

@@ -76,6 +76,8 @@ GOOD = {
     "slurmsched:mem=16G-64G": CommentOptions(mem_mib=(16384, 65536)),
     "slurmsched:mem=900-1T": CommentOptions(mem_mib=(900, 1048576)),
     "slurmsched:mem=4000M": CommentOptions(mem_mib=(4000, 4000)),
+    "slurmsched:batch=256-1024": CommentOptions(batch=(256, 1024)),
+    "slurmsched:batch=64": CommentOptions(batch=(64, 64)),
     "slurmsched:off": CommentOptions(off=True),
 }
 
@@ -149,6 +151,10 @@ BAD = {
     "slurmsched:cpus=": "4-16",
     "slurmsched:cpus=16-4": "4-16",
     "slurmsched:cpus=0-4": "4-16",
+    "slurmsched:batch=": "256-1024",
+    "slurmsched:batch=1024-256": "256-1024",
+    "slurmsched:batch=0-256": "256-1024",
+    "slurmsched:batch=256-100000": "256-1024",
     "slurmsched:mem=": "16G-64G",
     "slurmsched:mem=64G-16G": "16G-64G",
     "slurmsched:mem=16G-": "16G-64G",

@@ -105,6 +105,18 @@ def test_what_restarts_cost_is_known_by_kind_else_of_all_jobs():
     assert costs.filled(late).running.restart_cost_s[0] == 90.0, "others had come first"
 
 
+def test_iterations_of_a_batch_that_grows_are_not_compared():
+    speeds = SizeSpeeds()
+    for gpus, pace in ((2, "2"), (4, "1")):
+        for more in ("", ",batch=256-1024"):
+            words = {"comment": [f"{SIZES},iterations=100,pace={pace}{more}"], "gpus": [gpus], "job_id": [gpus]}
+            if more:
+                words |= {"name": ["grows"]}
+            speeds.observe(state(**words))
+    assert speeds.speeds(TRAIN) == {2: 1.0, 4: 2.0}
+    assert speeds.speeds(kind_of("alice", "grows")) == {}
+
+
 @given(st.dictionaries(st.integers(1, 64), st.floats(1.0, 99.0), max_size=5))
 @examples(50)
 def test_what_is_written_of_speeds_is_read_again(speeds):

@@ -405,6 +405,7 @@ def test_a_report_of_a_user_is_answered_with_what_the_job_is_to_do(munge, desk, 
     [
         ({"node": "n2"}, "refused: .* is not known as an address of node n2", "host"),
         ({"accuracy": 2}, r"refused: accuracy = 2.0; accepted: 0 to 1", "record"),
+        ({"noise": -1}, r"refused: noise = -1.0; accepted: samples above 0", "record"),
         ({"progress": "all"}, "refused: progress = 'all'; accepted: 0 to 1000000000000", "record"),
     ],
 )

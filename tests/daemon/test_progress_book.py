@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from decide.views import jobs, running_jobs, view
 
 from slurmsched.clock import ManualClock
+from slurmsched.cluster.jobs import JobState
 from slurmsched.cluster.state import ClusterState
 from slurmsched.daemon.profiles.profile_record import BadRecord, opened
 from slurmsched.daemon.profiles.progress_report import ProgressReport, ReportedEarly, ReportRefused, report_of
@@ -26,7 +28,8 @@ def seen(**columns):
 
 
 def report(iteration=1, **changes):
-    words = {"job_id": JOB, "restart": 0, "node": "n1", "loss": math.nan, "accuracy": math.nan} | changes
+    nothing = dict.fromkeys(("loss", "accuracy", "noise"), math.nan)
+    words = {"job_id": JOB, "restart": 0, "node": "n1"} | nothing | changes
     return ProgressReport(iteration=iteration, **words)
 
 
@@ -122,6 +125,42 @@ def test_a_job_that_waits_again_keeps_its_curve_and_one_that_ended_does_not(book
     assert len(book.table()) == 0
 
 
+GROWS = "slurmsched:gpus=2-8,batch=256-1024,ckpt"
+
+
+def cleaning_up(**columns):
+    """The job while its old run is cleaned up."""
+    state = seen(**columns)
+    return replace(state, running=replace(state.running, state=np.array([JobState.COMPLETING])))
+
+
+def test_the_noise_of_a_job_whose_batch_may_grow_is_that_of_most_of_its_last_reports(book, clock):
+    book.observe(seen(comment=[GROWS]))
+    assert np.isnan(book.filled(seen(comment=[GROWS])).running.noise).all()
+    for at, noise in enumerate([1.0, 900.0, 1e300, math.nan, 1000.0, 800.0, 1e-300]):
+        book.take(report(at, noise=noise), ALICE)
+        clock.now_s += EVERY_S
+    assert book.filled(seen(comment=[GROWS])).running.noise.tolist() == [900.0]
+    plain = seen(comment=["slurmsched:gpus=2-8,ckpt"])
+    assert np.isnan(book.filled(plain).running.noise).all(), "its batch stays the same"
+    assert np.isnan(book.filled(seen(user=["bob"], comment=[GROWS])).running.noise).all()
+
+
+def test_the_noise_of_a_job_is_known_while_it_is_cleaned_up_and_waits_and_in_its_next_run(book):
+    book.observe(seen(comment=[GROWS]))
+    book.take(report(10, noise=500.0), ALICE)
+    book.observe(cleaning_up(comment=[GROWS]))
+    assert len(book.table()) == 0
+    with pytest.raises(ReportRefused, match="is not running"):
+        book.take(report(11), ALICE)
+    waits = seen(comment=[GROWS])
+    waits = replace(waits, pending=waits.running, running=jobs(0))
+    book.observe(waits)
+    assert book.filled(waits).pending.noise.tolist() == [500.0]
+    book.observe(seen(restarts=[1], comment=[GROWS]))
+    assert book.filled(seen(comment=[GROWS])).running.noise.tolist() == [500.0]
+
+
 def test_a_reused_job_id_begins_without_the_former_owners_curve(book, clock):
     book.take(report(10, accuracy=0.9), ALICE)
     book.observe(seen(user=["bob"]))
@@ -150,6 +189,10 @@ def test_a_curve_settles_for_a_job_whose_owner_leaves_the_end_open_and_for_no_ot
         ("loss", 10**400),
         ("accuracy", 1.01),
         ("accuracy", -0.1),
+        ("noise", 0),
+        ("noise", -1.5),
+        ("noise", "much"),
+        ("noise", 10**400),
         ("node", "../n1"),
         ("job_id", 0),
         ("restart", None),

@@ -180,6 +180,31 @@ def test_what_is_known_of_its_kind_decides_whether_more_gpus_help():
     assert actions(jobs(0), used=(2, 4), running=steep, left_s=[250.0]) == [AskToStop(901, "URG")]
 
 
+GROWS = "slurmsched:gpus=2-8,batch=256-1024,ckpt"
+
+
+def test_of_two_like_jobs_the_one_with_noisy_gradients_gets_the_further_gpus():
+    for noises, grown in (([1e5, 10.0], 1), ([10.0, 1e5], 2)):
+        two = sized(2, comment=GROWS, noise=noises)
+        assert actions(two, gpus=(8,), used=(0,)) == [Resize(grown, 6, 2, 2)]
+    alike = sized(2, comment=GROWS, noise=[1e5, 1e5])
+    assert actions(alike, gpus=(8,), used=(0,)) == [Resize(1, 4, 2, 2), Resize(2, 4, 2, 2)]
+
+
+def test_a_running_job_without_noise_in_its_gradients_keeps_its_gpus():
+    for noise, expected in ((10.0, []), (1e5, [AskToStop(901, "URG")]), (np.nan, [AskToStop(901, "URG")])):
+        one = runs(comment=GROWS, noise=[noise])
+        assert actions(jobs(0), used=(2, 4), running=one, left_s=[5000.0]) == expected
+
+
+@pytest.mark.parametrize(
+    "more", [{"comment": TWO_TO_FOUR}, {"comment": TWO_TO_FOUR + ",batch=256"}, {"size_speeds": ["2=1 4=1.9"]}]
+)
+def test_noise_counts_only_for_a_batch_that_may_grow_and_where_no_runtimes_say_more(more):
+    silent = runs(**({"comment": GROWS, "noise": [10.0]} | more))
+    assert actions(jobs(0), used=(2, 4), running=silent, left_s=[5000.0]) == [AskToStop(901, "URG")]
+
+
 def test_a_running_job_is_not_stopped_soon_after_its_start_or_while_others_wait():
     assert actions(jobs(0), used=(2, 4), running=runs(started_s=[NOW_S - 599.0]), left_s=[5000.0]) == []
     whole = jobs(1, gpus=[4])
@@ -297,6 +322,7 @@ def clusters(draw):
     comments = (
         *("", "slurmsched:gpus=2-4,ckpt", "slurmsched:gpus=1-8,ckpt", "slurmsched:gpus=1-3,ckpt"),
         *("slurmsched:gpus=2-4", "slurmsched:gpus=4-2,ckpt", "slurmsched:gpus=1-4,ckpt,off"),
+        *("slurmsched:gpus=1-4,batch=64-256,ckpt", "slurmsched:gpus=2-4,batch=1-99999,ckpt"),
     )
 
     def some(count, *values):
@@ -310,6 +336,7 @@ def clusters(draw):
             "nodes": some(count, 1, 1, 1, 2),
             "own_gpus": some(count, 0, 0, 2),
             "resized_s": [NOW_S - ago_s for ago_s in some(count, 1.0, 500.0, 5000.0)],
+            "noise": some(count, np.nan, 1.0, 1e4, 5e-324, 1.7e308),
             "size_speeds": some(count, "", "2=1 4=1.9", "1=1 2=0.9 4=0.8", "1=1 8=20"),
         }
 

@@ -32,6 +32,18 @@ def test_why_tells_of_a_number_of_ours_and_when_it_may_grow_again():
     assert "It gets more GPUs in 5 min at the earliest." in words
 
 
+def test_why_tells_of_the_noise_that_a_job_reports_and_what_it_means():
+    grows = {"comment": "slurmsched:gpus=2-8,batch=256-768,ckpt", "noise": [512.0]}
+    told = (
+        "It reports a gradient noise scale of 512 samples: on 8 GPUs a step of 768 is worth 1.80 of those of 256 on 2."
+    )
+    assert told in said(view(sized(**grows)))
+    assert "noise" not in said(view(sized(**grows, size_speeds=["2=1 4=1.7"])))
+    assert "noise" not in said(view(sized(noise=[512.0])))
+    running = view(jobs(0), running=runs(**grows))
+    assert told in explanation(running, decide(running, FIFO, RULES), RULES, 901).sentences
+
+
 def test_why_tells_of_a_new_number_of_nodes():
     spread = {"gpus": 8, "nodes": [2], "comment": "slurmsched:gpus=4-16,ckpt"}
     rules = replace(RULES, resizing=replace(RULES.resizing, nodes=True))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from examples import examples
-from slurmsched.policies.resizing import divided_at_a_cost, step_seconds
+from slurmsched.policies.resizing import divided_at_a_cost, sample_worth, step_seconds
 
 
 def test_a_step_of_an_unknown_kind_takes_less_by_the_same_factor_with_each_doubling():
@@ -22,6 +22,30 @@ def test_a_step_of_a_known_kind_takes_what_was_seen_and_between_and_beyond_a_pow
     assert seconds[[2, 8]] == pytest.approx([1.0, 1 / 2.25])
     assert seconds[4] == pytest.approx(1 / 1.5)
     assert seconds[[1, 16]] == pytest.approx([1.8, 1 / 2.25 / 1.8])
+
+
+def test_a_sample_is_worth_less_in_a_larger_batch_by_the_noise_of_its_gradient():
+    noise, first = 500.0, 256
+    worth = sample_worth(noise, (first, 1024), 2, 16)
+    samples = np.array([256, 256, 256, 384, 512, *[0] * 3, 1024, *[0] * 7, 1024])
+    for gpus in (1, 2, 3, 4, 8, 16):
+        assert worth[gpus] == pytest.approx((noise + first) / (noise + samples[gpus]))
+
+
+@given(st.floats(0.0, 1e300, exclude_min=True), st.floats(1.0, 1e3), st.integers(1, 9999), st.integers(1, 9999),
+       st.integers(1, 16))  # fmt: skip
+@examples(300)
+def test_no_noise_makes_a_sample_worth_more_than_one_and_no_batch_further_a_job_less_than_its_own(
+    noise, factor, first, more, own
+):
+    worth, noisier = (sample_worth(one, (first, first + more), own, 32) for one in (noise, noise * factor))
+    samples = np.clip(np.arange(33) / own, 1.0, (first + more) / first)
+    near = 1e-9
+    assert (worth <= 1.0 + near).all()
+    assert worth[: own + 1] == pytest.approx(1.0), "its own batch"
+    assert (np.diff(worth) <= near).all()
+    assert (np.diff(worth * samples) >= -near * samples[1:]).all(), "more samples further it more"
+    assert (noisier >= worth - near).all()
 
 
 @st.composite

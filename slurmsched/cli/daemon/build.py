@@ -120,7 +120,11 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
     flow = ProfilingController(artifacts)
     memory = Memory(store, cluster=name, monotonic=monotonic, leads=leads.held)
     sharer = SharingContext(artifacts, memory.mismatches)
-    decider, speeds = PluginDecider(), KindSpeeds()
+    decider, speeds, progress = (
+        PluginDecider(),
+        KindSpeeds(),
+        ProgressBook(monotonic, every_s=settings.profile.report_s),
+    )
     loads = NodeLoads(monotonic, lambda: None if (terms := world.policy.rules.migration) is None else terms.for_s)
     shadow = ShadowDecider(app.clock, metrics.shadow_failed)
     world = CycleContext(
@@ -133,7 +137,7 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
         learns=settings.forecast.learn_online,
         site=facts.latest.config,
         entering=lambda phase: service.progressed(),
-        scored=lambda state: speeds.filled(usage.history.filled(loads.filled(sharer.scored(state)))),
+        scored=lambda state: progress.filled(speeds.filled(usage.history.filled(loads.filled(sharer.scored(state))))),
         decider=decider,
         shadow=shadow,
     )
@@ -167,7 +171,7 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
         flow=flow,
         sharer=sharer,
         whereabouts=job_placements,
-        progress=ProgressBook(monotonic, every_s=settings.profile.report_s),
+        progress=progress,
         speeds=speeds,
         stranded=StrandedGpus(),
         usage=usage,

@@ -30,7 +30,8 @@ PREFIX = f"{NAME}:"
 ACCEPTED = (
     "deadline=TIME, soft, PERCENT@TIME, gpus=MIN-MAX, ckpt, nopack, noprofile, coldstart=SECONDS, amp, urgency=0..10,"
     " iterations=N, pace=SECONDS, done=N, stop=never|opt|acc:X|loss:P%, busy=opt|acc:X,"
-    " graph=chain:N|layers:LxW|replicas:N, types=TYPE+TYPE, cpus=MIN-MAX, mem=MIN-MAX, off"
+    " graph=chain:N|layers:LxW|replicas:N, types=TYPE+TYPE, cpus=MIN-MAX, mem=MIN-MAX,"
+    " batch=MIN-MAX, off"
 )
 
 _EPOCH = datetime(1970, 1, 1)
@@ -122,6 +123,7 @@ class CommentOptions:
     types: tuple[str, ...] = ()  #: the types of GPUs that it accepts; empty for any
     cpus: tuple[int, int] | None = None  #: fewest CPUs per node that it can run with, and the most that it can use
     mem_mib: tuple[int, int] | None = None  #: the same of the memory per node
+    batch: tuple[int, int] | None = None  #: samples of a step: on its own number of GPUs, and the most that work
     off: bool = False  #: leave this job alone altogether
     share: str | None = None  #: written by slurmsched alone: the pair the prolog sets up
 
@@ -183,6 +185,7 @@ def render(wishes: CommentOptions) -> str:
     items += [f"graph={wishes.graph}"] if wishes.graph else []
     items += [f"types={'+'.join(wishes.types)}"] if wishes.types else []
     items += [f"cpus={wishes.cpus[0]}-{wishes.cpus[1]}"] if wishes.cpus else []
+    items += [f"batch={wishes.batch[0]}-{wishes.batch[1]}"] if wishes.batch else []
     items += [f"mem={'-'.join(map(_memory_text, wishes.mem_mib))}"] if wishes.mem_mib else []
     return PREFIX + ",".join(items) if items else ""
 
@@ -405,6 +408,7 @@ _TAKES: dict[str, tuple[str, Callable[[str], object]]] = {
     "busy": ("opt, or acc: and a fraction from 0 to 1 such as acc:0.93", _read_busy),
     "graph": ("chain:, layers: or replicas: and the number of its tasks such as chain:8 or layers:4x2", read_graph),
     "types": ("types of GPUs joined by +, such as a100+v100", _read_types),
+    "batch": ("the samples of a step such as 256 or a range such as 256-1024", _read_range),
     "cpus": ("a number of CPUs per node such as 8 or a range such as 4-16", _read_range),
     "mem": ("the memory per node in M, G or T such as 32G or a range such as 16G-64G", _read_memory),
     "share": ("a name of letters, digits and _.:+-; only slurmsched writes it", _read_share),

@@ -29,7 +29,7 @@ class ReportedEarly(Exception):
 
 @dataclass(frozen=True)
 class ProgressReport:
-    """The state of a job's training after an iteration; loss and accuracy are NaN where they are not reported."""
+    """The state of a job's training after an iteration; what it does not report is NaN."""
 
     job_id: int
     restart: int
@@ -37,6 +37,7 @@ class ProgressReport:
     iteration: int
     loss: float
     accuracy: float
+    noise: float  #: the gradient noise scale, in samples
 
 
 def report_of(record: Record) -> ProgressReport:
@@ -47,6 +48,9 @@ def report_of(record: Record) -> ProgressReport:
     accuracy = _number(record, "accuracy")
     if accuracy < 0 or accuracy > 1:
         raise BadRecord(f"accuracy = {accuracy!r}; accepted: 0 to 1")
+    noise = _number(record, "noise")
+    if noise <= 0:
+        raise BadRecord(f"noise = {noise!r}; accepted: samples above 0")
     return ProgressReport(
         job_id=whole(record, "job_id", 1, ID_MOST),
         restart=whole(record, "restart", 0, ID_MOST),
@@ -54,6 +58,7 @@ def report_of(record: Record) -> ProgressReport:
         iteration=whole(record, "progress", 0, ITERATIONS_MOST),
         loss=_number(record, "loss"),
         accuracy=accuracy,
+        noise=noise,
     )
 
 

@@ -12,7 +12,9 @@ from ...cluster.plan import Plan
 from ...cluster.size_speeds import read_sizes
 from ...cluster.state import View
 from ...cluster.text.plural import count
+from ...policies.resizing import sample_worth
 from ..phrasing import spell
+from ..remaining_work import growing_batch
 from ..resizing import resizable
 from ..rules import Rules
 from .explain import Explanation, Why
@@ -25,7 +27,8 @@ def with_resizing(explanation: E, view: View, plan: Plan, rules: Rules) -> E:
     for jobs, words in ((view.pending, _pending), (view.running, _running)):
         row = jobs.row_of(explanation.job_id)
         if row is not None:
-            return replace(explanation, sentences=explanation.sentences + tuple(words(view, plan, row, rules)))
+            noise = tuple(_noise(jobs, row, rules))
+            return replace(explanation, sentences=explanation.sentences + tuple(words(view, plan, row, rules)) + noise)
     return explanation
 
 
@@ -81,6 +84,20 @@ def _why_not(jobs: JobTable, row: int, by_nodes: bool) -> str:
     if jobs.per_task[row] or jobs.per_gpu[row]:
         return "it asks for GPUs per task, or for CPUs or memory per GPU"
     return "more depends on it, such as a promise, a list of nodes, a reservation or shared GPUs"
+
+
+def _noise(jobs: JobTable, row: int, rules: Rules) -> Iterator[str]:
+    """Yield a sentence about what more samples in a step bring a job, where that decides about its GPUs."""
+    batch, most = growing_batch(jobs, row), int(jobs.most_gpus[row])
+    if rules.resizing is None or batch is None or most <= batch[2]:
+        return
+    noise, (first, largest), own = batch
+    samples = max(min(first * most // own, largest), first)
+    worth = samples / first * float(sample_worth(*batch, most)[most])
+    yield (
+        f"It reports a gradient noise scale of {noise:.3g} samples: on {count(most, 'GPU')} a step of {samples:,} is"
+        f" worth {worth:.2f} of those of {first:,} on {own}."
+    )
 
 
 def _speed(jobs: JobTable, row: int) -> str:

@@ -33,9 +33,18 @@ def goodput(
     step_s = (compute_s**gamma + sync_s**gamma) ** (1 / gamma) + accumulated * compute_s
     total = gpus * micro * (accumulated + 1)
     scale = total / initial
+    return float(total / step_s * gain(sqr, var, scale) / scale)
+
+
+@inner
+def gain(sqr: float, var: float, scale: float) -> float:
+    """Return how many steps of the initial batch a step of *scale* times that batch is worth.
+
+    *sqr* is the squared norm of the gradient, and *var* its variance with the initial batch. A sample is then worth
+    ``gain / scale`` of one in the initial batch: the statistical efficiency.
+    """
     below = var / scale + sqr
-    gain = (var + sqr) / below if below > 0 else 1.0
-    return float(total / step_s * gain / scale)
+    return float((var + sqr) / below if below > 0 else 1.0)
 
 
 @compiled
