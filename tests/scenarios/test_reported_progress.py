@@ -111,6 +111,20 @@ def test_a_job_whose_loss_no_longer_falls_ends_with_its_own_exit_status(site_of_
         assert kinds(site, falling).count("may end") == 1
 
 
+def test_the_noise_that_a_job_reports_tells_what_more_gpus_bring_it(site_of_reports, home):
+    site = site_of_reports
+    site.write(power="order = true\nstop = true\nresize = true")
+    (home / "train.py").write_text(TRAIN.format(report="step, accuracy=0.95, noise=64.0"))
+    told = "It reports a gradient noise scale of 64 samples: on 4 GPUs a step of 256 is worth 1.60 of those of 64 on 1."
+    with site.daemon():
+        grows = training(site, home, "alice", "slurmsched:gpus=1-4,batch=64-256,ckpt")
+        site.until(lambda: told in str(site.said("explain", str(grows))), "what the noise means", 300.0)
+        cycle = site.said("explain", str(grows))["cycle"]
+        site.lab.ask(["scontrol", "update", f"jobid={grows}", "comment=slurmsched:stop=acc:0.9"])
+        site.until(lambda: site.states().get(grows) == "COMPLETED", "the end by a later consent", 300.0)
+    assert site.run("replay", str(cycle)).returncode == 0
+
+
 def test_a_report_about_a_job_of_somebody_else_is_refused(site_of_reports, home):
     site = site_of_reports
     with site.daemon():
