@@ -32,7 +32,7 @@ CHANGES = {
 """The fields of squeue that keys of ``scontrol update`` change as they are."""
 
 SHORT = {"%A": "JobID", "%x": "ExcNodes"}
-POINTS = {"%i": "JobID", "%Y": "priority", "%S": "points", "%N": "Nice"}
+POINTS = {"%i": "JobID", "%Y": "priority", "%S": "points", "%A": "base", "%N": "Nice"}
 FIRST_OF_JOBS, FIRST_OF_NODES = "JobID", "NodeList"
 
 
