@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass, fields
 from enum import IntEnum
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -22,9 +22,11 @@ class Phase(IntEnum):
     ENDED = 2
 
 
-@dataclass(frozen=True, slots=True)
-class JobRecord:
-    """A job as last observed, with all data for its outcome in case it is never observed again."""
+class JobRecord(NamedTuple):
+    """A job as last observed, with all data for its outcome in case it is never observed again.
+
+    A named tuple, since a first observation makes one for each job of the cluster.
+    """
 
     job_id: int
     array_job_id: int
@@ -65,7 +67,7 @@ def units_in(table: JobTable) -> IntArray:
     return np.where((table.array_job_id > 0) & (table.task_id < 0), -table.job_id, table.job_id)
 
 
-_COLUMNS = tuple(f.name for f in fields(JobRecord) if f.default is MISSING)
+_COLUMNS = tuple(name for name in JobRecord._fields if name not in JobRecord._field_defaults)
 
 
 def jobs_in(table: JobTable, rows: IntArray) -> Iterator[JobRecord]:
@@ -129,12 +131,12 @@ class Index:
     @classmethod
     def of(cls, jobs: dict[int, JobRecord]) -> Self:
         """Build the index of *jobs*."""
-        ordered = [jobs[unit] for unit in sorted(jobs)]
+        units = sorted(jobs)
+        rows = zip(*(jobs[unit] for unit in units), strict=True) if units else [()] * len(JobRecord._fields)
+        columns: dict[str, Any] = {"unit": units, **dict(zip(JobRecord._fields, rows, strict=True))}
         kinds = {f.name: np.float64 if f.name.endswith("_s") else np.int64 for f in fields(cls)}
-        columns: dict[str, Any] = {
-            name: np.array([getattr(job, name) for job in ordered], dtype=kind) for name, kind in kinds.items()
-        }
-        return cls(**columns)
+        arrays: dict[str, Any] = {name: np.array(columns[name], dtype=kind) for name, kind in kinds.items()}
+        return cls(**arrays)
 
     def find(self, unit: IntArray) -> tuple[IntArray, BoolArray]:
         """Return the index of each of *unit*, and a mask of those that are present."""

@@ -71,7 +71,7 @@ class JobTracker:
             elif mine.restarts > old.restarts or _continues(old, mine):
                 first_s = min(old.first_submit_s, mine.first_submit_s)
                 ran_s = max(old.ran_s, mine.ran_s)
-                changed[old.unit] = self._jobs[old.unit] = replace(mine, first_submit_s=first_s, ran_s=ran_s)
+                changed[old.unit] = self._jobs[old.unit] = mine._replace(first_submit_s=first_s, ran_s=ran_s)
         self._index = Index.of(self._jobs)
         return changed
 
@@ -159,7 +159,7 @@ class _Page:
         columns = (table.state[some].tolist(), table.ended_s[some].tolist(), table.comment.take(some))
         extras = zip(*columns, run_types(table.take(some), self.nodes), strict=True)
         for job, (state, ended_s, comment, gpu_type) in zip(jobs_in(table, some), extras, strict=True):
-            job = replace(job, gpu_type=gpu_type) if gpu_type else job
+            job = job._replace(gpu_type=gpu_type) if gpu_type else job
             if state == JobState.COMPLETING and self._between_runs(job):
                 continue
             if phase is Phase.ENDED:
@@ -167,7 +167,7 @@ class _Page:
             elif phase is Phase.RUNNING:
                 self._run(self._recognise(job, comment), JobState(state))
             else:
-                self._track(replace(self._recognise(job, comment), phase=Phase.PENDING, started_s=math.nan))
+                self._track(self._recognise(job, comment)._replace(phase=Phase.PENDING, started_s=math.nan))
 
     def miss(self, state: ClusterState, forgotten: frozenset[int]) -> None:
         """Process the recorded jobs that the observation lacks."""
@@ -206,10 +206,10 @@ class _Page:
         if earlier is not None and job.unit > 0 and job.restarts > earlier.restarts:
             self._requeue(earlier, job)
             ran_s = earlier.ran_s + self._ran_until(earlier, job)
-            return replace(job, first_submit_s=earlier.first_submit_s, delayed_s=earlier.delayed_s, ran_s=ran_s)
+            return job._replace(first_submit_s=earlier.first_submit_s, delayed_s=earlier.delayed_s, ran_s=ran_s)
         if earlier is not None and _continues(earlier, job):
-            same = replace(self._waiting(earlier, job), ran_s=earlier.ran_s, gpu_type=job.gpu_type or earlier.gpu_type)
-            return replace(same, first_submit_s=earlier.first_submit_s, phase=earlier.phase)
+            same = self._waiting(earlier, job)._replace(ran_s=earlier.ran_s, gpu_type=job.gpu_type or earlier.gpu_type)
+            return same._replace(first_submit_s=earlier.first_submit_s, phase=earlier.phase)
         if earlier is not None and earlier.phase is not Phase.ENDED:
             self._vanish(earlier)
         first_s = job.submitted_s
@@ -218,8 +218,8 @@ class _Page:
         request = owner_request(comment)[0]
         self.events.append(JobSubmitted(job.job_id, first_s, job.user, job.partition, request, first_submit_s=first_s))
         array = self.jobs.get(-job.array_job_id) if job.unit > 0 else None
-        waiting = replace(job, waiting_since_s=job.eligible_s) if array is None else self._waiting(array, job)
-        return replace(waiting, first_submit_s=first_s)
+        waiting = job._replace(waiting_since_s=job.eligible_s) if array is None else self._waiting(array, job)
+        return waiting._replace(first_submit_s=first_s)
 
     def _waiting(self, before: JobRecord, job: JobRecord) -> JobRecord:
         """Return *job* with its waiting time continued from *before*, across begin times of ours."""
@@ -227,10 +227,9 @@ class _Page:
         delay = self.delays.get(job.job_id) or self.delays.get(job.array_job_id)
         unmoved = before.eligible_s == job.eligible_s or (math.isnan(before.eligible_s) and math.isnan(job.eligible_s))
         if not unmoved and (delay is None or not job.eligible_s <= delay.until_s):
-            return replace(job, waiting_since_s=job.eligible_s, delayed_s=before.delayed_s)
+            return job._replace(waiting_since_s=job.eligible_s, delayed_s=before.delayed_s)
         more_s = 0.0 if unmoved or delay is None else job.eligible_s - max(before.eligible_s, delay.asked_s)
-        return replace(
-            job,
+        return job._replace(
             waiting_since_s=float(np.fmin(since_s, job.eligible_s)),
             delayed_s=max(before.delayed_s + more_s, 0.0) if math.isfinite(more_s) else before.delayed_s,
         )
@@ -259,25 +258,25 @@ class _Page:
     def _run(self, job: JobRecord, state: JobState) -> None:
         earlier = self.jobs.get(job.unit)
         if state is JobState.COMPLETING and earlier is not None and job.phase is Phase.PENDING:
-            self._track(replace(job, started_s=math.nan))
+            self._track(job._replace(started_s=math.nan))
             return
         if job.phase is not Phase.RUNNING:
             at_s = job.started_s if math.isfinite(job.started_s) else self.now_s
             self.events.append(JobStarted(job.job_id, at_s, job.restarts, first_submit_s=job.first_submit_s))
-        self._track(replace(job, phase=Phase.RUNNING))
+        self._track(job._replace(phase=Phase.RUNNING))
 
     def _end(self, job: JobRecord, state: JobState, ended_s: float) -> None:
         ended_s = ended_s if math.isfinite(ended_s) else self.now_s
         # Slurm gives a job that was cancelled in the queue a start time equal to its end.
         ran = math.isfinite(job.started_s) and not (state is JobState.CANCELLED and job.started_s >= ended_s)
-        run = replace(job, started_s=job.started_s if ran else math.nan)
+        run = job._replace(started_s=job.started_s if ran else math.nan)
         if job.phase is not Phase.ENDED:
             if ran and job.phase is Phase.PENDING:
                 first_s = job.first_submit_s
                 self.events.append(JobStarted(job.job_id, job.started_s, job.restarts, first_submit_s=first_s))
             self.events.append(JobEnded(job.job_id, ended_s, state, job.restarts, first_submit_s=job.first_submit_s))
             self.runs.append(EndedRun(run, ended_s, state))
-        self._track(replace(run, phase=Phase.ENDED))
+        self._track(run._replace(phase=Phase.ENDED))
 
     def _vanish(self, job: JobRecord) -> None:
         # The end lies between the last observation and this one, at the latest at the time limit.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
+from typing import TypeVar
 
 from sqlalchemy import Connection, delete, select
 
@@ -20,7 +20,6 @@ from .tracking.story import StoryEvent, save_story
 K = TypeVar("K")
 V = TypeVar("V")
 
-_JOB = tuple(f.name for f in fields(JobRecord))
 _STEP = 500  #: ids deleted in one statement
 
 
@@ -63,12 +62,8 @@ def _drop_oldest(pending: dict[K, V], count: int) -> None:
 
 def save_facts(connection: Connection, cluster: str, facts: PendingWrites) -> None:
     """Write *facts*; a repeat changes nothing."""
-    rows = [
-        {"cluster": cluster, "unit": unit, **{name: getattr(job, name) for name in _JOB}}
-        for unit, job in facts.jobs.items()
-        if job is not None
-    ]
-    insert_or(connection, jobs, rows, replace=_JOB)
+    rows = [{"cluster": cluster, "unit": unit, **job._asdict()} for unit, job in facts.jobs.items() if job is not None]
+    insert_or(connection, jobs, rows, replace=JobRecord._fields)
     gone = [unit for unit, job in facts.jobs.items() if job is None]
     for start in range(0, len(gone), _STEP):
         some = gone[start : start + _STEP]
@@ -82,9 +77,6 @@ def save_facts(connection: Connection, cluster: str, facts: PendingWrites) -> No
 
 def load_jobs(connection: Connection, cluster: str) -> list[JobRecord]:
     """Return the jobs as last observed."""
-    query = select(*(jobs.c[name] for name in _JOB)).where(jobs.c.cluster == cluster).order_by(jobs.c.unit)
-    return [_job(dict(zip(_JOB, row, strict=True))) for row in connection.execute(query)]
-
-
-def _job(row: dict[str, Any]) -> JobRecord:
-    return JobRecord(**{**row, "phase": Phase(row["phase"])})
+    query = select(*(jobs.c[name] for name in JobRecord._fields)).where(jobs.c.cluster == cluster).order_by(jobs.c.unit)
+    found = (JobRecord(*row) for row in connection.execute(query))
+    return [job._replace(phase=Phase(job.phase)) for job in found]

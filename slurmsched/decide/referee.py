@@ -205,7 +205,7 @@ def size_is_its_own(action: Action, jobs: JobTable, row: int, rules: Rules) -> s
 
 def sizing_is_wanted(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
     """Refuse to size a job without a token of its owner, unless the admin listed its account."""
-    if wanted(jobs.take(slice(row, row + 1)), rules)[0]:
+    if wanted(jobs, rules, slice(row, row + 1))[0]:
         return None
     return "its owner said neither slurmsched:cpus= nor slurmsched:mem=, and rightsize.accounts lacks its account"
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..cluster.actions import Action, RestoreSize, Rightsize
-from ..cluster.columns import BoolArray, FloatArray, IntArray, Labels
+from ..cluster.columns import BoolArray, FloatArray, IntArray, Labels, Rows
 from ..cluster.jobs import JobTable
 from ..cluster.node_request import NodeRequest, read_request
 from ..cluster.state import View
@@ -38,7 +38,7 @@ def rightsize_wishes(view: View, rules: Rules, standings: IntArray, ranked: IntA
     if rules.rightsizing is None:
         return wishes
     if not rules.rightsizing.history:  # what an owner said is enough for a first size, and not to lower a known one
-        may &= ~ours & ~_listed(jobs, rules.rightsizing.accounts)
+        may &= ~ours & ~_listed(jobs.account, rules.rightsizing.accounts)
     soon = np.flatnonzero(begins_soon(jobs, standings, view.now_s))
     line = np.concatenate([ranked[: rules.window], soon[: rules.window]])
     others = np.setdiff1d(np.flatnonzero(ours), line)
@@ -66,14 +66,14 @@ def sizable(view: View, rules: Rules) -> BoolArray:
     return np.asarray(free & wanted(jobs, rules), dtype=np.bool_)
 
 
-def wanted(jobs: JobTable, rules: Rules) -> BoolArray:
-    """Select jobs whose owner said what they need, or whose account the admin listed."""
+def wanted(jobs: JobTable, rules: Rules, rows: Rows = slice(None)) -> BoolArray:
+    """Select jobs of *rows* whose owner said what they need, or whose account the admin listed."""
     accounts = () if rules.rightsizing is None else rules.rightsizing.accounts
-    return (jobs.cpus_best > 0) | (jobs.mem_best_mib > 0) | _listed(jobs, accounts)
+    return (jobs.cpus_best[rows] > 0) | (jobs.mem_best_mib[rows] > 0) | _listed(jobs.account.take(rows), accounts)
 
 
-def _listed(jobs: JobTable, accounts: tuple[str, ...]) -> BoolArray:
-    listed: BoolArray = jobs.account.map([name in accounts for name in jobs.account.names], np.bool_)
+def _listed(account: Labels, accounts: tuple[str, ...]) -> BoolArray:
+    listed: BoolArray = account.map([name in accounts for name in account.names], np.bool_)
     return listed
 
 
@@ -192,7 +192,7 @@ class _Sizes:
 
     @cached_property
     def _listed(self) -> BoolArray:
-        return _listed(self.view.pending, self.rules.accounts)
+        return _listed(self.view.pending.account, self.rules.accounts)
 
     @cached_property
     def _free(self) -> _Free:

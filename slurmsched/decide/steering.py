@@ -144,24 +144,25 @@ class _Pool:
     def _to(self, row: int, types: Sequence[str]) -> Action | None:
         """Return the change that sends a job to *types*; None where all others are excluded already."""
         jobs, name = self.view.pending, "+".join(types)
-        others = self._others(jobs.partition[row], tuple(types))
+        others, text = self._others(jobs.partition[row], tuple(types))
         if not others:
             return Unsteer(int(jobs.job_id[row])) if jobs.steered[row] else None
         if jobs.steered[row] == name and others <= _expanded(jobs.excluded_nodes[row]):
             return None
-        return Steer(int(jobs.job_id[row]), name, fold(sorted(others)))
+        return Steer(int(jobs.job_id[row]), name, text)
 
-    def _others(self, partitions: str, types: tuple[str, ...]) -> frozenset[str]:
-        """Return the nodes of some *partitions* with GPUs of other types than *types*."""
+    def _others(self, partitions: str, types: tuple[str, ...]) -> tuple[frozenset[str], str]:
+        """Return the nodes of some *partitions* with GPUs of other types than *types*, and their host list."""
         key = partitions, types
         if key not in self._excluded:
             nodes = self.view.nodes
             other = nodes.gpu_type.map([name not in types for name in nodes.gpu_type.names], np.bool_)
-            self._excluded[key] = frozenset(nodes.name.take(self._inside(partitions) & other))
+            names = frozenset(nodes.name.take(self._inside(partitions) & other))
+            self._excluded[key] = names, fold(sorted(names))
         return self._excluded[key]
 
     @cached_property
-    def _excluded(self) -> dict[tuple[str, tuple[str, ...]], frozenset[str]]:
+    def _excluded(self) -> dict[tuple[str, tuple[str, ...]], tuple[frozenset[str], str]]:
         return {}
 
     def _inside(self, partitions: str) -> BoolArray:

@@ -118,7 +118,7 @@ def test_a_job_shares_after_the_first_profile_of_one_of_its_kind_that_still_runs
 
 def test_jobs_whose_profiles_never_arrive_share_with_nobody(site):
     daemon = site.daemon()
-    lost = replace(BEFORE, job_id=8, name="lost_0")
+    lost = BEFORE._replace(job_id=8, name="lost_0")
     site.store().add_outcomes("fake", outcomes_of([EndedRun(lost, PAST_S + 1000.0, JobState.COMPLETED)]))
     jobs = [site.light(name=f"lost_{number}") for number in range(3)]
     measured = site.light()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -75,9 +74,9 @@ class CheckedTracker(JobTracker):
     ("spoil", "names"),
     [
         (lambda jobs: jobs.pop(8), "differs from their records in unit"),
-        (lambda jobs: jobs.update({7: replace(jobs[7], restarts=1)}), "in restarts"),
-        (lambda jobs: jobs.update({7: replace(jobs[7], job_id=9)}), "stands under unit 7"),
-        (lambda jobs: jobs.update({7: replace(jobs[7], phase=Phase.ENDED)}), "in phase"),
+        (lambda jobs: jobs.update({7: jobs[7]._replace(restarts=1)}), "in restarts"),
+        (lambda jobs: jobs.update({7: jobs[7]._replace(job_id=9)}), "stands under unit 7"),
+        (lambda jobs: jobs.update({7: jobs[7]._replace(phase=Phase.ENDED)}), "in phase"),
     ],
 )
 def test_records_that_differ_from_their_index_are_noticed(spoil, names):
@@ -95,7 +94,7 @@ def test_a_record_that_contradicts_itself_is_noticed(columns, names):
     source = CheckedTracker()
     (record,) = source.update(look(job()), 105).jobs.values()
     with pytest.raises(AssertionError, match=names):
-        CheckedTracker([replace(record, **columns)]).validate()
+        CheckedTracker([record._replace(**columns)]).validate()
 
 
 def test_a_job_that_saves_its_work_goes_on_from_the_time_of_its_earlier_runs():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -107,7 +106,7 @@ def test_how_far_to_trust_predictions_is_told_of_those_made_in_times_like_these(
         predictions.latest().coverage
     )
     job = JobRecord(1, 0, -1, 1, "n", "u", "a", "q", "p", 1, 1, 1, 3600.0, NOW_S, NOW_S, NOW_S + 600, 0, NOW_S)
-    late = replace(job, job_id=2)
+    late = job._replace(job_id=2)
     ends = outcomes_of(
         [EndedRun(job, NOW_S + 1100, JobState.COMPLETED), EndedRun(late, NOW_S + 9000, JobState.COMPLETED)]
     )

@@ -25,7 +25,7 @@ def ran(store):
     """Puts a run, and what its nodes measured of it, into the database."""
 
     def put(*profiles, **job):
-        run = replace(JOB, **job)
+        run = JOB._replace(**job)
         store.add_outcomes("c", outcomes_of([EndedRun(run, run.started_s + 100.0, JobState.COMPLETED)]))
         store.add_profiles("c", profiles)
 

@@ -101,12 +101,12 @@ def test_hostile_text_comes_back_everywhere(store, text):
 
 
 def test_jobs_come_back_and_go(store):
-    running = replace(known(8), phase=Phase.RUNNING, started_s=150.5, time_limit_s=60.0)
-    array = replace(known(8), array_job_id=8, tasks=5)
+    running = known(8)._replace(phase=Phase.RUNNING, started_s=150.5, time_limit_s=60.0)
+    array = known(8)._replace(array_job_id=8, tasks=5)
     store.save("c", PendingWrites(jobs={job.unit: job for job in (known(), running, array)}))
     assert sorted(job.unit for job in store.jobs("c")) == [-8, 7, 8]
     assert repr(running) in map(repr, store.jobs("c"))
-    store.save("c", PendingWrites(jobs={8: replace(running, restarts=1), 7: None}))
+    store.save("c", PendingWrites(jobs={8: running._replace(restarts=1), 7: None}))
     assert [(job.unit, job.restarts) for job in store.jobs("c")] == [(-8, 0), (8, 1)]
 
 

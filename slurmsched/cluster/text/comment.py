@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from difflib import get_close_matches
+from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
 from zoneinfo import ZoneInfo
@@ -206,6 +207,7 @@ def is_plain(comment: str) -> bool:
     return _PLAIN.fullmatch(comment) is not None
 
 
+@lru_cache(maxsize=1_000)  # few texts are in the comments of many jobs
 def owner_request(comment: str) -> tuple[str, str]:
     """Return the owner's options in *comment*, as tokens, and the text around them.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -73,6 +73,8 @@ _EFFECTS = {
 """What Slurm does upon our requests, by kind of event."""
 
 _OF_EVENT = {JobSubmitted: "submitted", JobStarted: "started", JobRequeued: "requeued", JobEnded: "ended"}
+_COMMON = {f.name for f in fields(Event)}
+_DETAILS = {kind: [f.name for f in fields(kind) if f.name not in _COMMON] for kind in _OF_EVENT}
 _OF_ACTION = {
     "Rank": "ranked",
     "Hold": "held",
@@ -112,7 +114,7 @@ class StoryEvent:
 
 def story_of(event: Event) -> StoryEvent:
     """Convert an event of the job tracker into an event of the story."""
-    details = {name: value for name, value in asdict(event).items() if name not in ("job_id", "at_s", "first_submit_s")}
+    details = {name: getattr(event, name) for name in _DETAILS[type(event)]}
     if isinstance(event, JobEnded):
         details["state"] = event.state.name
     return StoryEvent(event.at_s, _OF_EVENT[type(event)], details, event.job_id, event.first_submit_s)

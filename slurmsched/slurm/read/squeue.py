@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import tzinfo
 from typing import Any, TypeVar
@@ -103,7 +103,7 @@ def read_jobs(columns: RecordColumns, zone: tzinfo | None = None) -> JobTable:
         interactive=[text != "1" for text in columns["BatchFlag"]],
         exclusive=_whole_nodes(columns),
         per_node=_requests(columns),
-        per_task=[bool(requests_in(f"{task},{socket}")) for task, socket in _beside_nodes(columns)],
+        per_task=_beside_nodes(columns),
         per_gpu=_is_given(columns["cpus-per-tres"]) | _is_given(columns["mem-per-tres"]),
         comment=_labels(columns["Comment"]),
         **{name: _labels(columns[field]) for name, field in _TEXTS.items()},
@@ -141,8 +141,12 @@ def _requests(columns: RecordColumns) -> Labels:
     return Labels.of([",".join(text for text in pair if text not in NOTHING) for pair in pairs])
 
 
-def _beside_nodes(columns: RecordColumns) -> Iterator[tuple[str, str]]:
-    return zip(columns["tres-per-task"], columns["tres-per-socket"], strict=True)
+def _beside_nodes(columns: RecordColumns) -> BoolArray:
+    """Return a boolean per job: True where it asks for resources by task or by socket."""
+    pairs = zip(columns["tres-per-task"], columns["tres-per-socket"], strict=True)
+    distinct = Labels.of([f"{task},{socket}" for task, socket in pairs])
+    by_task: BoolArray = distinct.map([bool(requests_in(text)) for text in distinct.names], np.bool_)
+    return by_task
 
 
 def _whole_nodes(columns: RecordColumns) -> list[bool]:
