@@ -75,7 +75,7 @@ class CycleContext:
     observed: Callable[[ClusterState], object] = _nothing  #: called with Slurm's state before anything else
     scored: Callable[[ClusterState], ClusterState] = _as_it_is  #: fills in the share scores of jobs
     solved: Callable[[], SolvedStarts] = _nothing_solved  #: the latest answer of the solver
-    progress: Callable[[], ProgressTable] = _no_progress  #: the progress of running jobs
+    progress: Callable[[], ProgressTable] = _no_progress  #: that of running jobs, and of those that wait again
     let_end: Callable[[Sequence[int]], None] = _nothing  #: called with all jobs to answer with a stop
     decider: Decider = decide_here
     shadow: ShadowDecisions = shadow_here
@@ -196,7 +196,7 @@ def _predicted(context: CycleContext, state: ClusterState, promises: PromiseTabl
         promises,
         state.accounts,
         solved.take(np.isin(solved.job_id, state.pending.job_id)),
-        progress.take(np.isin(progress.job_id, state.running.job_id)),
+        progress.take(np.isin(progress.job_id, np.concatenate([state.running.job_id, state.pending.job_id]))),
     )
 
 

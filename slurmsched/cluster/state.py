@@ -45,7 +45,7 @@ class View:
     promises: PromiseTable = NO_PROMISES  #: earlier requests for deadlines, with their answers
     accounts: AccountTable = NO_ACCOUNTS
     solved: SolvedStarts = NO_SOLVED_STARTS
-    progress: ProgressTable = NO_PROGRESS  #: of running jobs that report it
+    progress: ProgressTable = NO_PROGRESS  #: of running jobs that report it, and of those that wait again
 
     def first_submit_s(self, job_id: int) -> float | None:
         """Return the first submit time of the job with this id now; None if no such job waits or runs."""

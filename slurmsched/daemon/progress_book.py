@@ -36,6 +36,7 @@ class _Run:
     stop: str
     busy: str
     running: bool = True
+    waits: bool = False  #: to go on
     curve: LearningCurve = field(default_factory=LearningCurve)
     times: IterationTimes = field(default_factory=IterationTimes)
     noises: deque[float] = field(default_factory=lambda: deque(maxlen=NOISES))
@@ -67,11 +68,12 @@ class ProgressBook:
         rows = zip(
             *(column.tolist() for column in columns), jobs.user, jobs.node_list, jobs.stop, jobs.busy, strict=True
         )
-        here = {*state.pending.job_id.tolist(), *jobs.job_id.tolist()}
+        waiting = set(state.pending.job_id.tolist())
+        here = waiting | set(jobs.job_id.tolist())
         with self._lock:
             self._runs = {job_id: run for job_id, run in self._runs.items() if job_id in here}
-            for run in self._runs.values():
-                run.running = False
+            for job_id, run in self._runs.items():
+                run.running, run.waits = False, job_id in waiting
             for job_id, job_state, restart, iterations, user, nodes, stop, busy in rows:
                 if job_state != JobState.RUNNING:
                     continue
@@ -136,10 +138,12 @@ class ProgressBook:
                 run.may_end = job_id in may_end and run.reported_restart == run.restart
 
     def table(self) -> ProgressTable:
-        """Return the progress of the jobs that reported any in their present run."""
+        """Return the progress of the jobs that reported any in their present run, or in the last one if they wait."""
         with self._lock:
             runs = {
-                job_id: run for job_id, run in self._runs.items() if run.running and run.reported_restart == run.restart
+                job_id: run
+                for job_id, run in self._runs.items()
+                if (run.running or run.waits) and run.reported_restart == run.restart
             }
             curves = [run.curve for run in runs.values()]
             return ProgressTable(
@@ -148,7 +152,7 @@ class ProgressBook:
                 np.array([curve.accuracy for curve in curves], dtype=np.float64),
                 np.array([curve.loss_fall for curve in curves], dtype=np.float64),
                 np.array([curve.late_fall for curve in curves], dtype=np.float64),
-                np.array([run.may_end for run in runs.values()], dtype=np.bool_),
+                np.array([run.running and run.may_end for run in runs.values()], dtype=np.bool_),
                 np.array([run.settled for run in runs.values()], dtype=np.bool_),
                 np.array([run.times.slowdown for run in runs.values()], dtype=np.float64),
             )

@@ -112,10 +112,13 @@ def test_a_permission_to_end_is_gone_when_the_plan_no_longer_gives_it(book, cloc
 
 def test_a_job_that_waits_again_keeps_its_curve_and_one_that_ended_does_not(book, clock):
     book.take(report(10, accuracy=0.5), ALICE)
+    book.let_end([JOB])
     waiting = view(jobs(1, job_id=[JOB]))
     book.observe(
         ClusterState(waiting.pending, waiting.running, jobs(0), waiting.nodes, waiting.partitions, waiting.qos)
     )
+    progress = book.table()
+    assert (progress.iteration.tolist(), progress.may_end.tolist()) == ([10], [False]), "orderings know its training"
     book.observe(seen(restarts=[1]))
     clock.now_s += EVERY_S
     book.take(report(10, restart=1), ALICE)

@@ -18,7 +18,7 @@ def _unknown() -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class ProgressTable(Table):
-    """The training progress of running jobs, by their own reports."""
+    """The training progress of jobs that run, or wait to go on, by their own reports."""
 
     job_id: IntArray
     iteration: IntArray  #: the latest one reported
