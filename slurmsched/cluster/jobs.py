@@ -113,6 +113,7 @@ class JobTable(Table):
     own_gpus: IntArray  #: the GPUs that its owner asked for, where it asks for others by us now; else 0
     resized_s: FloatArray  #: when we last changed that number; 0 where never
     gpus_each: IntArray  #: its GPUs on each node, where its number of nodes is ours too; else 0
+    node_range: Labels  #: the nodes that Slurm may give it, as 1-2, each with its GPUs; empty of one number or unread
     size_speeds: Labels  #: the speed of its kind by GPUs over that on the fewest, as 2=1 4=1.7; empty if unknown
     noise: FloatArray  #: the gradient noise scale that it reports, in samples, if its batch may grow; NaN if not known
     restart_cost_s: FloatArray  #: what its last restarts, or those of all jobs, took; 0 where there were none

@@ -81,9 +81,9 @@ def resizable(jobs: JobTable, view: View, rules: Rules) -> BoolArray:
 def plain_request(jobs: JobTable, by_nodes: bool) -> BoolArray:
     """Select single jobs that ask for a number of GPUs on which nothing else that they ask for depends.
 
-    They have one node, or *by_nodes* as many GPUs on each of several.
+    They have one node, or *by_nodes* as many GPUs on each of several; Slurm does not choose how many nodes.
     """
     on_nodes = gpus_by_node(jobs)
     single = ((on_nodes > 0) if by_nodes else False) | ((jobs.nodes <= 1) & (on_nodes == 0))
-    single &= (jobs.array_job_id == 0) & (jobs.het_job_id == 0)
+    single &= (jobs.array_job_id == 0) & (jobs.het_job_id == 0) & ~jobs.node_range.said()
     return np.asarray(single & ~(jobs.per_task | jobs.per_gpu | jobs.shares) & (jobs.gpus > 0))

@@ -243,6 +243,7 @@ class Rules:
         needed = {
             "excluded_nodes": leaves or self.steering is not None,
             "node_request": self.rightsizing is not None,
+            "node_range": self.resizing is not None,
             "node_loads": leaves,
         }
         return frozenset(name for name, is_needed in needed.items() if is_needed)

@@ -108,6 +108,7 @@ def test_a_job_that_left_nodes_has_the_others():
         {"comment": "slurmsched:gpus=3-4,ckpt"},
         {"comment": TWO_TO_FOUR + ",off"},
         {"requeueable": [False]},
+        {"node_range": ["1-2"]},
         {"interactive": [True]},
         {"nodes": [2]},
         {"array_job_id": [1]},

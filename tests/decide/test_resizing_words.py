@@ -64,6 +64,7 @@ def test_why_tells_of_a_number_that_is_given_back():
         ({"requeueable": [False]}, "it was submitted with --no-requeue."),
         ({"comment": "slurmsched:gpus=3-4,ckpt"}, "it asks for 2, and says gpus=3-4."),
         ({"nodes": [2]}, "it has several nodes, and resize.nodes is off."),
+        ({"node_range": ["1-2"]}, "Slurm gives it 1-2 nodes, with as many GPUs on each (say --nodes=N)."),
         ({"array_job_id": [1]}, "it has several parts."),
         ({"per_gpu": [True]}, "it asks for GPUs per task, or for CPUs or memory per GPU."),
         ({"required_nodes": ["n1"]}, "more depends on it, such as a promise,"),

@@ -123,6 +123,29 @@ def test_a_waiting_job_starts_on_fewer_gpus_and_no_other_job_is_changed(site):
     assert site.said("replay", str(sent[0]["details"]["cycle"]))["identical"]
 
 
+def test_a_job_that_leaves_its_number_of_nodes_to_slurm_is_left_alone_also_while_it_runs_and_when_it_comes_back(site):
+    by_nodes(site)
+    fillers = fill(site, nodes="n[2-4]") + fill(site, gpus=3, nodes="n1")
+    one = submit_sized(
+        site, 600, 0.2, f"-J{site.names[0]}", "-N1-2", gres="--gres=gpu:2", comment="slurmsched:gpus=2-8,ckpt"
+    )
+    own = requests(site)[one.job]
+    words = "It keeps its number of GPUs: Slurm gives it 1-2 nodes, with as many GPUs on each (say --nodes=N)."
+    with site.daemon():
+        site.until(lambda: words in site.said("why", str(one.job))["why"]["sentences"], words)
+        free(site, fillers[-1])
+        site.until(lambda: one.steps, "the first step, on the one node that is free")
+        free(site, fillers[0])
+        site.more_cycles(4)
+        assert "asked to stop" not in story(site, one.job)
+        site.lab.run(["scontrol", "requeue", str(one.job)])
+        site.until(lambda: site.states()[one.job] == "PENDING", "it waits again")
+        site.more_cycles(2)
+        assert requests(site)[one.job] == own
+        assert "resized" not in story(site, one.job)
+    free(site, *fillers, one.job)
+
+
 def test_a_typed_job_keeps_its_type(typed_site):
     site, comment = typed_site, "slurmsched:gpus=1-2,ckpt"
     fillers = fill(site, 2, "n[1-3]") + fill(site, 1, "n4")

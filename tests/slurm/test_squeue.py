@@ -16,8 +16,8 @@ from slurmsched.clock import local_zone
 from slurmsched.cluster.jobs import JobState
 from slurmsched.errors import SlurmUnavailable
 from slurmsched.slurm.adapters.command_runner import mark
-from slurmsched.slurm.read.records import cut, long_format
-from slurmsched.slurm.read.squeue import FIELDS, read_jobs
+from slurmsched.slurm.read.records import RecordColumns, cut, long_format
+from slurmsched.slurm.read.squeue import FIELDS, node_ranges, read_jobs
 
 ORDINARY = {
     "JobID": "7", "ArrayJobID": "7", "ArrayTaskID": "N/A", "HetJobID": "0", "Name": "train", "UserName": "alice",
@@ -146,6 +146,29 @@ def test_gpus_by_type_and_in_the_spellings_of_other_releases():
     )
     assert read.gpus.tolist() == [4, 4, 6, 5, 0]
     assert list(read.gpu_type) == ["a100", "a100", "", "", ""]
+
+
+@pytest.mark.parametrize(
+    ("tres", "nodes", "most", "per_node", "text"),
+    [
+        ("cpu=1,mem=2000M,node=1,billing=1", "2", "2", "gres:gpu:1", "1-2"),  # waiting, as slurmctld shows it soon
+        ("cpu=1,mem=2000M,node=1,billing=1", "1", "2", "gres/gpu:1", "1-2"),  # at first, and again once it was requeued
+        ("cpu=1,mem=2000M,node=2,billing=1", "4", "4", "gres:gpu:4", "2-4"),
+        ("cpu=1,mem=2000M,node=1,billing=1", "1", "1", "gres:gpu:1", ""),
+        ("cpu=1,mem=2000M,node=2,billing=1", "2", "0", "gres:gpu:1", ""),
+        ("cpu=1,mem=2000M,node=1,billing=1", "1", "2", "N/A", ""),  # GPUs of the job: as many on any number of nodes
+        ("cpu=1", "2", "2", "gres:gpu:1", ""),
+        ("node=x", "y", "z", "gres:gpu:1", ""),
+    ],
+)
+def test_the_range_of_nodes_that_a_job_says_is_read_where_it_has_gpus_on_each(tres, nodes, most, per_node, text):
+    columns = {"JobID": ["7"], "tres": [tres], "NumNodes": [nodes], "MaxNodes": [most], "tres-per-node": [per_node]}
+    assert node_ranges(RecordColumns(columns)) == {"7": text}
+
+
+def test_a_job_with_a_range_of_nodes_counts_with_the_fewest():
+    read = table({"JobID": "1", "tres": "cpu=1,node=1", "tres-per-node": "gres:gpu:2", "NumNodes": "3"})
+    assert (read.nodes.tolist(), read.gpus.tolist()) == ([1], [2])
 
 
 def test_no_jobs_is_an_empty_table():

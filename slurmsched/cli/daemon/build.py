@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from ...cluster.job_record import outcomes_of
 from ...cluster.kind_speeds import KindSpeeds
 from ...cluster.node_loads import NodeLoads
+from ...cluster.node_ranges import NodeRanges
 from ...cluster.records.faults import Fault, Instability
 from ...cluster.stranded_gpus import StrandedGpus
 from ...config import Settings
@@ -125,6 +126,7 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
         KindSpeeds(),
         ProgressBook(monotonic, every_s=settings.profile.report_s),
     )
+    ranges = NodeRanges()
     loads = NodeLoads(monotonic, lambda: None if (terms := world.policy.rules.migration) is None else terms.for_s)
     shadow = ShadowDecider(app.clock, metrics.shadow_failed)
     world = CycleContext(
@@ -137,7 +139,9 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
         learns=settings.forecast.learn_online,
         site=facts.latest.config,
         entering=lambda phase: service.progressed(),
-        scored=lambda state: progress.filled(speeds.filled(usage.history.filled(loads.filled(sharer.scored(state))))),
+        scored=lambda state: ranges.filled(
+            progress.filled(speeds.filled(usage.history.filled(loads.filled(sharer.scored(state)))))
+        ),
         decider=decider,
         shadow=shadow,
     )

@@ -79,6 +79,8 @@ def _why_not(jobs: JobTable, row: int, by_nodes: bool) -> str:
         return "it has several nodes, and resize.nodes is off"
     if jobs.nodes[row] > 1 and jobs.gpus[row] % jobs.nodes[row]:
         return "its nodes have different numbers of GPUs"
+    if jobs.node_range[row]:
+        return f"Slurm gives it {jobs.node_range[row]} nodes, with as many GPUs on each (say --nodes=N)"
     if jobs.array_job_id[row] or jobs.het_job_id[row]:
         return "it has several parts"
     if jobs.per_task[row] or jobs.per_gpu[row]:

@@ -70,7 +70,9 @@ class SlurmCommand:
     _fields: tuple[str, ...] = squeue.FIELDS
     qos: QosTable = field(default_factory=lambda: table_of(QosTable, 0, {}, {}))
     apart: Callable[[], Set[str]] = field(default=_nothing)
-    """What to read because somebody needs it: excluded_nodes and node_request by commands of their own, and node_loads.
+    """What to read because somebody needs it: excluded_nodes, node_request and node_range, and node_loads.
+
+    The first takes a command of its own, and the next two together another one.
 
     With both loads and excluded nodes, the latter are read of running jobs too.
     """
@@ -109,8 +111,9 @@ class SlurmCommand:
         if "excluded_nodes" in wanted:
             states = {"PENDING": "PD", "RUNNING": "R"} if "node_loads" in wanted else {"PENDING": "PD"}
             columns[squeue.EXCLUDED] = _apart(jobs, states, self._exclusions(states), UNREAD)
-        if "node_request" in wanted:
-            columns[squeue.NODE_REQUEST] = _apart(jobs, {"PENDING"}, self._node_requests(["-t", "PD"]), "")
+        if parts := [(column, of) for name, column, of in squeue.REQUESTED if name in wanted]:
+            shown = self._request_columns(["-t", "PD"])
+            columns |= {column: _apart(jobs, {"PENDING"}, _of_arrays_too(shown, of(shown)), "") for column, of in parts}
         return RecordColumns(jobs.by_name | columns)
 
     def _exclusions(self, wanted: Mapping[str, str]) -> dict[str, str]:
@@ -121,15 +124,9 @@ class SlurmCommand:
         found = cut("squeue", shown, ("JobID", squeue.EXCLUDED), "JobID", field_mark, record_mark)
         return dict(zip(found["JobID"], found[squeue.EXCLUDED], strict=True))
 
-    def _node_requests(self, options: Sequence[str]) -> dict[str, str]:
-        """Return the CPUs and memory that jobs ask for, by id; of an array also by its own."""
-        fields = ("JobID", "ArrayJobID", *squeue.REQUEST)
-        shown = self.long("squeue", ["-a", "--noconvert", *options], fields)
-        requests = squeue.node_requests(shown)
-        arrays: dict[str, set[str]] = {}
-        for job, array in zip(shown["JobID"], shown["ArrayJobID"], strict=True):
-            arrays.setdefault(array, set()).add(requests[job])
-        return requests | {array: texts.pop() if len(texts) == 1 else "" for array, texts in arrays.items()}
+    def _request_columns(self, options: Sequence[str]) -> RecordColumns:
+        """Return the CPUs, memory and nodes that jobs ask for."""
+        return self.long("squeue", ["-a", "--noconvert", *options], ("JobID", "ArrayJobID", *squeue.REQUEST))
 
     def act(self, actions: Sequence[Action]) -> list[ActionResult]:
         """Send *actions* to the standard input of scontrol; a complaint about one job does not affect the others.
@@ -288,7 +285,8 @@ class SlurmCommand:
         if not jobs:
             return {}
         try:
-            found = self._node_requests(["-t", "PD", "-j", ",".join(map(str, jobs))])
+            shown = self._request_columns(["-t", "PD", "-j", ",".join(map(str, jobs))])
+            found = _of_arrays_too(shown, squeue.node_requests(shown))
         except SlurmRefused:  # with a single job id: Slurm no longer has the job
             return {}
         return {int(job): text for job, text in found.items()}
@@ -460,6 +458,14 @@ def _apart(jobs: RecordColumns, wanted: Collection[str], found: Mapping[str, str
     """Return the text of each job in a *wanted* state, *gone* where nothing was *found*; empty for the others."""
     rows = zip(jobs["JobID"], jobs["State"], strict=True)
     return [found.get(job, gone) if state in wanted else "" for job, state in rows]
+
+
+def _of_arrays_too(jobs: RecordColumns, found: Mapping[str, str]) -> dict[str, str]:
+    """Return the texts *found* by id of *jobs*, and those of arrays of which all waiting tasks have the same."""
+    arrays: dict[str, set[str]] = {}
+    for job, array in zip(jobs["JobID"], jobs["ArrayJobID"], strict=True):
+        arrays.setdefault(array, set()).add(found[job])
+    return dict(found) | {array: texts.pop() if len(texts) == 1 else "" for array, texts in arrays.items()}
 
 
 def _request_of(action: JobAction, requests: Mapping[int, Request]) -> Request:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import tzinfo
 from typing import Any, TypeVar
@@ -29,20 +29,49 @@ FIELDS = (
 EXCLUDED = "ExcNodes"
 """The column of excluded nodes, which only squeue -o prints: it is read apart, where somebody needs it."""
 
-REQUEST = ("NumTasks", "NumCPUs", "cpus-per-task", "MinCpus", "MinMemory", "tres", "NumNodes")
-"""Fields with the CPUs and the memory that pending jobs ask for: they are read apart, where somebody needs them."""
+_NODE_REQUEST = ("NumTasks", "NumCPUs", "cpus-per-task", "MinCpus", "MinMemory", "tres", "NumNodes")
+_NODE_RANGE = ("tres", "NumNodes", "MaxNodes", "tres-per-node")
+REQUEST = (*_NODE_REQUEST, "MaxNodes", "tres-per-node")
+"""Fields with the CPUs, memory and nodes that pending jobs ask for: they are read apart, where somebody needs them."""
 
 NODE_REQUEST = "NodeRequest"
-"""The column of these, as ``node_requests`` makes it."""
+"""The column of CPUs and memory among these, as ``node_requests`` makes it."""
+
+NODE_RANGE = "NodeRange"
+"""The column of nodes among these, as ``node_ranges`` makes it."""
 
 T = TypeVar("T")
 
 
 def node_requests(columns: RecordColumns) -> dict[str, str]:
     """Return the text of the column ``node_request`` by job id; empty of a job whose request cannot be told."""
-    rows = list(zip(*(columns[name] for name in REQUEST), strict=True))
-    texts = {row: _node_request(*row) for row in set(rows)}
+    return _by_job(columns, _NODE_REQUEST, _node_request)
+
+
+def node_ranges(columns: RecordColumns) -> dict[str, str]:
+    """Return the text of the column ``node_range`` by job id: LEAST-MOST nodes, each with as many GPUs, else nothing.
+
+    NumNodes is often the most of a range, as soon as slurmctld has looked at a job, and the TRES have the least.
+    """
+    return _by_job(columns, _NODE_RANGE, _node_range)
+
+
+def _by_job(columns: RecordColumns, names: Sequence[str], text_of: Callable[..., str]) -> dict[str, str]:
+    """Return what *text_of* makes of the columns *names*, by job id; once for equal rows."""
+    rows = list(zip(*(columns[name] for name in names), strict=True))
+    texts = {row: text_of(*row) for row in set(rows)}
     return {job: texts[row] for job, row in zip(columns["JobID"], rows, strict=True)}
+
+
+def _node_range(tres: str, nodes: str, most: str, per_node: str) -> str:
+    least = _lenient(count, _part(tres, "node"), 0)
+    highest = max(_lenient(count, text, 0) for text in (nodes, most))
+    return f"{least}-{highest}" if 0 < least < highest and requests_in(per_node) else ""
+
+
+def _part(tres: str, name: str) -> str:
+    """Return the amount of *name* in a TRES text such as ``cpu=4,mem=2000M,node=4``; empty where it has none."""
+    return next((part.partition("=")[2] for part in tres.split(",") if part.startswith(f"{name}=")), "")
 
 
 def _node_request(tasks: str, cpus: str, per_task: str, per_node: str, memory: str, tres: str, nodes: str) -> str:
@@ -126,7 +155,10 @@ _TEXTS = {
     "required_nodes": "ReqNodes",
     "node_list": "NodeList",
 }
-_APART = {"excluded_nodes": EXCLUDED, "node_request": NODE_REQUEST}
+_APART = {"excluded_nodes": EXCLUDED, "node_request": NODE_REQUEST, "node_range": NODE_RANGE}
+
+REQUESTED = (("node_request", NODE_REQUEST, node_requests), ("node_range", NODE_RANGE, node_ranges))
+"""The columns of a table that ``REQUEST`` serves, those of records, and what makes these."""
 
 
 def _is_given(texts: list[str]) -> BoolArray:
@@ -195,14 +227,15 @@ def _gpus(columns: RecordColumns) -> tuple[IntArray, Labels]:
 def _gpus_of(tres: str, job: str, node: str, socket: str, task: str, nodes: str, tasks: str) -> tuple[int, str]:
     counted = _lenient(gpus_in, ",".join(part for part in tres.split(",") if part.startswith("gres")), (0, ""))
     gpus_and_kind = (0, "")
-    for text, times_text in ((job, "1"), (node, nodes), (socket, nodes), (task, tasks)):
+    fewest = _part(tres, "node") or nodes  # of a range of nodes, and NumNodes is often the most
+    for text, times_text in ((job, "1"), (node, fewest), (socket, fewest), (task, tasks)):
         gpus, kind = _lenient(gpus_in, text, (0, ""))
         times = _lenient(count, times_text, 1)
         if gpus:
             gpus_and_kind = (gpus * max(times, 1), kind)
             break
     if not counted[0] and not gpus_and_kind[0]:  # GPUs that it shares
-        gpus_and_kind = (len(slots_in(job)) + len(slots_in(node)) * max(_lenient(count, nodes, 1), 1), "")
+        gpus_and_kind = (len(slots_in(job)) + len(slots_in(node)) * max(_lenient(count, fewest, 1), 1), "")
     return (counted[0] or gpus_and_kind[0], counted[1] or gpus_and_kind[1])
 
 

@@ -1,0 +1,39 @@
+"""The ranges of nodes that jobs ask for, as ``--nodes=1-2``: Slurm shows them while a job waits for its first run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from .columns import Labels
+from .jobs import JobTable
+from .state import ClusterState
+
+
+class NodeRanges:
+    """The ranges of jobs that were seen to wait with one; in memory.
+
+    A running job shows the nodes that it has, and on 22.05 so does one that waits to run again. Of a job that started
+    before anybody saw it, the range is known on later releases as soon as it waits again.
+    """
+
+    def __init__(self) -> None:
+        self._said: dict[int, str] = {}
+
+    def filled(self, state: ClusterState) -> ClusterState:
+        """Return *state* with the ranges of jobs that do not show theirs now; note those it shows."""
+        waiting = state.pending
+        shown = waiting.node_range.said()
+        if not self._said and not shown.any():
+            return state
+        others = {*waiting.job_id[waiting.restarts > 0].tolist(), *state.running.job_id.tolist()}
+        kept = {job: said for job, said in self._said.items() if job in others}
+        self._said = kept | {
+            int(waiting.job_id[row]): waiting.node_range[row] for row in np.flatnonzero(shown).tolist()
+        }
+        return replace(state, pending=self._remembered(waiting), running=self._remembered(state.running))
+
+    def _remembered(self, jobs: JobTable) -> JobTable:
+        texts = [self._said.get(job, "") for job in jobs.job_id.tolist()]
+        return replace(jobs, node_range=Labels.of(texts)) if any(texts) else jobs
