@@ -222,7 +222,7 @@ def job_row(random: np.random.Generator, job: int, gpus: int, state: str, since:
         "JobID": str(job), "ArrayJobID": str(job), "ArrayTaskID": "N/A", "HetJobID": "0",
         "Name": f"train_{random.integers(NAMES)}", "UserName": f"user{user}", "Account": f"account{user % ACCOUNTS}",
         "QOS": "normal", "Partition": "gpu", "State": state, "Reason": "None" if node else "Priority", "NumNodes": "1",
-        "NumTasks": "1", "NumCPUs": str(cpus), "cpus-per-task": str(cpus), "MinCpus": str(cpus),
+        "MaxNodes": "1", "NumTasks": "1", "NumCPUs": str(cpus), "cpus-per-task": str(cpus), "MinCpus": str(cpus),
         "MinMemory": f"{memory_mib}M", "tres": f"cpu={cpus},mem={memory_mib}M,node=1,billing={cpus},gres/gpu={gpus}",
         "tres-per-job": "N/A", "tres-per-node": f"gres/gpu:{gpus}", "tres-per-socket": "N/A", "tres-per-task": "N/A",
         "cpus-per-tres": "N/A", "mem-per-tres": "N/A", "TimeLimit": "2-00:00:00", "SubmitTime": str(since),
