@@ -73,7 +73,9 @@ class CycleContext:
     site: Mapping[str, str] = field(default_factory=dict)  #: ``scontrol show config``
     entering: Callable[[str], None] = _nothing  #: called with each phase as it begins
     observed: Callable[[ClusterState], object] = _nothing  #: called with Slurm's state before anything else
-    scored: Callable[[ClusterState], ClusterState] = _as_it_is  #: fills in the share scores of jobs
+    scored: Callable[[ClusterState], ClusterState] = (
+        _as_it_is  #: fills in what is known of jobs and nodes beside what Slurm shows
+    )
     solved: Callable[[], SolvedStarts] = _nothing_solved  #: the latest answer of the solver
     progress: Callable[[], ProgressTable] = _no_progress  #: that of running jobs, and of those that wait again
     let_end: Callable[[Sequence[int]], None] = _nothing  #: called with all jobs to answer with a stop

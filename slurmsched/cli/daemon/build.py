@@ -13,6 +13,7 @@ from ...cluster.kind_speeds import KindSpeeds
 from ...cluster.node_loads import NodeLoads
 from ...cluster.node_ranges import NodeRanges
 from ...cluster.records.faults import Fault, Instability
+from ...cluster.state import ClusterState
 from ...cluster.stranded_gpus import StrandedGpus
 from ...config import Settings
 from ...cycle import CycleContext, CycleReport
@@ -129,6 +130,14 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
     ranges = NodeRanges()
     loads = NodeLoads(monotonic, lambda: None if (terms := world.policy.rules.migration) is None else terms.for_s)
     shadow = ShadowDecider(app.clock, metrics.shadow_failed)
+
+    def known(state: ClusterState) -> ClusterState:
+        """Return *state* with what is known of its jobs and nodes beside what Slurm shows."""
+        measured = (sharer.scored, loads.filled, usage.history.filled, speeds.filled, progress.filled, ranges.filled)
+        for filled in measured:
+            state = filled(state)
+        return state
+
     world = CycleContext(
         cluster=cluster,
         memory=memory,
@@ -139,9 +148,7 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
         learns=settings.forecast.learn_online,
         site=facts.latest.config,
         entering=lambda phase: service.progressed(),
-        scored=lambda state: ranges.filled(
-            progress.filled(speeds.filled(usage.history.filled(loads.filled(sharer.scored(state)))))
-        ),
+        scored=known,
         decider=decider,
         shadow=shadow,
     )
