@@ -35,7 +35,7 @@ ADDED: dict[type[Table], dict[str, float | bool | str]] = {
         **dict.fromkeys(("used_cpus", "used_memory_mib", "noise"), np.nan),
         "sized_s": 0.0,
         "request_changed": False,
-        **dict.fromkeys(("left_nodes", "size_speeds", "node_range"), ""),
+        **dict.fromkeys(("left_nodes", "size_speeds", "node_range", "ran_on"), ""),
         "share_score": 2,
         **dict.fromkeys(("steered_s", "left_s", "resized_s", "restart_cost_s"), 0.0),
         **dict.fromkeys(("own_gpus", "gpus_each"), 0),

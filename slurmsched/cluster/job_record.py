@@ -51,6 +51,7 @@ class JobRecord(NamedTuple):
     delayed_s: float = 0.0  #: total delay by begin times of ours
     ran_s: float = 0.0  #: seconds of its earlier runs
     gpu_type: str = ""  #: of the nodes of its last run; empty where unknown, or of several types
+    ran_on: str = ""  #: the seconds of its earlier runs by number of GPUs, as 1=600 4=1200
 
     @property
     def unit(self) -> int:

@@ -10,12 +10,13 @@ from types import MappingProxyType
 
 import numpy as np
 
-from .columns import BoolArray, FloatArray, IntArray
+from .columns import BoolArray, FloatArray, IntArray, Labels
 from .events import Event, JobEnded, JobRequeued, JobStarted, JobSubmitted
 from .job_record import EndedRun, Index, JobRecord, Phase, jobs_in, outcomes_of, units_in
 from .jobs import JobState, JobTable, deadlines_from
 from .nodes import NodeTable
 from .records.outcomes import OutcomeTable
+from .size_speeds import ran_further
 from .state import ClusterState
 from .text.comment import owner_request
 from .type_speeds import run_types
@@ -70,8 +71,9 @@ class JobTracker:
                 self._jobs[old.unit] = old
             elif mine.restarts > old.restarts or _continues(old, mine):
                 first_s = min(old.first_submit_s, mine.first_submit_s)
-                ran_s = max(old.ran_s, mine.ran_s)
-                changed[old.unit] = self._jobs[old.unit] = mine._replace(first_submit_s=first_s, ran_s=ran_s)
+                longer = old if old.ran_s > mine.ran_s else mine
+                mine = mine._replace(first_submit_s=first_s, ran_s=longer.ran_s, ran_on=longer.ran_on)
+                changed[old.unit] = self._jobs[old.unit] = mine
         self._index = Index.of(self._jobs)
         return changed
 
@@ -136,7 +138,18 @@ class JobTracker:
             waiting_since_s=np.where(found, self._index.waiting_since_s[at], np.nan),
             delayed_s=np.where(found, self._index.delayed_s[at], 0.0),
             ran_s=_continued(table, np.where(found, self._index.ran_s[at], 0.0), now_s),
+            ran_on=self._ran_on(table, at, found),
         )
+
+    def _ran_on(self, table: JobTable, at: IntArray, found: BoolArray) -> Labels:
+        """Return the column ``ran_on`` of *table*, whose rows are *at* these of the index where *found*."""
+        rows = np.flatnonzero(found & (self._index.ran_s[at] > 0) & table.ckpt)
+        if not len(rows):
+            return table.ran_on
+        texts = [""] * len(table)
+        for row, unit in zip(rows.tolist(), self._index.unit[at[rows]].tolist(), strict=True):
+            texts[row] = self._jobs[unit].ran_on
+        return Labels.of(texts)
 
 
 @dataclass
@@ -205,11 +218,16 @@ class _Page:
         earlier = self.jobs.get(job.unit)
         if earlier is not None and job.unit > 0 and job.restarts > earlier.restarts:
             self._requeue(earlier, job)
-            ran_s = earlier.ran_s + self._ran_until(earlier, job)
-            return job._replace(first_submit_s=earlier.first_submit_s, delayed_s=earlier.delayed_s, ran_s=ran_s)
+            this_s = self._ran_until(earlier, job)
+            return job._replace(
+                first_submit_s=earlier.first_submit_s,
+                delayed_s=earlier.delayed_s,
+                ran_s=earlier.ran_s + this_s,
+                ran_on=ran_further(earlier.ran_on, earlier.gpus, this_s),
+            )
         if earlier is not None and _continues(earlier, job):
             same = self._waiting(earlier, job)._replace(ran_s=earlier.ran_s, gpu_type=job.gpu_type or earlier.gpu_type)
-            return same._replace(first_submit_s=earlier.first_submit_s, phase=earlier.phase)
+            return same._replace(first_submit_s=earlier.first_submit_s, phase=earlier.phase, ran_on=earlier.ran_on)
         if earlier is not None and earlier.phase is not Phase.ENDED:
             self._vanish(earlier)
         first_s = job.submitted_s

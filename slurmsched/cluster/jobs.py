@@ -79,6 +79,7 @@ class JobTable(Table):
     started_s: FloatArray  #: for pending jobs Slurm's own estimate, where it has one
     ended_s: FloatArray  #: for running jobs the latest end by time limit
     ran_s: FloatArray  #: seconds of this run and of the earlier ones that it continues
+    ran_on: Labels  #: those of the earlier ones by number of GPUs, as 1=600 4=1200; empty where not known
     priority: IntArray  #: as Slurm has it, our points included
     site_points: IntArray  #: SiteFactor, 0 if none
     age_points: IntArray

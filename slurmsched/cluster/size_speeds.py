@@ -145,3 +145,11 @@ def read_sizes(text: str) -> dict[int, float]:
 def write_sizes(speeds: dict[int, float]) -> str:
     """Return the text of *speeds* by number of GPUs for the column ``size_speeds``."""
     return " ".join(f"{gpus}={speed:.{DIGITS}g}" for gpus, speed in sorted(speeds.items()))
+
+
+def ran_further(text: str, gpus: int, more_s: float) -> str:
+    """Return the text of a row of the column ``ran_on`` after *more_s* further seconds on so many GPUs."""
+    ran_s = read_sizes(text)
+    if gpus > 0 and more_s > 0:
+        ran_s[gpus] = ran_s.get(gpus, 0.0) + more_s
+    return " ".join(f"{on}={seconds:.1f}" for on, seconds in sorted(ran_s.items()))

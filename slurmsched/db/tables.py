@@ -102,6 +102,7 @@ jobs = Table(
     Column("delayed_s", Seconds),
     Column("ran_s", Seconds),
     Column("gpu_type", Words, nullable=False, server_default=""),
+    Column("ran_on", Words, nullable=False, server_default=""),
 )
 
 #: Runs that ended. The first submit time is part of the key and stored in whole seconds, as in Slurm.

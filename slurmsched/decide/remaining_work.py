@@ -50,12 +50,18 @@ class RemainingWork:
         if jobs.iterations[row] > 0 and np.isfinite(jobs.pace_s[row]):
             left_s = (jobs.iterations[row] - jobs.done[row]) * jobs.pace_s[row] - this_s
             return float(max(left_s, OVERRUN * this_s, 1.0) / step_s[gpus])
-        earlier_s = max(float(jobs.ran_s[row]) - this_s, 0.0)
-        done = earlier_s / step_s[own] + this_s / step_s[gpus]
+        done = self._done_before(row, own, max(float(jobs.ran_s[row]) - this_s, 0.0)) + this_s / step_s[gpus]
         whole_s = min(
             float(np.nan_to_num(self.runtime_s[row], nan=UNKNOWN_S, posinf=UNKNOWN_S)), jobs.time_limit_s[row]
         )
         return float(max(whole_s / step_s[own] - done, OVERRUN * done, 1.0 / step_s[own]))
+
+    def _done_before(self, row: int, own: int, earlier_s: float) -> float:
+        """Return the units of work of earlier runs; those on numbers that are not known count as on its *own* one."""
+        ran_s = read_sizes(self.jobs.ran_on[row])
+        step_s = self.step_s(row, max(own, *ran_s, 0))
+        known = sum(seconds / step_s[gpus] for gpus, seconds in ran_s.items())
+        return float(known + max(earlier_s - sum(ran_s.values()), 0.0) / step_s[own])
 
     @cached_property
     def _steps(self) -> dict[tuple[str, GrowingBatch | None], FloatArray]:

@@ -109,6 +109,19 @@ def test_a_job_that_saves_its_work_goes_on_from_the_time_of_its_earlier_runs():
     assert later.update(waits, 460).state.pending.ran_s.tolist() == [150.0], "another process knows it too"
 
 
+def test_it_is_known_on_how_many_gpus_a_job_that_saves_its_work_ran_before():
+    tracker, ckpt = CheckedTracker(), {"ckpt": True}
+    tracker.update(look(running(gpus=1, **ckpt), running(8, gpus=1)), 250)
+    waits = look(*(job(job_id, gpus=1, submitted_s=300.0, restarts=1, ckpt=job_id == 7) for job_id in (7, 8)))
+    assert list(tracker.update(waits, 310).state.pending.ran_on) == ["1=100.0", ""]
+    larger = running(gpus=4, started_s=400.0, submitted_s=300.0, restarts=1, **ckpt)
+    changes = tracker.update(look(larger), 430)
+    assert list(changes.state.running.ran_on) == ["1=100.0"], "of earlier runs alone"
+    later = CheckedTracker(changes.jobs.values())
+    again = look(job(gpus=4, submitted_s=450.0, restarts=2, **ckpt))
+    assert list(later.update(again, 460).state.pending.ran_on) == ["1=100.0 4=50.0"]
+
+
 def test_a_new_job_is_submitted_once():
     ledger = CheckedTracker()
     assert ledger.update(look(job()), 105).events == (JobSubmitted(7, 100),)
