@@ -239,7 +239,7 @@ class Regrowth:
                 here = [row for row in some if row in losses]
                 if wait.nodes[node] and (rows := self._enough(wait.gpus - int(now[node]), here, losses)):
                     options.append((sum(losses[row] for row in rows), node, rows))
-            if options and min(options)[0] < wait.start_s:
+            if options and min(options)[0] < wait.gain_s:
                 _, node, rows = min(options)
                 now[node] += sum(self._given_up(row) for row in rows) - wait.gpus
                 for row in rows:

@@ -30,7 +30,7 @@ class Wait:
 
     row: int
     gpus: int  #: the fewest on a node with which it starts
-    start_s: float  #: from now
+    gain_s: float  #: by how much sooner it ends if it starts so now
     nodes: BoolArray  #: empty of nodes where it needs several
 
 
@@ -114,12 +114,13 @@ class SizePlacement:
         self.later[row] = int(sizes[best])
         nodes = self._earliest(row, shapes[best][1], allowed, shapes[best][0])[1]
         self._take(row, nodes, shapes[best][1], starts[best], float(ends_s[best]))
-        self._wait(row, shapes[0][1], float(starts[best]), allowed, shapes[0][0])
+        gain_s = float(ends_s[best] - step_s[least] * left)
+        self._wait(row, shapes[0][1], gain_s, allowed, shapes[0][0])
 
-    def _wait(self, row: int, gpus: int, start_s: float, allowed: BoolArray, many: int) -> None:
+    def _wait(self, row: int, gpus: int, gain_s: float, allowed: BoolArray, many: int) -> None:
         nodes = allowed & (self.view.nodes.gpus >= gpus)
         self.waiting |= nodes
-        self.waits.append(Wait(row, gpus, start_s, nodes & (many == 1) & self._fits(row, 1)))
+        self.waits.append(Wait(row, gpus, gain_s, nodes & (many == 1) & self._fits(row, 1)))
 
     def sizes(self, row: int) -> IntArray:
         """Return the numbers of GPUs on which a pending job of several sizes may run here, rising."""

@@ -266,6 +266,26 @@ def test_of_several_jobs_those_that_lose_least_are_made_smaller_and_no_more_than
     assert actions(jobs(2, gpus=[2, 2]), **seen) == [AskToStop(902, "URG")]
 
 
+ONE_TO_FOUR = "slurmsched:gpus=1-4,ckpt"
+
+
+def test_a_job_that_comes_back_has_done_what_it_did_on_its_earlier_numbers_of_gpus():
+    back = {"gpus": 1, "comment": ONE_TO_FOUR, "own_gpus": [2], "restarts": [1], "ran_s": [3600.0]}
+    others = {"running": runs(2, gpus=1, comment=ONE_TO_FOUR, own_gpus=[2, 2]), "left_s": [200.0] * 2}
+    room = {"gpus": (4,), "used": (2,)}
+    assert actions(sized(**back, ran_on=["1=3600"]), [3800.0], **others, **room) == [Resize(1, 2, 1, 2)]
+    assert actions(sized(**back, ran_on=["2=3600"]), [3800.0], **others, **room) == [AskToStop(901, "URG")], (
+        "it has less left than the others"
+    )
+
+
+def test_no_job_is_made_smaller_for_one_that_ends_sooner_by_waiting_for_more():
+    two = {"running": runs(2, comment=ONE_TO_FOUR, restart_cost_s=[5.0] * 2), "left_s": [200.0, 5000.0]}
+    for runtime_s, stops in ((10.0, [AskToStop(901, "URG")]), (100.0, [])):
+        new = sized(gpus=4, comment=ONE_TO_FOUR)
+        assert actions(new, [runtime_s], **two, gpus=(4,), used=(4,)) == [Resize(1, 2, 4, 4), *stops]
+
+
 BY_NODES = replace(RULES, resizing=replace(RESIZING, nodes=True))
 ONE_TO_FOUR_NODES = "slurmsched:gpus=4-16,ckpt"
 
