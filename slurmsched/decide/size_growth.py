@@ -14,7 +14,7 @@ from ..cluster.jobs import JobTable
 from ..policies.resizing import divided_at_a_cost
 from .deadlines.gpu_availability import gpus_in_use
 from .deadlines.preemption import stop_actions
-from .deadlines.stops import Stops
+from .deadlines.stops import Stops, awaited_s
 from .job_nodes import gpus_by_node
 from .remaining_work import RemainingWork
 from .size_placement import SizePlacement
@@ -82,11 +82,29 @@ class Regrowth:
         """Yield the GPUs of jobs that stay on one node; what they get is not free any more."""
         runs = self._runners()
         for node in sorted({*self.placed.starters, *runs}):
-            entrants = [*self._starters(node), *runs.get(node, [])]
+            entrants = self._without_new_stops([*self._starters(node), *runs.get(node, [])])
             divided = self._divided(node, entrants)
             held = sum(one.least for one in entrants if self._is_on(one, node))
             self.placed.now[node] -= max(sum(divided) - held, 0)
             yield from zip(entrants, divided, strict=True)
+
+    def _without_new_stops(self, entrants: list[_Entrant]) -> list[_Entrant]:
+        """Return *entrants* of the same GPUs without those to be asked to stop, while another one is on its way there.
+
+        Else a job is stopped for what the one on its way gets, or that one comes back in vain.
+        """
+        if self.stopping is None or not any(map(self._on_its_way, entrants)):
+            return entrants
+        return [one for one in entrants if not one.runs or self.stopping.awaited[one.row]]
+
+    def _on_its_way(self, one: _Entrant) -> bool:
+        """Return True for a job that was asked to stop, until it runs again."""
+        assert self.stopping is not None
+        if one.runs:
+            return bool(self.stopping.awaited[one.row])
+        jobs = self.placed.view.pending
+        lately = self.placed.view.now_s - jobs.asked_s[one.row] < awaited_s(self.placed.rules)
+        return bool(jobs.restarts[one.row] > 0 and lately)
 
     def _starters(self, node: int) -> Iterator[_Entrant]:
         """Yield the jobs that start on a node: where others wait for it they get no more than they ask for now."""
@@ -104,11 +122,11 @@ class Regrowth:
         placed, found = self.placed, dict[int, list[_Entrant]]()
         if self.stopping is None:
             return found
-        jobs, nodes = placed.view.running, placed.view.nodes
-        may = self.running & (self.stopping.may | self.stopping.awaited) & (jobs.gpus < jobs.most_gpus)
+        jobs, nodes, awaited = placed.view.running, placed.view.nodes, self.stopping.awaited
+        may = self.running & (self.stopping.may | awaited) & (jobs.gpus < jobs.most_gpus)
         may &= self._each == 0
         free, names = placed.now.copy(), np.array(list(nodes.name))
-        for row in np.flatnonzero(may).tolist():
+        for row in [*np.flatnonzero(may & awaited).tolist(), *np.flatnonzero(may & ~awaited).tolist()]:
             gpus = int(jobs.gpus[row])
             here = names == jobs.node_list[row]
             room = np.where(here, free + gpus, np.where(free >= gpus, free, 0))
@@ -143,7 +161,7 @@ class Regrowth:
             allowed = np.frombuffer(shape.allowed, dtype=np.bool_)
             awaited = bool((allowed & placed.waiting).any())
             free = allowed & (placed.now >= shape.gpus) & placed.fits(shape.cpus, shape.memory_mib)
-            line = [one for one in entrants if not (awaited and one.runs)]
+            line = self._without_new_stops([one for one in entrants if not (awaited and one.runs)])
             for one in line:
                 most = int(placed.view.pending.gpus[one.row]) // shape.gpus if awaited else one.most
                 one.most = max(min(one.most, most, one.least + int((free & ~self._own(one)).sum())), one.least)
@@ -281,7 +299,9 @@ class Regrowth:
         return float(work.left(row) * (step_s[self._fewest[row]] - step_s[jobs.gpus[row]])) + self._cost_s(row)
 
     def _cost_s(self, row: int) -> float:
-        """Return what a restart costs a running job."""
+        """Return what a restart costs a running job that is not stopped already."""
         jobs = self.placed.view.running
+        if self.stopping is not None and self.stopping.awaited[row]:
+            return 0.0
         seen_s = float(jobs.restart_cost_s[row])
         return float(jobs.coldstart_s[row]) + (seen_s if seen_s > 0 else self.placed.rules.restart_s)

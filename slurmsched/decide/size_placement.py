@@ -62,6 +62,7 @@ class SizePlacement:
         self.now = np.where(nodes.usable, np.maximum(nodes.gpus - nodes.gpus_used, 0), 0).astype(np.int64)
         self.free_s = self._free_s()
         self.each = gpus_by_node(view.pending)  #: the GPUs on a node of rows that get nodes; else 0
+        self._begun = np.zeros((len(nodes), 2), dtype=np.int64)  # starters of each node, and the GPUs that they have
         with_gpus = nodes.usable & (nodes.gpus > 0)
         kinds = [nodes_by_kind(view, jobs) for jobs in (view.pending, view.running)]
         self._kinds = [(kind, allowed & with_gpus) for kind, allowed in kinds]
@@ -106,6 +107,7 @@ class SizePlacement:
             else:
                 nodes = [self._roomiest(row, least, int(sizes[-1]), allowed)]
                 self.starters.setdefault(nodes[0], []).append(row)
+                self._begun[nodes[0]] += (1, least)
             self._take(row, nodes, shapes[0][1], 0.0, float(step_s[least] * left))
             return
         present = np.flatnonzero(sizes == jobs.gpus[row])
@@ -165,13 +167,16 @@ class SizePlacement:
         return int(self.view.pending.nodes[row]) if self.each[row] else many
 
     def _roomiest(self, row: int, least: int, most: int, allowed: BoolArray) -> int:
-        """Return the node with the fewest free GPUs of those with *most*, else the one with most free ones."""
-        room = self.now
-        fits = allowed & self._fits(row, 1) & (room >= least)
+        """Return the node with the fewest GPUs of those with *most* for it, else the one with most for it.
+
+        The jobs of several sizes that start on a node share what is free there.
+        """
+        fits = allowed & self._fits(row, 1) & (self.now >= least)
+        room = (self.now + self._begun[:, 1]) / (self._begun[:, 0] + 1)
         whole = fits & (room >= most)
         if whole.any():
-            return int(np.argmin(np.where(whole, room, np.iinfo(np.int64).max)))
-        return int(np.argmax(np.where(fits, room, -1)))
+            return int(np.argmin(np.where(whole, room, np.inf)))
+        return int(np.argmax(np.where(fits, room, -1.0)))
 
     def _take(self, row: int, nodes: list[int], gpus: int, start_s: float, end_s: float) -> None:
         jobs = self.view.pending

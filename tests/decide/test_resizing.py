@@ -286,6 +286,31 @@ def test_no_job_is_made_smaller_for_one_that_ends_sooner_by_waiting_for_more():
         assert actions(new, [runtime_s], **two, gpus=(4,), used=(4,)) == [Resize(1, 2, 4, 4), *stops]
 
 
+def test_jobs_that_start_now_are_spread_over_the_nodes_with_most_for_each():
+    guest = {"running": running_jobs(1, node_list=["n2"]), "left_s": [50_000.0], "used": (0, 1)}
+    assert actions(sized(2, comment=ONE_TO_FOUR), **guest) == [Resize(1, 4, 2, 2), Resize(2, 3, 2, 2)]
+
+
+LATELY = [(5.0, False), (5000.0, True)]
+
+
+@pytest.mark.parametrize(("ago_s", "stops"), LATELY)
+def test_no_job_is_stopped_for_more_gpus_while_one_that_was_is_not_back_yet(ago_s, stops):
+    other = {"running": runs(gpus=1, comment=ONE_TO_FOUR), "left_s": [9000.0], "gpus": (4,), "used": (1,)}
+    back = sized(gpus=1, comment=ONE_TO_FOUR, restarts=[1], asked_s=[NOW_S - ago_s], resized_s=[NOW_S])
+    assert (AskToStop(901, "URG") in actions(back, [900.0], **other)) == stops
+
+
+@pytest.mark.parametrize(("ago_s", "stops"), LATELY)
+def test_no_job_is_stopped_for_what_another_one_was_asked_to_stop_for(ago_s, stops):
+    two = runs(2, gpus=1, comment=ONE_TO_FOUR, asked_s=[np.nan, NOW_S - ago_s])
+    asked = actions(jobs(0), running=two, left_s=[9000.0, 3000.0], gpus=(4,), used=(3,))
+    assert (AskToStop(901, "URG") in asked) == stops
+    two = replace(runs(2, gpus=4, asked_s=[NOW_S - ago_s, np.nan]), node_list=Labels.of(["n1", "n2"]))
+    asked = actions(jobs(1, gpus=[2]), running=two, left_s=[4000.0, 3950.0], used=(4, 4))
+    assert (AskToStop(902, "URG") in asked) == stops
+
+
 BY_NODES = replace(RULES, resizing=replace(RESIZING, nodes=True))
 ONE_TO_FOUR_NODES = "slurmsched:gpus=4-16,ckpt"
 
