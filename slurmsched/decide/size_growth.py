@@ -83,10 +83,11 @@ class Regrowth:
         runs = self._runners()
         for node in sorted({*self.placed.starters, *runs}):
             entrants = self._without_new_stops([*self._starters(node), *runs.get(node, [])])
-            divided = self._divided(node, entrants)
+            divided = list(zip(entrants, self._divided(node, entrants), strict=True))
             held = sum(one.least for one in entrants if self._is_on(one, node))
-            self.placed.now[node] -= max(sum(divided) - held, 0)
-            yield from zip(entrants, divided, strict=True)
+            there = sum(gpus for one, gpus in divided if self._is_on(one, node) or gpus > one.least)
+            self.placed.now[node] -= max(there - held, 0)
+            yield from divided
 
     def _without_new_stops(self, entrants: list[_Entrant]) -> list[_Entrant]:
         """Return *entrants* of the same GPUs without those to be asked to stop, while another one is on its way there.
@@ -140,7 +141,19 @@ class Regrowth:
         return found
 
     def _divided(self, node: int, entrants: list[_Entrant]) -> list[int]:
-        """Divide the free GPUs of a node among *entrants*."""
+        """Divide the free GPUs of a node among *entrants*; one from elsewhere that gets no more has none of them."""
+        divided = self._shared(node, entrants)
+        staying = [at for at, one in enumerate(entrants) if divided[at] == one.least and not self._is_on(one, node)]
+        if not staying:
+            return divided
+        last = staying[-1]
+        others = self._divided(node, [*entrants[:last], *entrants[last + 1 :]])
+        return [*others[:last], entrants[last].least, *others[last:]]
+
+    def _shared(self, node: int, entrants: list[_Entrant]) -> list[int]:
+        """Return a division of the free GPUs of a node, and of those that *entrants* have there, among these."""
+        if not entrants:
+            return []
         total = int(self.placed.now[node]) + sum(one.least for one in entrants if self._is_on(one, node))
         works = [self._work(one) for one in entrants]
         most = max(one.most for one in entrants)

@@ -291,6 +291,15 @@ def test_jobs_that_start_now_are_spread_over_the_nodes_with_most_for_each():
     assert actions(sized(2, comment=ONE_TO_FOUR), **guest) == [Resize(1, 4, 2, 2), Resize(2, 3, 2, 2)]
 
 
+def test_a_job_that_starts_has_what_jobs_on_other_nodes_would_not_come_back_for():
+    others = {"running": runs(4, gpus=1, comment=ONE_TO_FOUR), "left_s": [5000.0] * 4, "used": (4, 0)}
+    assert actions(sized(gpus=4, comment=ONE_TO_FOUR), [5000.0], **others) == []
+    assert actions(sized(gpus=4, comment=ONE_TO_FOUR), [1000.0], **others) == [
+        Resize(1, 2, 4, 4),
+        AskToStop(901, "URG"),
+    ]
+
+
 LATELY = [(5.0, False), (5000.0, True)]
 
 
