@@ -12,6 +12,7 @@ ACROSS = ("account", "all")
 SCOPES = ("points", "qos", "queue")
 BACKENDS = ("auto", "pyslurm", "command")
 SERVES = ("auto", "baseline")
+DIVISIONS = ("optimus", "pollux", "sia")
 REQUESTS = ("limit", "gpus", "cpus", "nodes")
 SIGNALS = ("URG", "USR1", "USR2")
 
@@ -343,6 +344,11 @@ class ResizeSettings:
     )
     nodes: bool = setting(
         False, "change the number of nodes of jobs on several nodes too; Slurm then holds these to no limit of CPUs"
+    )
+    division: str = setting(
+        "optimus",
+        "who gets free GPUs: optimus: those whose remaining time they shorten most; pollux, sia: by means of speed-ups",
+        choices=DIVISIONS,
     )
 
 

@@ -231,7 +231,8 @@ def resizing_rules(settings: Settings) -> ResizingRules | None:
     if not settings.power.resize:
         return None
     stops = {name: getattr(settings.deadline, name) for name in ("stop_s", "stop_signal", "asks_a_day")}
-    return ResizingRules(section.least_s, section.restart_s, section.doubling, section.nodes, **stops)
+    own = {name: getattr(section, name) for name in ("least_s", "restart_s", "doubling", "nodes", "division")}
+    return ResizingRules(**own, **stops)
 
 
 def lease_rules(settings: Settings) -> LeaseRules | None:

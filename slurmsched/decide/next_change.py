@@ -95,11 +95,14 @@ def _migration(view: View, rules: MigrationRules) -> Iterator[float]:
 def _resizing(view: View, rules: ResizingRules) -> Iterator[float]:
     """Yield when running jobs may be stopped for another number of GPUs, and when the time of those asked to is over.
 
-    While jobs wait, what each number of GPUs gains changes with the forecasts of all others.
+    While jobs wait, what each number of GPUs gains changes with the forecasts of all others. What a restart costs a job
+    by Pollux changes with its age.
     """
     pending, running = view.pending, view.running
     sized = running.most_gpus > running.least_gpus
     if (pending.most_gpus > pending.least_gpus).any() or (len(pending) and sized.any()):
+        yield view.now_s
+    if rules.division != ResizingRules.division and (sized & (running.gpus < running.most_gpus)).any():
         yield view.now_s
     yield _next_s(np.fmax(running.started_s, running.asked_s)[sized] + rules.least_s, view.now_s)
     yield _next_s(running.asked_s[sized] + rules.stop_s, view.now_s)

@@ -9,9 +9,10 @@ from functools import cached_property
 import numpy as np
 
 from ..cluster.actions import Action, Resize
-from ..cluster.columns import BoolArray, FloatArray, IntArray
+from ..cluster.columns import BoolArray, IntArray
 from ..cluster.jobs import JobTable
-from ..policies.resizing import divided_at_a_cost
+from ..policies.resizing import REMAINING_TIMES, Division, Entrants, divided_at_a_cost, find_division
+from ..policies.scaling.pollux import restart_factor
 from .deadlines.gpu_availability import gpus_in_use
 from .deadlines.preemption import stop_actions
 from .deadlines.stops import Stops, awaited_s
@@ -155,10 +156,7 @@ class Regrowth:
         if not entrants:
             return []
         total = int(self.placed.now[node]) + sum(one.least for one in entrants if self._is_on(one, node))
-        works = [self._work(one) for one in entrants]
-        most = max(one.most for one in entrants)
-        step_s = np.stack([work.step_s(one.row, most) for work, one in zip(works, entrants, strict=True)])
-        return self._optimus(step_s, works, entrants, total)
+        return self._shares(entrants, total)
 
     def _is_on(self, one: _Entrant, node: int) -> bool:
         """Return True if a job on one node has that one, or starts there."""
@@ -218,24 +216,54 @@ class Regrowth:
 
     def _divided_nodes(self, each: int, entrants: list[_Entrant], total: int) -> list[int]:
         """Divide *total* nodes among *entrants* with *each* GPUs on a node."""
-        if not entrants:
-            return []
-        most = max(one.most for one in entrants)
-        works = [self._work(one) for one in entrants]
-        step_s = [work.step_s(one.row, most * each)[::each] for work, one in zip(works, entrants, strict=True)]
-        return self._optimus(np.stack(step_s), works, entrants, total)
+        return self._shares(entrants, total, each) if entrants else []
+
+    def _shares(self, entrants: list[_Entrant], total: int, each: int = 1) -> list[int]:
+        """Divide *total* times *each* GPUs among *entrants*."""
+        most = np.array([one.most for one in entrants])
+        gpus: list[int] = divided_at_a_cost(self._division, self._columns(entrants, each), most, total).tolist()
+        return gpus
+
+    def _columns(self, entrants: list[_Entrant], each: int = 1) -> Entrants:
+        """Return *entrants* as columns, with *each* GPUs for one of what is divided."""
+        works, most = [self._work(one) for one in entrants], max(one.most for one in entrants)
+        pairs = list(zip(works, entrants, strict=True))
+        return Entrants(
+            step_s=np.stack([work.step_s(one.row, most * each)[::each] for work, one in pairs]),
+            left=np.array([work.left(one.row) for work, one in pairs]),
+            least=np.array([one.least for one in entrants]),
+            cost_s=np.array([one.cost_s for one in entrants]),
+            fair_s=np.array([self._fair_s(work, one.row) for work, one in pairs]),
+            factor=np.array([self._factor(one) for one in entrants]),
+        )
+
+    @cached_property
+    def _division(self) -> Division:
+        return find_division(self.placed.rules.division)
 
     def _work(self, one: _Entrant) -> RemainingWork:
         return self.placed.running if one.runs else self.placed.pending
 
-    def _optimus(
-        self, step_s: FloatArray, works: list[RemainingWork], entrants: list[_Entrant], total: int
-    ) -> list[int]:
-        left = np.array([work.left(one.row) for work, one in zip(works, entrants, strict=True)])
-        least, limit = (np.array([getattr(one, name) for one in entrants]) for name in ("least", "most"))
-        cost_s = np.array([one.cost_s for one in entrants])
-        gpus: list[int] = divided_at_a_cost(step_s, left, least, limit, cost_s, total).tolist()
-        return gpus
+    def _fair_s(self, work: RemainingWork, row: int) -> float:
+        """Return the seconds of a unit of work of a job on an equal share of all GPUs, as far as it can use that."""
+        least, most = int(work.jobs.least_gpus[row]), int(work.jobs.most_gpus[row])
+        step_s = work.step_s(row, max(min(self._fair_gpus, most), least))
+        return float(step_s[-1] if self._fair_gpus <= most else step_s[least:].min())
+
+    @cached_property
+    def _fair_gpus(self) -> int:
+        """An equal share of all GPUs of nodes in use, for each job that runs or is pending."""
+        view = self.placed.view
+        count = int((view.running.gpus > 0).sum()) + int(view.pending.tasks[view.pending.gpus > 0].sum())
+        return max(int(view.nodes.gpus[view.nodes.usable].sum()) // max(count, 1), 1)
+
+    def _factor(self, one: _Entrant) -> float:
+        """Return the part of its speed-up that a job keeps if it restarts, by Pollux; 1 for one that starts anyway."""
+        if not one.runs:
+            return 1.0
+        view, jobs = self.placed.view, self.placed.view.running
+        age_s = np.maximum(view.now_s - jobs.first_submit_s[[one.row]], 1.0)
+        return float(restart_factor(age_s, jobs.restarts[[one.row]], one.cost_s)[0])
 
     @cached_property
     def _each(self) -> IntArray:
@@ -260,7 +288,7 @@ class Regrowth:
             return
         placed, jobs = self.placed, self.placed.view.running
         may = self.running & (self.stopping.may | self.stopping.awaited) & (jobs.gpus > self._fewest)
-        losses = {row: self._loss_s(row) for row in np.flatnonzero(may).tolist()}
+        losses, prices = self._losses(np.flatnonzero(may))
         on = self._by_node(losses)
         for wait in placed.waits[:MOST]:
             if not losses:
@@ -268,14 +296,17 @@ class Regrowth:
             options = []
             for node, some in on.items():
                 here = [row for row in some if row in losses]
-                if wait.nodes[node] and (rows := self._enough(wait.gpus - int(now[node]), here, losses)):
-                    options.append((sum(losses[row] for row in rows), node, rows))
-            if options and min(options)[0] < wait.gain_s:
-                _, node, rows = min(options)
-                now[node] += sum(self._given_up(row) for row in rows) - wait.gpus
-                for row in rows:
+                if not wait.nodes[node]:
+                    continue
+                chosen = self._enough(wait.gpus - int(now[node]), here, prices)
+                if chosen and sum(losses[row] for row in chosen) < wait.gain_s:
+                    options.append((sum(prices[row] for row in chosen), node, chosen))
+            if options:
+                _, node, chosen = min(options)
+                now[node] += sum(self._given_up(row) for row in chosen) - wait.gpus
+                for row in chosen:
                     del losses[row]
-                yield from rows
+                yield from chosen
 
     def _by_node(self, rows: Iterable[int]) -> dict[int, list[int]]:
         """Return running jobs by the nodes that they are on."""
@@ -285,10 +316,22 @@ class Regrowth:
                 found.setdefault(node, []).append(row)
         return found
 
-    def _enough(self, gpus: int, rows: list[int], losses: dict[int, float]) -> list[int]:
-        """Return those of *rows* that give up so many GPUs at the least loss for each; none if all give too few."""
+    def _losses(self, rows: IntArray) -> tuple[dict[int, float], dict[int, float]]:
+        """Return by how much later each of *rows* ends with its fewest GPUs, and what that is to the division."""
+        if not len(rows):
+            return {}, {}
+        held = self.placed.view.running.gpus
+        columns = self._columns([_Entrant(row, True, held[row], held[row], self._cost_s(row)) for row in rows.tolist()])
+        losses, prices = (
+            dict(zip(rows.tolist(), rule.losses(columns, self._fewest[rows]).tolist(), strict=True))
+            for rule in (REMAINING_TIMES, self._division)
+        )
+        return losses, prices
+
+    def _enough(self, gpus: int, rows: list[int], prices: dict[int, float]) -> list[int]:
+        """Return those of *rows* that give up so many GPUs at the least price for each; none if all give too few."""
         chosen, give = [], {row: self._given_up(row) for row in rows}
-        for row in sorted(rows, key=lambda row: (losses[row] / give[row], row)):
+        for row in sorted(rows, key=lambda row: (prices[row] / give[row], row)):
             if gpus <= 0:
                 break
             chosen.append(row)
@@ -304,12 +347,6 @@ class Regrowth:
         """The fewest GPUs that each running job accepts, in whole nodes of those by nodes."""
         jobs, each = self.placed.view.running, np.maximum(self._each, 1)
         return np.maximum(-(-jobs.least_gpus // each), 1) * each
-
-    def _loss_s(self, row: int) -> float:
-        """Return by how much later a running job ends with the fewest GPUs that it accepts, its restart included."""
-        work, jobs = self.placed.running, self.placed.view.running
-        step_s = work.step_s(row, int(jobs.gpus[row]))
-        return float(work.left(row) * (step_s[self._fewest[row]] - step_s[jobs.gpus[row]])) + self._cost_s(row)
 
     def _cost_s(self, row: int) -> float:
         """Return what a restart costs a running job that is not stopped already."""

@@ -1,14 +1,19 @@
-"""The number of GPUs of jobs that can run on several numbers, by Optimus' division of what is free. Pure."""
+"""The number of GPUs of jobs that can run on several numbers: what is free, divided by one of three rules. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from ..cluster.columns import FloatArray, IntArray
+from ..errors import ConfigError
+from .scaling import pollux, sia
 from .scaling.goodput import gain
 from .scaling.optimus import divided
+from .scaling.pollux import after_restarts, cheapest
 
 
 def step_seconds(known: Mapping[int, float], most: int, doubling: float) -> FloatArray:
@@ -37,19 +42,96 @@ def sample_worth(noise: float, batch: tuple[int, int], own: int, most: int) -> F
     return np.array([gain(1.0, noise / first, scale) / scale for scale in scales.tolist()])
 
 
-def divided_at_a_cost(
-    step_s: FloatArray, left: FloatArray, least: IntArray, most: IntArray, cost_s: FloatArray, total: int
-) -> IntArray:
-    """Divide *total* GPUs among jobs that have *least* each; more of them cost a job *cost_s* of a restart.
+@dataclass(frozen=True)
+class Entrants:
+    """Jobs (rows) that have ``least`` GPUs each, or whole nodes, and may have more of those that are divided."""
 
-    Each further GPU goes where it shortens the remaining time most (Optimus). A job whose end comes no sooner by more
-    than its restart costs keeps what it has, and others get what it would have had.
+    step_s: FloatArray  #: seconds of a unit of work on 0, 1, ... GPUs
+    left: FloatArray  #: units of work left
+    least: IntArray
+    cost_s: FloatArray  #: what a restart costs one that gets others; 0 for one that starts anyway
+    fair_s: FloatArray  #: seconds of a unit of work on an equal share of all GPUs, as far as the job can use it
+    factor: FloatArray  #: part of its speed-up that one keeps that gets others; 1 for one that starts anyway
+
+
+class Division(Protocol):
+    """A rule about who gets the GPUs that are free."""
+
+    def divided(self, jobs: Entrants, most: IntArray, total: int) -> IntArray:
+        """Return the GPUs of each job, ``least`` to *most*, no more than *total*."""
+
+    def losses(self, jobs: Entrants, fewer: IntArray) -> FloatArray:
+        """Return what is lost where a job has *fewer* GPUs in place of ``least``, its restart included."""
+
+
+@dataclass(frozen=True)
+class RemainingTimes:
+    """Each further GPU goes where it shortens the remaining time most (Optimus)."""
+
+    def divided(self, jobs: Entrants, most: IntArray, total: int) -> IntArray:
+        """Return the GPUs of each job."""
+        return divided(jobs.step_s, jobs.left, most, total, jobs.least)
+
+    def losses(self, jobs: Entrants, fewer: IntArray) -> FloatArray:
+        """Return by how many seconds a job ends later."""
+        rows = np.arange(len(fewer))
+        return np.asarray(jobs.left * (jobs.step_s[rows, fewer] - jobs.step_s[rows, jobs.least]) + jobs.cost_s)
+
+
+@dataclass(frozen=True)
+class SpeedUps:
+    """The GPUs with the best power mean of speed-ups over an equal share of all GPUs (Pollux, Sia)."""
+
+    power: float
+
+    def divided(self, jobs: Entrants, most: IntArray, total: int) -> IntArray:
+        """Return the GPUs of each job."""
+        free = max(total - int(jobs.least.sum()), 0)
+        further = np.arange(min(free, int((most - jobs.least).max(initial=0))) + 1)
+        chosen = cheapest(self._costs(jobs, jobs.least[:, None] + further), further, most - jobs.least, free)
+        return np.asarray(jobs.least + further[chosen])
+
+    def losses(self, jobs: Entrants, fewer: IntArray) -> FloatArray:
+        """Return by how much the sum of the powers of speed-ups, whose least is best, rises."""
+        costs = self._costs(jobs, np.stack([jobs.least, fewer], axis=1))
+        return np.asarray(costs[:, 1] - costs[:, 0])
+
+    def _costs(self, jobs: Entrants, gpus: IntArray) -> FloatArray:
+        """Return the power of the speed-up of each job (row) on each of its *gpus* (column)."""
+        at = np.minimum(gpus, jobs.step_s.shape[1] - 1)
+        speedup = jobs.fair_s[:, None] / np.take_along_axis(jobs.step_s, at, axis=1)
+        after = after_restarts(speedup, gpus != jobs.least[:, None], jobs.factor)
+        return np.asarray(after**self.power)
+
+
+REMAINING_TIMES = RemainingTimes()
+
+DIVISIONS: Mapping[str, Division] = {
+    "optimus": REMAINING_TIMES,
+    "pollux": SpeedUps(pollux.POWER),
+    "sia": SpeedUps(sia.POWER),
+}
+"""The rules by name."""
+
+
+def find_division(name: str) -> Division:
+    """Return the rule of that name; ConfigError if there is none."""
+    if name not in DIVISIONS:
+        raise ConfigError(f"division {name!r} is not known; there are: {', '.join(DIVISIONS)}")
+    return DIVISIONS[name]
+
+
+def divided_at_a_cost(division: Division, jobs: Entrants, most: IntArray, total: int) -> IntArray:
+    """Divide *total* GPUs among jobs that have ``least`` each, at most *most*; more of them cost a restart.
+
+    A job whose end comes no sooner by more than its restart costs keeps what it has, and others get what it would have
+    had.
     """
-    rows, most = np.arange(len(left)), np.maximum(most, least)
+    rows, most = np.arange(len(jobs.left)), np.maximum(most, jobs.least)
     while True:
-        gpus = divided(step_s, left, most, total, least)
-        gain_s = (step_s[rows, least] - step_s[rows, gpus]) * left
-        short_s = np.where(gpus > least, cost_s - gain_s, -1.0)
+        gpus = division.divided(jobs, most, total)
+        gain_s = (jobs.step_s[rows, jobs.least] - jobs.step_s[rows, gpus]) * jobs.left
+        short_s = np.where(gpus > jobs.least, jobs.cost_s - gain_s, -1.0)
         if not (short_s >= 0).any():
             return gpus
-        most[np.argmax(short_s)] = least[np.argmax(short_s)]
+        most[np.argmax(short_s)] = jobs.least[np.argmax(short_s)]

@@ -17,6 +17,7 @@ from ..policies.contract import PLACEMENTS, PREEMPTIONS, SCALINGS, SELECTIONS, S
 from ..policies.preemption import Lease
 from ..policies.presets import PRESETS
 from ..policies.registry import load_plugins
+from ..policies.resizing import find_division
 
 EVERY_S = 30.0  #: interval of cycles by default
 RESERVING = ("easy", "conservative")
@@ -80,6 +81,7 @@ class Setup:
     load_control: str = "none"  #: of tasks: when training ends early
     steer: bool = False  #: beside slurmctld: untyped jobs are sent to the type of GPU on which they end soonest
     resize: bool = False  #: beside slurmctld: jobs that can run on several numbers of GPUs get the best one for all
+    division: str = "optimus"  #: of the GPUs that are free, with *resize*
     rightsize: bool = False  #: beside slurmctld: waiting jobs that need less CPUs and memory ask for less
     despite_limits: bool = False  #: the settings of a site size jobs although its Slurm has limits of CPUs and memory
     migrate: bool = False  #: tasks leave overloaded servers
@@ -99,6 +101,9 @@ class Setup:
         ):
             if not fits:
                 raise ConfigError(f"{part} {getattr(self, part)} makes no sense; accepted: {accepted}")
+        find_division(self.division)
+        if self.division != ResizingRules.division and not self.resize:
+            raise ConfigError("division goes with resize: else each job has the GPUs that it asks for")
 
     @classmethod
     def of(cls, name: str, /, selection: str | None = None, **details: str | float) -> Setup:
@@ -266,7 +271,7 @@ class Setup:
     @property
     def resizing(self) -> ResizingRules | None:
         """The rules of numbers of GPUs; None where each job keeps its own."""
-        return ResizingRules() if self.resize else None
+        return ResizingRules(division=self.division) if self.resize else None
 
     @property
     def rightsizing(self) -> RightsizingRules | None:

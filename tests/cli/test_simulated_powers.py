@@ -53,6 +53,23 @@ def test_elastic_jobs_end_sooner_on_other_numbers_of_gpus(bursts):
     assert some[0] == some[1] != plain
 
 
+def test_a_division_can_be_chosen_by_an_option_and_in_the_settings_of_a_site(bursts, tmp_path):
+    words = (bursts, *FOUR_GPUS, "--executor", "slurm", "--no-baseline", "--check", "--elastic", "all")
+    plain = mean_jct_s(*words, "--policy", "fifo")
+    assert mean_jct_s(*words, "--policy", "fifo", "--resize", "--division", "pollux") < 0.95 * plain
+    site = tmp_path / "site.toml"
+    power = "[power]\norder = true\nhold = true\nrequeue = true\nresize = true\n"
+    site.write_text(f"[policy]\nordering = 'fifo'\n{power}[resize]\ndivision = 'sia'\n")
+    assert mean_jct_s(*words, "--config", str(site)) < 0.95 * plain
+    assert "--division does not go with" in simulate(*words, "--config", str(site), "--division", "sia", status=2)
+
+
+def test_a_division_needs_jobs_whose_numbers_change_and_one_that_there_is(bursts):
+    words = (bursts, *FOUR_GPUS, *BESIDE)
+    assert "division goes with resize" in simulate(*words, "--division", "sia", status=2)
+    assert "there are: optimus, pollux, sia" in simulate(*words, "--resize", "--division", "drf", status=2)
+
+
 def test_a_trace_can_say_on_how_many_gpus_each_job_runs(bursts):
     lines = Path(bursts).read_text().splitlines()
     ranges = [f"{lines[0]},least_gpus,most_gpus,ckpt", *(f"{line},1,4,1" for line in lines[1:])]

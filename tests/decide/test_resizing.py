@@ -19,7 +19,9 @@ from slurmsched.decide.engine import decide
 from slurmsched.decide.next_change import next_change_s
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import ResizingRules, Rules
+from slurmsched.errors import ConfigError
 from slurmsched.policies.contract import find_ordering
+from slurmsched.policies.resizing import DIVISIONS
 
 FIFO = find_ordering("fifo")
 RESIZING = ResizingRules(least_s=600.0, restart_s=120.0, stop_s=60.0)
@@ -237,10 +239,20 @@ def test_a_stored_policy_has_the_rules_of_sizes():
     assert "resizing" not in Policy(FIFO, Rules()).to_json()
 
 
+def test_a_stored_policy_with_a_division_that_there_is_no_more_is_an_error():
+    stored = Policy(FIFO, by_division(RULES, "sia")).to_json()
+    assert Policy.from_json(stored).rules.resizing.division == "sia"
+    with pytest.raises(ConfigError, match="'drf' is not known"):
+        Policy.from_json(stored.replace('"sia"', '"drf"'))
+    assert Policy.from_json(stored.replace('"division": "sia", ', "")) == Policy(FIFO, RULES), "as older ones are"
+
+
 def test_a_simulation_looks_again_when_a_job_may_be_stopped_for_its_size():
     seen = view(jobs(0), running=runs(started_s=[NOW_S - 100.0]), room=nodes((4, 4), (2, 4)))
     plan = decide(seen, FIFO, RULES)
     assert next_change_s(seen, plan, FIFO, RULES) == NOW_S + 500.0
+    aged = by_division(RULES, "pollux")
+    assert next_change_s(seen, decide(seen, FIFO, aged), FIFO, aged) == NOW_S, "with its age a restart costs it less"
     rests = view(sized(resized_s=[NOW_S - 10.0]), running=full()["running"], room=nodes((4, 4), (4, 4)))
     assert next_change_s(rests, decide(rests, FIFO, RULES), FIFO, RULES) == NOW_S, "while it waits, at any time"
 
@@ -371,6 +383,36 @@ def test_a_running_job_by_nodes_is_stopped_for_more_and_for_fewer_nodes():
     assert actions(jobs(1, gpus=[3]), **two, used=(4, 4, 4), left_s=[300.0]) == []
 
 
+@pytest.mark.parametrize(("division", "expected"), [("optimus", [1, 7]), ("pollux", [4, 4]), ("sia", [4, 4])])
+def test_means_of_speedups_share_a_node_evenly_among_like_jobs(division, expected):
+    pending = sized(2, comment="slurmsched:gpus=1-8,ckpt")
+    done = actions(pending, [3600.0, 360_000.0], gpus=(8,), used=(0,), rules=by_division(RULES, division))
+    assert [action.gpus for action in done] == expected
+
+
+@pytest.mark.parametrize("division", ["pollux", "sia"])
+def test_a_running_job_is_stopped_for_means_of_speedups_only_where_that_shortens_its_own_time(division):
+    words = {"used": (2, 4), "rules": by_division(RULES, division)}
+    old = {"started_s": [NOW_S - 1000.0], "first_submit_s": [NOW_S - 90_000.0]}
+    assert actions(jobs(0), **words, running=runs(**old), left_s=[260.0]) == [], "a restart costs more"
+    assert actions(jobs(0), **words, running=runs(**old), left_s=[280.0]) == [AskToStop(901, "URG")]
+    often = runs(**(old | {"first_submit_s": [NOW_S - 1000.0], "restarts": [4]}))
+    assert actions(jobs(0), **words, running=often, left_s=[280.0]) == [], "half of its life went into restarts"
+
+
+def test_by_means_of_speedups_the_job_that_loses_least_of_its_speed_is_made_smaller():
+    both = runs(2, gpus=4, node="n1", size_speeds=["2=1 4=1.9", "2=1 4=1.1"])
+    both = replace(both, node_list=Labels.of(["n1", "n2"]))
+    seen = {"running": both, "gpus": (4, 4), "used": (4, 4), "left_s": [4000.0, 38_000.0]}
+    for division, asked in (("optimus", 901), ("pollux", 902), ("sia", 902)):
+        done = actions(jobs(1, gpus=[2]), [9000.0], **seen, rules=by_division(RULES, division))
+        assert done == [AskToStop(asked, "URG")], division
+    far = seen | {"left_s": [4000.0, 400_000.0]}
+    for division in DIVISIONS:
+        done = actions(jobs(1, gpus=[2]), [9000.0], **far, rules=by_division(RULES, division))
+        assert done == [AskToStop(901, "URG")], "the other one would lose more time than the new one waits"
+
+
 @st.composite
 def clusters(draw):
     """Jobs of all sorts on three nodes of two types."""
@@ -438,10 +480,15 @@ def clusters_by_nodes(draw):
     return view(pending, running=running, room=nodes((4,) * 4, used))
 
 
+def by_division(rules, name):
+    return replace(rules, resizing=replace(rules.resizing, division=name))
+
+
+@pytest.mark.parametrize("division", DIVISIONS)
 @given(clusters_by_nodes())
-@examples(200)
-def test_whatever_the_cluster_a_gang_keeps_whole_nodes_and_what_starts_now_has_its_gpus(seen):
-    plan, pending = decide(seen, FIFO, BY_NODES), seen.pending
+@examples(100)
+def test_whatever_the_cluster_a_gang_keeps_whole_nodes_and_what_starts_now_has_its_gpus(division, seen):
+    plan, pending = decide(seen, FIFO, by_division(BY_NODES, division)), seen.pending
     assert not plan.refusals
     for action in plan.actions:
         if not isinstance(action, Resize):
@@ -456,10 +503,14 @@ def test_whatever_the_cluster_a_gang_keeps_whole_nodes_and_what_starts_now_has_i
         assert (seen.nodes.gpus >= on_each).sum() >= action.nodes[1], "there are such nodes"
 
 
+@pytest.mark.parametrize("division", DIVISIONS)
 @given(clusters())
-@examples(300)
-def test_whatever_the_cluster_a_number_is_one_that_its_owner_and_the_nodes_allow_and_grows_once_in_a_while(seen):
-    plan = decide(seen, FIFO, RULES)
+@examples(150)
+def test_whatever_the_cluster_a_number_is_one_that_its_owner_and_the_nodes_allow_and_grows_once_in_a_while(
+    division, seen
+):
+    rules = by_division(RULES, division)
+    plan = decide(seen, FIFO, rules)
     assert not plan.refusals, "no wish breaks a rule"
     pending, running = seen.pending, seen.running
     after = {name: getattr(pending, name).copy() for name in ("gpus", "own_gpus", "resized_s")}
@@ -481,7 +532,7 @@ def test_whatever_the_cluster_a_number_is_one_that_its_owner_and_the_nodes_allow
         assert action.gpus <= seen.nodes.gpus[allowed].max(), "some node of its type has as many"
         grows = action.gpus > action.before
         assert not grows or pending.resized_s[row] <= NOW_S - RESIZING.least_s
-    again = decide(replace(seen, pending=replace(pending, **after)), FIFO, RULES)
+    again = decide(replace(seen, pending=replace(pending, **after)), FIFO, rules)
     grown = [one for one in again.actions if isinstance(one, Resize) and one.gpus > one.before and not one.gives_back]
     changed = {action.job_id for action in plan.actions if isinstance(action, Resize)}
     assert not changed & {one.job_id for one in grown}, "a job that was changed does not grow again at once"

@@ -24,6 +24,10 @@ def test_why_tells_of_a_new_number_and_of_what_is_known_of_the_kind():
     words = said(view(sized(size_speeds=["2=1 4=1.7"])))
     assert "We let it ask for 4 GPUs in place of 2: so jobs end soonest." in words
     assert "The speed of jobs of its kind by GPUs is 1 on 2, 1.7 on 4." in words
+    shares = replace(RULES, resizing=replace(RULES.resizing, division="pollux"))
+    assert "4 GPUs in place of 2: so it ends sooner, or shares what is free by the mean of speed-ups (pollux)." in said(
+        view(sized()), shares
+    )
 
 
 def test_why_tells_of_a_number_of_ours_and_when_it_may_grow_again():

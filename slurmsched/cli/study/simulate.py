@@ -109,6 +109,9 @@ FOLDER = click.Path(exists=True, file_okay=False)
     help="With executor slurm: jobs of --elastic get the number of GPUs with which all jobs end soonest.",
 )
 @click.option(
+    "--division", help="With --resize, who gets GPUs that are free: optimus, pollux or sia.  [default: optimus]"
+)
+@click.option(
     "--rightsize",
     is_flag=True,
     help="With executor slurm: waiting jobs of --lean get the CPUs and memory that belong to their GPUs.",

@@ -34,6 +34,7 @@ DEFAULT_SCALINGS = {
 
 PARTS = (
     *("selection", "placement", "slowdowns", "sharing", "forecast", "executor", "load_control", "averaging", "depth"),
+    "division",
     *("restart_s", "restart_doubling_s", "beat_s"),
 )
 """The options that apply to all policies as they are."""
@@ -160,6 +161,7 @@ class SimulateOptions:
     migrate: bool
     steer: bool
     resize: bool
+    division: str | None
     rightsize: bool
     averaging: str | None
     depth: int | None
@@ -317,6 +319,8 @@ class SimulateOptions:
             raise click.UsageError(f"--{min(unfit)} does not go with --config: on Slurm the jobs are started by Slurm.")
         if unfit := set(parts) & set(POWERS):
             raise click.UsageError(f"--{min(unfit)} does not go with --config: its [power] says what is on.")
+        if "division" in parts:
+            raise click.UsageError("--division does not go with --config: its [resize] says who gets GPUs.")
         settings = load(path, {}).settings
         parts |= {"writes_per_s": settings.slurm.writes_per_s, "writes_burst": settings.slurm.writes_burst}
         policy = ActiveActor(artifacts_of(settings)).policy_of(settings)

@@ -16,7 +16,7 @@ from ...policies.resizing import sample_worth
 from ..phrasing import spell
 from ..remaining_work import growing_batch
 from ..resizing import resizable
-from ..rules import Rules
+from ..rules import ResizingRules, Rules
 from .explain import Explanation, Why
 
 E = TypeVar("E", Why, Explanation)
@@ -44,7 +44,7 @@ def _pending(view: View, plan: Plan, row: int, rules: Rules) -> Iterator[str]:
             if action.gives_back:
                 yield f"It asks for {given} again, as its owner did."
             else:
-                yield f"We let it ask for {given} in place of {present}: so jobs end soonest.{_speed(jobs, row)}"
+                yield f"We let it ask for {given} in place of {present}: {_why(rules)}.{_speed(jobs, row)}"
             return
     if own:
         yield f"By us it asks for {count(int(jobs.gpus[row]), 'GPU')}, its owner asked for {own}.{_speed(jobs, row)}"
@@ -86,6 +86,13 @@ def _why_not(jobs: JobTable, row: int, by_nodes: bool) -> str:
     if jobs.per_task[row] or jobs.per_gpu[row]:
         return "it asks for GPUs per task, or for CPUs or memory per GPU"
     return "more depends on it, such as a promise, a list of nodes, a reservation or shared GPUs"
+
+
+def _why(rules: Rules) -> str:
+    """Return what a number of GPUs is best for, by the rule that divides them."""
+    if rules.resizing is None or rules.resizing.division == ResizingRules.division:
+        return "so jobs end soonest"
+    return f"so it ends sooner, or shares what is free by the mean of speed-ups ({rules.resizing.division})"
 
 
 def _noise(jobs: JobTable, row: int, rules: Rules) -> Iterator[str]:

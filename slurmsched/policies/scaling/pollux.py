@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...cluster.columns import FloatArray, IntArray
+from ...cluster.columns import BoolArray, FloatArray, IntArray
 from ...cluster.training import Allocations, TrainingView
 from ...errors import ConfigError
 from ..compiled import compiled
@@ -81,11 +81,20 @@ def speedups(view: TrainingView, columns: IntArray) -> FloatArray:
     best = np.stack([found[:, :count][:, columns[0] == kind].max(axis=1) for kind in range(len(of_type))], axis=1)
     share = np.where(found[:, count:] > 0, found[:, count:], np.maximum(best, _LEAST)) @ (of_type / of_type.sum())
     speedup = found[:, :count] / share[:, None]
-    age_s = view.now_s - jobs.submit_s
-    factor = np.maximum(age_s - jobs.restarts * view.restart_s, 0.0) / (age_s + view.restart_s)
+    factor = restart_factor(view.now_s - jobs.submit_s, jobs.restarts, view.restart_s)
     has = (jobs.held @ np.eye(len(of_type), dtype=np.int64)[reports.node_type])[:, columns[0]]
     restarts = (jobs.held.sum(axis=1) > 0)[:, None] & (has != columns[2])
-    after: FloatArray = np.where(restarts, speedup * np.maximum(factor, _LEAST)[:, None], speedup)
+    return after_restarts(speedup, restarts, factor)
+
+
+def restart_factor(age_s: FloatArray, restarts: IntArray, restart_s: float | FloatArray) -> FloatArray:
+    """Return the part of its life so far that a job did not spend on restarts, if it restarts once more."""
+    return np.maximum(np.maximum(age_s - restarts * restart_s, 0.0) / (age_s + restart_s), _LEAST)
+
+
+def after_restarts(speedup: FloatArray, restarts: BoolArray, factor: FloatArray) -> FloatArray:
+    """Return the speed-ups of each job (row), less its *factor* where it *restarts*; none is 0, so all have powers."""
+    after: FloatArray = np.where(restarts, speedup * factor[:, None], speedup)
     return np.maximum(after, _LEAST)
 
 
