@@ -95,6 +95,24 @@ def test_a_job_gets_no_more_than_it_asked_for_while_others_wait_for_its_node():
     assert actions(two.joined(jobs(1, job_id=[4], gpus=[4]))) == [], "the last one waits for either node"
 
 
+def test_a_waiting_job_asks_for_more_than_its_owner_only_while_it_is_the_last_that_waits():
+    busy = {"used": (4, 4), "running": running_jobs(3, gpus=[2, 2, 4], node_list=["n1", "n1", "n2"])}
+    busy |= {"left_s": [60.0, 100.0, 50_000.0]}
+    assert actions(sized(), [50_000.0], **busy) == [Resize(1, 4, 2, 2)]
+    two = sized().joined(jobs(1, job_id=[2], gpus=[2]))
+    assert actions(two, [50_000.0] * 2, **busy) == [], "the second one would wait for longer"
+    ours = sized(gpus=4, own_gpus=[2]).joined(jobs(1, job_id=[2], gpus=[2]))
+    assert actions(ours, [50_000.0] * 2, **busy) == [Resize(1, 2, 4, 2)]
+    elsewhere = sized().joined(jobs(1, job_id=[2], gpus=[0]))
+    assert actions(elsewhere, [50_000.0] * 2, **busy) == [Resize(1, 4, 2, 2)], "that one waits for no GPU"
+
+
+def test_a_job_that_starts_while_others_wait_has_the_number_of_its_owner_again():
+    ours = sized(gpus=4, own_gpus=[2], resized_s=[NOW_S - 5000.0])
+    assert actions(ours, used=(0, 4)) == []
+    assert actions(ours.joined(jobs(1, job_id=[2], gpus=[4])), used=(0, 4)) == [Resize(1, 2, 4, 2)]
+
+
 def test_a_job_that_left_nodes_has_the_others():
     left = sized(steered=["*"], excluded_nodes=["n1"])
     assert actions(left, used=(2, 0)) == [Resize(1, 4, 2, 2)]
@@ -268,6 +286,13 @@ def test_a_running_job_is_made_smaller_for_one_that_waits_longer_than_that_costs
     assert actions(jobs(1, gpus=[4]), **two, left_s=[1000.0]) == [], "two GPUs are too few"
     assert actions(new, **two, left_s=[1000.0], rules=PENDING_ONLY) == []
     assert actions(jobs(0), **two, left_s=[1000.0]) == []
+
+
+def test_no_job_is_made_smaller_for_one_that_ends_sooner_on_more_gpus_later():
+    two = {"running": runs(2, comment="slurmsched:gpus=1-4,ckpt"), "gpus": (4,), "used": (4,), "left_s": [1200.0] * 2}
+    new = sized(comment="slurmsched:gpus=1-4,ckpt")
+    assert actions(new, [1500.0], **two) == [Resize(1, 4, 2, 2)], "2,700 s on one GPU now, 2,033 s on four after these"
+    assert actions(new, [60.0], **two) == [AskToStop(901, "URG")], "108 s, and more than 1,200 s"
 
 
 def test_of_several_jobs_those_that_lose_least_are_made_smaller_and_no_more_than_it_takes():
