@@ -190,6 +190,7 @@ class Lease:
         self._stop_requested = self._ends = self._finishes = False
         self._saved: int | None = None  # the iteration at which the saved work resumes
         self._first: int | None = None  # the first iteration of this run
+        self._samples: int | None = None  # of a step, by ``batch``
         self._meter = Meter(measure_s) if _speaks_for_the_job() else None
         for each in SIGNALS:
             signal.signal(each, self._ask)
@@ -220,13 +221,19 @@ class Lease:
         return last is not None and iteration >= last
 
     def report(
-        self, iteration: int, loss: float | None = None, accuracy: float | None = None, noise: float | None = None
+        self,
+        iteration: int,
+        loss: float | None = None,
+        accuracy: float | None = None,
+        noise: float | None = None,
+        samples: int | None = None,
     ) -> bool:
         """Report progress; return whether to save and end for good after *iteration*, the same on every rank.
 
         Call it on all ranks, once per iteration; the first rank's values count. ``give_way`` then queues nothing.
+        Without *samples*, a step has those of the last ``batch``.
         """
-        finished = report(iteration, loss, accuracy, noise)
+        finished = report(iteration, loss, accuracy, noise, self._samples if samples is None else samples)
         if self._agree is not None:
             finished = self._agree(finished)
         elif self._ranks > 1:
@@ -241,7 +248,9 @@ class Lease:
         With *up_to* a step has as many samples as these GPUs take at once, between *samples* and *up_to*, and the job
         sets its learning rate by them.
         """
-        return batch_of(samples, most, gpus(), up_to)
+        batch = batch_of(samples, most, gpus(), up_to)
+        self._samples = batch.micro * batch.accumulation * max(gpus(), 1)
+        return batch
 
     def checkpoint_done(self, iteration: int) -> None:
         """Record that the work is saved and resumes at *iteration*; one rank is enough."""
@@ -319,24 +328,31 @@ def _has_own_id() -> bool:
     return "SLURM_JOB_ID" in os.environ and "SLURM_ARRAY_JOB_ID" not in os.environ
 
 
-Progress = tuple[int, float | None, float | None, float | None]
-"""An iteration, with the loss, the accuracy and the gradient noise scale after it."""
+Progress = tuple[int, float | None, float | None, float | None, int | None]
+"""An iteration, with the loss, the accuracy and the gradient noise scale after it, and the samples of a step."""
 
 
 class Reporter:
     """Sends the latest progress of this job to slurmsched, from a thread: training never waits for it."""
 
-    def __init__(self, send: Callable[[int, float | None, float | None, float | None], str]) -> None:
+    def __init__(self, send: Callable[[int, float | None, float | None, float | None, int | None], str]) -> None:
         self._send = send
         self._news = threading.Event()
         self._next_s, self._started, self._finished = -float("inf"), False, False
-        self._latest: Progress = 0, None, None, None
+        self._latest: Progress = 0, None, None, None, None
 
-    def report(self, iteration: int, loss: float | None, accuracy: float | None, noise: float | None = None) -> bool:
+    def report(
+        self,
+        iteration: int,
+        loss: float | None,
+        accuracy: float | None,
+        noise: float | None = None,
+        samples: int | None = None,
+    ) -> bool:
         """Hand the progress to the thread if a report is due; return whether an answer asked the job to end."""
         if time.monotonic() >= self._next_s and not self._finished:
             self._next_s = float("inf")  # until there is an answer
-            self._latest = iteration, loss, accuracy, noise
+            self._latest = iteration, loss, accuracy, noise, samples
             self._news.set()
             if not self._started:
                 self._started = True
@@ -358,14 +374,18 @@ class Reporter:
 
 
 def report(
-    iteration: int, loss: float | None = None, accuracy: float | None = None, noise: float | None = None
+    iteration: int,
+    loss: float | None = None,
+    accuracy: float | None = None,
+    noise: float | None = None,
+    samples: int | None = None,
 ) -> bool:
     """Report progress; return whether to save the work and end for good. Only the first rank's reports are sent.
 
-    *noise* is the gradient noise scale in samples (``noise_scale``). It takes microseconds. Without slurmsched, or
-    where no report reaches it, it returns False.
+    *noise* is the gradient noise scale in samples (``noise_scale``), *samples* are those of a step. It takes
+    microseconds. Without slurmsched, or where no report reaches it, it returns False.
     """
-    return _leads_the_job() and _REPORTER.report(iteration, loss, accuracy, noise)
+    return _leads_the_job() and _REPORTER.report(iteration, loss, accuracy, noise, samples)
 
 
 def _leads_the_job() -> bool:
@@ -373,13 +393,16 @@ def _leads_the_job() -> bool:
     return os.environ.get("RANK", os.environ.get("SLURM_PROCID", "0")) == "0" and "SLURM_JOB_ID" in os.environ
 
 
-def _send_report(iteration: int, loss: float | None, accuracy: float | None, noise: float | None) -> str:
+def _send_report(
+    iteration: int, loss: float | None, accuracy: float | None, noise: float | None, samples: int | None
+) -> str:
     """Send a report with a proof of this user; return the answer, empty where no collector is set."""
     settings = _node_settings()
     host, _, port = settings.get("COLLECTOR", "").rpartition(":")
     if not port:
         return ""
     values = {"progress": int(iteration), "loss": _plain(loss), "accuracy": _plain(accuracy), "noise": _plain(noise)}
+    values |= {"samples": None if samples is None else int(samples)}
     about = {
         "version": 1,
         "job_id": int(os.environ["SLURM_JOB_ID"]),
@@ -669,8 +692,10 @@ def _report_once(*progress: Any) -> int:
     return 0 if answer.startswith("stop:") else 1
 
 
-def _sizes(what: str, samples: int, most: int, up_to: int | None) -> str:
-    return f"{gpus()}\n" if what == "gpus" else "{} {}\n".format(*batch_of(samples, most, gpus(), up_to))
+def _sizes(what: str, samples: int | None, most: int, up_to: int | None) -> str:
+    if what == "gpus":
+        return f"{gpus()}\n"
+    return "{} {}\n".format(*batch_of(1 if samples is None else samples, most, gpus(), up_to))
 
 
 def main(words: Sequence[str]) -> int:
@@ -684,7 +709,7 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--loss", type=float, help="for report: the loss after this iteration")
     parser.add_argument("--accuracy", type=float, help="for report: the accuracy after this iteration, 0 to 1")
     parser.add_argument("--noise", type=float, help="for report: the gradient noise scale, in samples")
-    parser.add_argument("--samples", type=int, default=1, help="for batch: the samples of one step, on all GPUs")
+    parser.add_argument("--samples", type=int, help="for batch and report: the samples of one step, on all GPUs")
     parser.add_argument("--most", type=int, default=1, help="for batch: the samples that a GPU takes at once")
     parser.add_argument("--up-to", type=int, help="for batch: the most samples of one step, where more GPUs take more")
     at = words.index("--") if "--" in words else len(words)
@@ -694,7 +719,7 @@ def main(words: Sequence[str]) -> int:
             parser.error("say what to run after --")
         return run(options.dir, command)
     if options.what == "report":
-        return _report_once(options.iteration, options.loss, options.accuracy, options.noise)
+        return _report_once(options.iteration, options.loss, options.accuracy, options.noise, options.samples)
     if options.what in ("gpus", "batch"):
         sys.stdout.write(_sizes(options.what, options.samples, options.most, options.up_to))
         return 0

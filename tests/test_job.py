@@ -477,7 +477,7 @@ def test_a_report_goes_out_once_in_half_a_minute_and_a_stop_is_for_good():
     until_true(lambda: reporter._next_s < float("inf"))
     assert REPORT_S - 20 < reporter._next_s - time.monotonic() <= REPORT_S
     assert reporter.report(2, 0.4, None) is False
-    assert collector.sent == [(1, 0.5, None, None)]
+    assert collector.sent == [(1, 0.5, None, None, None)]
     ends = Reporter(Collector("stop: enough"))
     until_true(lambda: ends.report(3, None, 0.9))
     assert ends.report(4, None, 0.1) is True
@@ -532,6 +532,29 @@ print(ends[0][0], ends[1][0], *(lease.give_way() for lease in leases))
 """
 
 
+def test_a_lease_reports_the_samples_of_the_steps_that_it_cut(alone, inside):
+    code = """
+import job
+sent = []
+job._REPORTER = job.Reporter(lambda *report: sent.append(report) or "later: 0")
+lease = job.Lease("saved")
+for samples in (None, 96):
+    lease.report(1, noise=9.0, samples=samples)
+    while not sent or job._REPORTER._next_s == float("inf"):
+        job.time.sleep(0.01)
+    print(*sent.pop()[3:])
+    job._REPORTER._next_s = 0.0
+    lease.batch(samples=64, most=16, up_to=100)
+lease.report(2)
+while not sent:
+    job.time.sleep(0.01)
+print(sent.pop()[4])
+"""
+    four = inside | {"SLURM_GPUS_ON_NODE": "4", "SLURM_JOB_NUM_NODES": "1", "SLURM_NTASKS": "1"}
+    done = subprocess.run([sys.executable, "-c", code], cwd=alone, env=four, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["9.0", "None", "9.0", "96", "64"]
+
+
 def test_all_ranks_end_after_the_same_iteration_and_queue_nothing(alone, inside):
     done = subprocess.run(
         [sys.executable, "-c", RANKS],
@@ -554,7 +577,19 @@ def test_a_script_reports_with_one_command(alone, inside, tmp_path):
         port = server.getsockname()[1]
         conf.write_text(f"COLLECTOR=127.0.0.1:{port}\nCOLLECTOR_USER=sched\nMUNGE_SOCKET=/run/m\n")
         child = subprocess.Popen(
-            [sys.executable, "job.py", "report", "--iteration", "12", "--loss", "0.5", "--noise", "900"],
+            [
+                sys.executable,
+                "job.py",
+                "report",
+                "--iteration",
+                "12",
+                "--loss",
+                "0.5",
+                "--noise",
+                "900",
+                "--samples",
+                "512",
+            ],
             cwd=alone,
             env=inside | {"SLURMSCHED_NODE_CONF": str(conf), "SLURMD_NODENAME": "n3"},
             stderr=subprocess.PIPE,
@@ -569,7 +604,7 @@ def test_a_script_reports_with_one_command(alone, inside, tmp_path):
     assert child.returncode == 0
     assert json.loads(seen.read_text()) == {
         "version": 1, "job_id": 77, "restart": 0, "node": "n3", "progress": 12, "loss": 0.5, "accuracy": None,
-        "noise": 900.0,
+        "noise": 900.0, "samples": 512,
     }  # fmt: skip
     assert Path(f"{seen}.words").read_text() == "--restrict-uid=sched --socket=/run/m\n"
 

@@ -116,6 +116,8 @@ class JobTable(Table):
     gpus_each: IntArray  #: its GPUs on each node, where its number of nodes is ours too; else 0
     node_range: Labels  #: the nodes that Slurm may give it, as 1-2, each with its GPUs; empty of one number or unread
     size_speeds: Labels  #: the speed of its kind by GPUs over that on the fewest, as 2=1 4=1.7; empty if unknown
+    sample_speeds: Labels  #: the samples in a second of its kind with a batch that grows, in the same way
+    step_samples: IntArray  #: the samples of a step of this run, if it reports them and its batch may grow; else 0
     noise: FloatArray  #: the gradient noise scale that it reports, in samples, if its batch may grow; NaN if not known
     restart_cost_s: FloatArray  #: what its last restarts, or those of all jobs, took; 0 where there were none
     node_list: Labels  #: where it runs

@@ -29,14 +29,16 @@ class SizeSpeeds:
     """Runtimes and iteration times by kind of job and number of GPUs; in memory, from history and from running jobs.
 
     Iteration times count before runtimes where they are known on more than one number. Of several types of GPUs the one
-    counts on which most numbers are known.
+    counts on which most numbers are known. Of jobs with ``batch=``, whose iterations have more samples on more GPUs,
+    the time of a sample counts.
     """
 
     def __init__(self) -> None:
         self._runtimes: dict[str, dict[_Place, list[float]]] = {}
         self._paces: dict[str, dict[_Place, dict[tuple[int, int], float]]] = {}
+        self._sample_paces: dict[str, dict[_Place, dict[tuple[int, int], float]]] = {}
         self._shown: dict[int, tuple[int, float]] = {}  # the run that first showed the present pace of a job, and that
-        self._texts: dict[str, str] = {}
+        self._texts: dict[str, tuple[str, str]] = {}  # speeds, and samples in a second
         self._stale: set[str] = set()
 
     def learn(self, runs: OutcomeTable) -> None:
@@ -52,13 +54,12 @@ class SizeSpeeds:
     def observe(self, state: ClusterState) -> None:
         """Note the iteration times of running jobs that show them, and share GPUs with no other job.
 
-        Those of jobs with ``batch=`` cannot be compared: an iteration on more GPUs has more samples.
-
         A comment keeps the time of the run before until the next report; that one was on other GPUs.
         """
         jobs = state.running
         alone = (jobs.beside == 0) & (jobs.guest_gpus == 0) & ~jobs.shares & (jobs.most_gpus > 0)
-        alone &= jobs.batch_least >= jobs.batch_most
+        grows = jobs.batch_least < jobs.batch_most
+        alone &= ~grows | (jobs.step_samples > 0)
         rows = np.flatnonzero(np.isfinite(jobs.pace_s) & (jobs.gpus > 0) & alone & (jobs.state == JobState.RUNNING))
         types = run_types(jobs.take(rows), state.nodes)
         self._shown = {job: shown for job, shown in self._shown.items() if job in set(jobs.job_id.tolist())}
@@ -68,8 +69,9 @@ class SizeSpeeds:
                 self._shown[job] = restart, pace_s
             if self._shown[job][0] == restart:
                 kind = kind_of(jobs.user[row], jobs.name[row])
-                paces = latest(self._paces, kind).setdefault(_Place(gpu_type, int(jobs.gpus[row])), {})
-                paces[job, restart] = pace_s
+                known = self._sample_paces if grows[row] else self._paces
+                paces = latest(known, kind).setdefault(_Place(gpu_type, int(jobs.gpus[row])), {})
+                paces[job, restart] = pace_s / float(jobs.step_samples[row]) if grows[row] else pace_s
                 while len(paces) > LAST:
                     del paces[next(iter(paces))]
                 self._stale.add(kind)
@@ -77,37 +79,52 @@ class SizeSpeeds:
     def filled(self, state: ClusterState) -> ClusterState:
         """Return *state* with the known speeds of jobs that run on different numbers of GPUs."""
         for kind in self._stale:
-            self._texts[kind] = write_sizes(self.speeds(kind))
+            self._texts[kind] = write_sizes(self.speeds(kind)), write_sizes(self.sample_speeds(kind))
         self._stale.clear()
-        if not any(self._texts.values()):
+        if not any(any(texts) for texts in self._texts.values()):
             return state
         return replace(state, pending=self._with_speeds(state.pending), running=self._with_speeds(state.running))
 
     def speeds(self, kind: str) -> dict[int, float]:
         """Return the speeds of a kind by number of GPUs, over that on the fewest; empty unless several are known."""
-        best: dict[int, float] = {}
-        for typical in self._typical(kind):
-            if len(typical) > max(len(best), 1):
-                best = typical
-        return {gpus: best[min(best)] / best[gpus] for gpus in sorted(best)}
-
-    def _typical(self, kind: str) -> Iterator[dict[int, float]]:
-        """Yield the median seconds by number of GPUs: of iterations, else of runs, for each type of GPU."""
-        runs, paces = self._runtimes.get(kind, {}), self._paces.get(kind, {})
+        runs = self._runtimes.get(kind, {})
         seconds = {place: median(took_s) for place, took_s in runs.items() if len(took_s) >= LEAST}
-        step_s = {place: median(each.values()) for place, each in paces.items()}
-        for gpu_type in sorted({place.gpu_type for place in (*seconds, *step_s)}):
-            for known in (step_s, seconds):
-                yield {place.gpus: took_s for place, took_s in known.items() if place.gpu_type == gpu_type}
+        return _over_fewest(_typical(_medians(self._paces, kind), seconds))
+
+    def sample_speeds(self, kind: str) -> dict[int, float]:
+        """Return the samples in a second of a kind with ``batch=`` by number of GPUs, over those on the fewest."""
+        return _over_fewest(_typical(_medians(self._sample_paces, kind)))
 
     def _with_speeds(self, jobs: JobTable) -> JobTable:
         rows = np.flatnonzero(jobs.most_gpus > 0)
         if not len(rows):
             return jobs
-        texts = [""] * len(jobs)
+        texts = [("", "")] * len(jobs)
         for row in rows.tolist():
-            texts[row] = self._texts.get(kind_of(jobs.user[row], jobs.name[row]), "")
-        return replace(jobs, size_speeds=Labels.of(texts))
+            texts[row] = self._texts.get(kind_of(jobs.user[row], jobs.name[row]), ("", ""))
+        speeds, samples = zip(*texts, strict=True)
+        return replace(jobs, size_speeds=Labels.of(speeds), sample_speeds=Labels.of(samples))
+
+
+def _medians(paces: dict[str, dict[_Place, dict[tuple[int, int], float]]], kind: str) -> dict[_Place, float]:
+    """Return the median iteration time of a kind on each place."""
+    return {place: median(each.values()) for place, each in paces.get(kind, {}).items()}
+
+
+def _typical(*known: dict[_Place, float]) -> Iterator[dict[int, float]]:
+    """Yield the seconds by number of GPUs, for each type of GPU those of each of *known*, in this order."""
+    for gpu_type in sorted({place.gpu_type for seconds in known for place in seconds}):
+        for seconds in known:
+            yield {place.gpus: took_s for place, took_s in seconds.items() if place.gpu_type == gpu_type}
+
+
+def _over_fewest(typical: Iterator[dict[int, float]]) -> dict[int, float]:
+    """Return the speeds where most numbers are known, over that on the fewest; empty unless several are."""
+    best: dict[int, float] = {}
+    for seconds in typical:
+        if len(seconds) > max(len(best), 1):
+            best = seconds
+    return {gpus: best[min(best)] / best[gpus] for gpus in sorted(best)}
 
 
 class RestartCosts:

@@ -203,7 +203,7 @@ class DaemonController:
         job_placements.observe(state.ended)
         job_placements.note_scan(self._parts.clock.now())
         self._parts.progress.observe(state)
-        self._parts.speeds.observe(state)
+        self._parts.speeds.observe(self._parts.progress.filled(state))
         self._parts.stranded.observe(state, self._parts.clock.now())
         self._warn_of_partitions(tuple(state.partitions.name))
 

@@ -40,6 +40,7 @@ class _Run:
     curve: LearningCurve = field(default_factory=LearningCurve)
     times: IterationTimes = field(default_factory=IterationTimes)
     noises: deque[float] = field(default_factory=lambda: deque(maxlen=NOISES))
+    samples: int = 0  #: of a step
     reported_s: float = -np.inf
     reported_restart: int = -1
     settled: bool = False
@@ -104,6 +105,7 @@ class ProgressBook:
             run.times.add(report.iteration, now_s)
             if np.isfinite(report.noise):
                 run.noises.append(report.noise)
+            run.samples = report.samples
             run.settled = "opt" in (run.stop, run.busy) and run.curve.settles(run.iterations)
             run.reported_s, run.reported_restart = now_s, report.restart
             return run.may_end
@@ -158,20 +160,23 @@ class ProgressBook:
             )
 
     def filled(self, state: ClusterState) -> ClusterState:
-        """Return *state* with the gradient noise scale of jobs whose batch may grow, also of those that wait again."""
-        return replace(state, pending=self._with_noise(state.pending), running=self._with_noise(state.running))
+        """Return *state* with what jobs whose batch may grow reported of it, also those that wait again: their gradient
+        noise scale, and the samples of a step of their present run."""
+        return replace(state, pending=self._with_batches(state.pending), running=self._with_batches(state.running))
 
-    def _with_noise(self, jobs: JobTable) -> JobTable:
+    def _with_batches(self, jobs: JobTable) -> JobTable:
         rows = np.flatnonzero(jobs.batch_most > jobs.batch_least)
         if not len(rows):
             return jobs
-        noise = np.full(len(jobs), np.nan)
+        noise, samples = np.full(len(jobs), np.nan), np.zeros(len(jobs), dtype=np.int64)
         with self._lock:
             for row in rows.tolist():
                 run = self._runs.get(int(jobs.job_id[row]))
-                if run is not None and run.noises and run.user == jobs.user[row]:
-                    noise[row] = median(run.noises)
-        return replace(jobs, noise=noise)
+                if run is None or run.user != jobs.user[row]:
+                    continue
+                noise[row] = median(run.noises) if run.noises else np.nan
+                samples[row] = run.samples if run.running and run.reported_restart == jobs.restarts[row] else 0
+        return replace(jobs, noise=noise, step_samples=samples)
 
 
 def _user_name(uid: int) -> str:

@@ -33,7 +33,8 @@ class RemainingWork:
 
     def step_s(self, row: int, most: int) -> FloatArray:
         """Return the seconds of a unit of work on 0, 1, ... *most* GPUs."""
-        speeds, batch = self.jobs.size_speeds[row], growing_batch(self.jobs, row)
+        batch = growing_batch(self.jobs, row)
+        speeds = self.jobs.size_speeds[row] if batch is None else self.jobs.sample_speeds[row]
         key = speeds, batch
         if len(self._steps.get(key, ())) <= most:
             step_s = step_seconds(read_sizes(speeds), most, self.doubling)

@@ -105,7 +105,18 @@ def test_what_restarts_cost_is_known_by_kind_else_of_all_jobs():
     assert costs.filled(late).running.restart_cost_s[0] == 90.0, "others had come first"
 
 
-def test_iterations_of_a_batch_that_grows_are_not_compared():
+def test_of_a_batch_that_grows_samples_are_compared_where_they_are_reported():
+    speeds = SizeSpeeds()
+    for gpus, pace, samples in ((2, 1.0, 256), (4, 1.0, 384), (8, 9.0, 0)):
+        grows = {"comment": [SIZES + ",batch=256-1024"], "pace_s": [pace], "step_samples": [samples]}
+        speeds.observe(state(gpus=[gpus], job_id=[gpus], **grows))
+    assert speeds.sample_speeds(TRAIN) == {2: 1.0, 4: 1.5}
+    filled = speeds.filled(state())
+    assert (filled.pending.sample_speeds[0], filled.running.sample_speeds[0]) == ("2=1 4=1.5", "2=1 4=1.5")
+    assert filled.pending.size_speeds[0] == ""
+
+
+def test_iterations_of_a_batch_that_grows_are_not_compared_without_their_samples():
     speeds = SizeSpeeds()
     for gpus, pace in ((2, "2"), (4, "1")):
         for more in ("", ",batch=256-1024"):
@@ -114,7 +125,7 @@ def test_iterations_of_a_batch_that_grows_are_not_compared():
                 words |= {"name": ["grows"]}
             speeds.observe(state(**words))
     assert speeds.speeds(TRAIN) == {2: 1.0, 4: 2.0}
-    assert speeds.speeds(kind_of("alice", "grows")) == {}
+    assert speeds.speeds(kind_of("alice", "grows")) == speeds.sample_speeds(kind_of("alice", "grows")) == {}
 
 
 @given(st.dictionaries(st.integers(1, 64), st.floats(1.0, 99.0), max_size=5))

@@ -164,6 +164,21 @@ def test_the_noise_of_a_job_is_known_while_it_is_cleaned_up_and_waits_and_in_its
     assert book.filled(seen(comment=[GROWS])).running.noise.tolist() == [500.0]
 
 
+def test_the_samples_of_a_step_are_those_of_the_present_run_alone(book, clock):
+    def samples(**columns):
+        return book.filled(seen(comment=[GROWS], **columns)).running.step_samples.tolist()
+
+    assert samples() == [0]
+    book.take(report(1, samples=256), ALICE)
+    assert samples() == [256]
+    assert samples(restarts=[1]) == [0]
+    assert book.filled(seen(comment=["slurmsched:gpus=1-4,ckpt"])).running.step_samples.tolist() == [0]
+    book.observe(seen(comment=[GROWS], restarts=[1]))
+    assert samples(restarts=[1]) == [0], "it has not reported in this run"
+    book.take(report(1, restart=1, samples=512), ALICE)
+    assert samples(restarts=[1]) == [512]
+
+
 def test_a_reused_job_id_begins_without_the_former_owners_curve(book, clock):
     book.take(report(10, accuracy=0.9), ALICE)
     book.observe(seen(user=["bob"]))
@@ -196,6 +211,9 @@ def test_a_curve_settles_for_a_job_whose_owner_leaves_the_end_open_and_for_no_ot
         ("noise", -1.5),
         ("noise", "much"),
         ("noise", 10**400),
+        ("samples", 0),
+        ("samples", 64.0),
+        ("samples", 10**9 + 1),
         ("node", "../n1"),
         ("job_id", 0),
         ("restart", None),

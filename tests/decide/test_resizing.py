@@ -219,6 +219,23 @@ def test_a_running_job_without_noise_in_its_gradients_keeps_its_gpus():
 
 
 @pytest.mark.parametrize(
+    ("samples", "more", "asked"),
+    [
+        ("2=1 4=1.9", {}, True),
+        ("2=1 4=1.01", {}, False),
+        ("2=1 4=1.01", {"noise": [np.nan]}, True),
+        ("2=1 4=1.01", {"comment": TWO_TO_FOUR}, True),
+        ("2=1 4=1.01", {"size_speeds": ["2=1 4=1.9"]}, True),
+        ("2=1 4=1.9", {"noise": [10.0]}, False),
+    ],
+)
+def test_the_samples_that_its_kind_goes_through_in_a_second_decide_with_its_noise(samples, more, asked):
+    one = runs(**({"comment": GROWS, "noise": [1e5], "sample_speeds": [samples]} | more))
+    expected = [AskToStop(901, "URG")] if asked else []
+    assert actions(jobs(0), used=(2, 4), running=one, left_s=[5000.0]) == expected
+
+
+@pytest.mark.parametrize(
     "more", [{"comment": TWO_TO_FOUR}, {"comment": TWO_TO_FOUR + ",batch=256"}, {"size_speeds": ["2=1 4=1.9"]}]
 )
 def test_noise_counts_only_for_a_batch_that_may_grow_and_where_no_runtimes_say_more(more):
@@ -460,6 +477,7 @@ def clusters(draw):
             "resized_s": [NOW_S - ago_s for ago_s in some(count, 1.0, 500.0, 5000.0)],
             "noise": some(count, np.nan, 1.0, 1e4, 5e-324, 1.7e308),
             "size_speeds": some(count, "", "2=1 4=1.9", "1=1 2=0.9 4=0.8", "1=1 8=20"),
+            "sample_speeds": some(count, "", "2=1 4=1.5"),
         }
 
     count, going = draw(st.integers(0, 8)), draw(st.integers(0, 4))

@@ -42,6 +42,8 @@ def test_why_tells_of_the_noise_that_a_job_reports_and_what_it_means():
         "It reports a gradient noise scale of 512 samples: on 8 GPUs a step of 768 is worth 1.80 of those of 256 on 2."
     )
     assert told in said(view(sized(**grows)))
+    samples = "The samples that jobs of its kind go through in a second by GPUs are in the proportion 1 on 2, 1.5 on 4."
+    assert samples in said(view(sized(**grows, sample_speeds=["2=1 4=1.5"])))
     assert "noise" not in said(view(sized(**grows, size_speeds=["2=1 4=1.7"])))
     assert "noise" not in said(view(sized(noise=[512.0])))
     running = view(jobs(0), running=runs(**grows))

@@ -9,6 +9,7 @@ from .profile_record import ID_MOST, NODE, BadRecord, Record, whole
 
 REPORT_B = 1024
 ITERATIONS_MOST = 10**12
+SAMPLES_MOST = 10**9
 
 
 class ReportRefused(Exception):
@@ -38,6 +39,7 @@ class ProgressReport:
     loss: float
     accuracy: float
     noise: float  #: the gradient noise scale, in samples
+    samples: int = 0  #: of a step
 
 
 def report_of(record: Record) -> ProgressReport:
@@ -59,6 +61,7 @@ def report_of(record: Record) -> ProgressReport:
         loss=_number(record, "loss"),
         accuracy=accuracy,
         noise=noise,
+        samples=0 if record.get("samples") is None else whole(record, "samples", 1, SAMPLES_MOST),
     )
 
 

@@ -21,6 +21,8 @@ from .explain import Explanation, Why
 
 E = TypeVar("E", Why, Explanation)
 
+SAMPLES = "The samples that jobs of its kind go through in a second by GPUs are in the proportion"
+
 
 def with_resizing(explanation: E, view: View, plan: Plan, rules: Rules) -> E:
     """Return *explanation* with the number of GPUs of a job that can run on several."""
@@ -105,14 +107,15 @@ def _noise(jobs: JobTable, row: int, rules: Rules) -> Iterator[str]:
     worth = samples / first * float(sample_worth(*batch, most)[most])
     yield (
         f"It reports a gradient noise scale of {noise:.3g} samples: on {count(most, 'GPU')} a step of {samples:,} is"
-        f" worth {worth:.2f} of those of {first:,} on {own}."
+        f" worth {worth:.2f} of those of {first:,} on {own}.{_speed_words(SAMPLES, jobs.sample_speeds[row])}"
     )
 
 
 def _speed(jobs: JobTable, row: int) -> str:
     """Return a sentence about the known speeds of a job, empty where there are none."""
-    speeds = read_sizes(jobs.size_speeds[row])
-    if not speeds:
-        return ""
-    known = ", ".join(f"{speed:.2g} on {gpus}" for gpus, speed in speeds.items())
-    return f" The speed of jobs of its kind by GPUs is {known}."
+    return _speed_words("The speed of jobs of its kind by GPUs is", jobs.size_speeds[row])
+
+
+def _speed_words(what: str, speeds: str) -> str:
+    known = ", ".join(f"{speed:.2g} on {gpus}" for gpus, speed in read_sizes(speeds).items())
+    return f" {what} {known}." if known else ""
