@@ -42,19 +42,26 @@ class ColumnWriter:
         self, name: str, values: NDArray[Any], facts: dict[str, Any], predicted: NDArray[Any] | None = None
     ) -> None:
         """Encode *values* where they differ from *predicted*, else from 0; and *facts* that the reader needs."""
-        if predicted is not None and predicted.dtype != values.dtype:
-            rows, bodies = _differing(_bits(values))
-            coded = _Coded({"type": values.dtype.str} | (rows if bodies else {"zero": 1}), bodies, self._which)
-        else:
-            coded = self._coded(name, values, predicted)
-            if predicted is not None and coded.bodies and _is_whole(values) and _is_whole(predicted):
-                whole = self._coded(name, _whole(values), _whole(predicted))
-                whole.entry.update(type=values.dtype.str, whole=1)
-                coded = min(coded, whole, key=_Coded.size_b)
+        coded = self._shortest(name, values, predicted)
         self._bodies += coded.bodies
         self._which = coded.which
         if entry := facts | coded.entry:
             self._entries[name] = entry
+
+    def _shortest(self, name: str, values: NDArray[Any], predicted: NDArray[Any] | None) -> _Coded:
+        if predicted is None:
+            return self._coded(name, values, None)
+        if predicted.dtype != values.dtype:
+            rows, bodies = _differing(_bits(values))
+            return _Coded({"type": values.dtype.str} | (rows if bodies else {"zero": 1}), bodies, self._which)
+        if np.array_equal(_bits(values), _bits(predicted)):  # as most columns are
+            return _Coded({}, [], self._which)
+        coded = self._coded(name, values, predicted)
+        if coded.bodies and _is_whole(values) and _is_whole(predicted):
+            whole = self._coded(name, _whole(values), _whole(predicted))
+            whole.entry.update(type=values.dtype.str, whole=1)
+            return min(coded, whole, key=_Coded.size_b)
+        return coded
 
     def _coded(self, name: str, values: NDArray[Any], predicted: NDArray[Any] | None) -> _Coded:
         entry: dict[str, Any] = {}

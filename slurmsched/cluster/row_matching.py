@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -43,10 +44,18 @@ class Matching:
         rows = np.arange(length, dtype=np.int64)
         return cls(np.where(rows < before, rows, -1))
 
-    @property
+    @cached_property
     def new(self) -> BoolArray:
         """A mask of the rows without an earlier one."""
         return np.asarray(self.rows < 0)
+
+    def same_rows(self, before: NDArray[Any]) -> bool:
+        """Return True if the rows are those of column *before*, in the same order."""
+        return self._unmoved and len(self.rows) == len(before)
+
+    @cached_property
+    def _unmoved(self) -> bool:
+        return bool((self.rows == np.arange(len(self.rows))).all())
 
 
 def moved_rows(ranks: IntArray, before: IntArray, matching: Matching) -> BoolArray:
@@ -85,6 +94,8 @@ def predicted_column(
     """Predict a column from *before* if nothing else changed; new rows and *moved* ones are zero."""
     if not len(matching.rows):
         return new
+    if moved is None and name not in ORDERS and matching.same_rows(before):
+        return before
     there = ~matching.new if moved is None else ~(matching.new | moved)
     predicted = np.zeros(len(matching.rows), dtype=before.dtype)
     predicted[there] = before[matching.rows[there]]

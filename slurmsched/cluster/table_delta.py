@@ -92,8 +92,11 @@ def normal(table: T) -> T:
 def _normal(labels: Labels) -> Labels:
     if len(set(labels.names)) < len(labels.names):
         labels = labels.renamed(labels.names)
-    used, codes = np.unique(labels.codes, return_inverse=True)
-    return Labels(codes.astype(np.int64), tuple(labels.names[code] for code in used.tolist()))
+    used = np.bincount(labels.codes, minlength=len(labels.names)) > 0
+    if used.all():
+        return Labels(labels.codes.astype(np.int64), labels.names)
+    places = np.cumsum(used) - 1
+    return Labels(places[labels.codes], tuple(labels.names[code] for code in np.flatnonzero(used).tolist()))
 
 
 def _put_labels(head: ColumnWriter, name: str, column: Labels, before: Labels, matching: Matching) -> None:
@@ -105,8 +108,9 @@ def _put_labels(head: ColumnWriter, name: str, column: Labels, before: Labels, m
     codes = places[column.codes] if len(column) else column.codes
     facts = {"texts": fresh} if fresh else {}
     head.put(name, codes, facts, predicted_column(name, before.codes, matching, codes))
-    order = _appearing(column.codes)
-    head.put(f"{name} order", order - np.arange(len(order)), {})
+    if len(column.names) > 1:
+        order = _appearing(column.codes)
+        head.put(f"{name} order", order - np.arange(len(order)), {})
 
 
 def _labels(reader: ColumnReader, name: str, before: Labels, matching: Matching) -> Labels:
