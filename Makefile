@@ -12,7 +12,7 @@ POOL := tests/simulator/test_feasibility.py tests/simulator/test_elastic_replay.
 # Without bytecode each of many processes would compile all tests and the package for itself.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-lowest test-releases soak lint compile-machine compile-pool bench packages packages-test \
+.PHONY: demo test test-lowest test-releases soak lint compile-machine compile-pool compile-tests bench packages packages-test \
 	packages-lock setup clean
 
 setup: .venv/.ready
@@ -36,12 +36,16 @@ lint: setup
 compile-machine compile-pool: setup
 	$(BIN)/pytest -q -m 'not soak' $(if $(findstring machine,$@),$(MACHINE),$(POOL))
 
+# Pytest compiles each test file that it reads and keeps the result; workers that start at once would each do so for all.
+compile-tests: setup
+	$(BIN)/pytest -q --collect-only >/dev/null
+
 # Tests on a lab mostly wait for Slurm and mind the time, so their files run three at once, each worker with labs of its
 # own; the others compute, or wait for processes, three files at once, and give way. Both together, each with its own
 # summary of passes and skips.
 # (Without job control the shell would have background tests ignore Ctrl-C, which some send.)
 test: setup
-	@$(MAKE) --no-print-directory -j2 compile-machine compile-pool lint
+	@$(MAKE) --no-print-directory -j2 compile-machine compile-pool lint compile-tests
 	@set -m; log=$$(mktemp); \
 	$(BIN)/pytest -m 'lab and not soak' -n 3 --dist loadfile >$$log 2>&1 & lab=$$!; \
 	nice -n 5 $(BIN)/pytest -m 'not lab and not soak' -n 3 --dist loadfile; others=$$?; \
