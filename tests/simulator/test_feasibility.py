@@ -20,12 +20,19 @@ from slurmsched.simulator.replay import Replay
 from slurmsched.simulator.report.feasibility import impossible
 from slurmsched.simulator.setup import STOCK, Setup
 
+FEW = {"fifo", "srtf", "tiresias"}
+"""Presets that judge a change to any placement: one never stops a job, one often, one by its turn."""
+
 
 def pairs() -> Iterator[object]:
-    """Every preset under every placement; a placement that measures is slow, and few presets judge a change to it."""
-    for name, placement in product(sorted(set(PRESETS) - {STOCK}), sorted(PLACEMENTS)):
-        slow = placement == "tiresias-plus" and name not in {"fifo", "srtf", "tiresias"}
-        yield pytest.param(name, placement, marks=[pytest.mark.soak] if slow else [])
+    """Every preset under every placement; each placement with few presets judges a change, and each preset with two.
+
+    A placement that measures is slow.
+    """
+    others = sorted(set(PLACEMENTS) - {"pool", "tiresias-plus"})
+    for (number, name), placement in product(enumerate(sorted(set(PRESETS) - {STOCK})), sorted(PLACEMENTS)):
+        judges = name in FEW or placement in {"pool", others[number % len(others)]}
+        yield pytest.param(name, placement, marks=[] if judges else [pytest.mark.soak])
 
 
 @pytest.mark.parametrize(("name", "placement"), [*pairs()])
