@@ -88,7 +88,7 @@ def _drawn(case: Case, count: int, share: float, *stream: int) -> BoolArray:
 
 def _elastic(jobs: Workload, drawn: BoolArray) -> Workload:
     """Return *jobs* with ranges of half to twice their GPUs for those *drawn*, which save their work."""
-    some = drawn & (jobs.gpus > 0) & (jobs.nodes <= 1)
+    some = drawn & (jobs.gpus > 0)
     return replace(
         jobs,
         least_gpus=np.where(some, np.maximum(jobs.gpus // 2, 1), jobs.least_gpus),

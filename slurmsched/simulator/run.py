@@ -142,12 +142,14 @@ def _on_slurm(
         else SlurmConf()
     )
     conf = replace(conf, rules=_restarting(conf.rules, setup))
+    policy = setup.site or _beside_slurmctld(setup)
+    if policy.rules.resizing is not None and policy.rules.resizing.nodes:
+        jobs = _by_nodes(jobs, fleet)
     failures, pace = outages_of(jobs, fleet), pace_of(jobs, fleet)
     config, submitted, shown = setup.slurm_config or DEFAULT_CONFIG, None, jobs
     if types is not None:
         pace, submitted = on_types(pace, types), with_type_speeds(jobs, types, fleet.nodes)
         shown = at_mean_speed(jobs, types)
-    policy = setup.site or _beside_slurmctld(setup)
     sizes = policy.rules.rightsizing is not None
     submitted = _within_nodes(as_submitted(jobs) if submitted is None else submitted, fleet)
     cluster = SimulatedCluster(
@@ -189,9 +191,16 @@ def _beside_slurmctld(setup: Setup) -> Policy:
     )
 
 
+def _by_nodes(jobs: Workload, fleet: ClusterSpec) -> Workload:
+    """Return *jobs* where those of several sizes that need several nodes say how many, if each has as many GPUs."""
+    many = np.maximum(-(-jobs.gpus // max(fleet.size, 1)), 1)
+    wide = (jobs.most_gpus > 0) & (many > 1) & (jobs.nodes <= 1) & (jobs.gpus % many == 0)
+    return replace(jobs, nodes=np.where(wide, many, jobs.nodes)) if wide.any() else jobs
+
+
 def _within_nodes(jobs: JobTable, fleet: ClusterSpec) -> JobTable:
-    """Return *jobs* with one number of GPUs for those that need several nodes: ranges are of one node."""
-    wide = (jobs.most_gpus > 0) & (jobs.gpus > fleet.size)
+    """Return *jobs* with one number of GPUs for those that need several nodes, and do not say how many."""
+    wide = (jobs.most_gpus > 0) & (jobs.gpus > fleet.size) & (jobs.nodes <= 1)
     if not wide.any():
         return jobs
     least, most = (np.where(wide, 0, column) for column in (jobs.least_gpus, jobs.most_gpus))

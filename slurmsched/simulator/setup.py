@@ -35,6 +35,7 @@ TASK_PLACEMENTS = {"quasi-consolidate": 0, "calm": 1, "ideal": 2}
 BESIDE_SLURM = {
     "steer": "goes with executor slurm: elsewhere no job is kept off nodes",
     "resize": "goes with executor slurm: elsewhere scalings of jobs that train say how many GPUs each has",
+    "resize_nodes": "goes with executor slurm: elsewhere scalings of jobs that train say on how many nodes each is",
     "rightsize": "goes with executor slurm: elsewhere jobs have the CPUs and the memory that they ask for",
 }
 """The powers that need a slurmctld, and why."""
@@ -82,6 +83,7 @@ class Setup:
     steer: bool = False  #: beside slurmctld: untyped jobs are sent to the type of GPU on which they end soonest
     resize: bool = False  #: beside slurmctld: jobs that can run on several numbers of GPUs get the best one for all
     division: str = "optimus"  #: of the GPUs that are free, with *resize*
+    resize_nodes: bool = False  #: the same, and jobs on several nodes get more or fewer of them
     rightsize: bool = False  #: beside slurmctld: waiting jobs that need less CPUs and memory ask for less
     despite_limits: bool = False  #: the settings of a site size jobs although its Slurm has limits of CPUs and memory
     migrate: bool = False  #: tasks leave overloaded servers
@@ -271,7 +273,9 @@ class Setup:
     @property
     def resizing(self) -> ResizingRules | None:
         """The rules of numbers of GPUs; None where each job keeps its own."""
-        return ResizingRules(division=self.division) if self.resize else None
+        if not (self.resize or self.resize_nodes):
+            return None
+        return ResizingRules(division=self.division, nodes=self.resize_nodes)
 
     @property
     def rightsizing(self) -> RightsizingRules | None:

@@ -78,11 +78,17 @@ def test_a_trace_can_say_on_how_many_gpus_each_job_runs(bursts):
     assert mean_jct_s(*words, "--resize") < 0.95 * mean_jct_s(*words)
 
 
-def test_a_job_that_needs_several_nodes_keeps_its_number(tmp_path):
-    path = tmp_path / "wide.csv"
-    path.write_text("submit_s,runtime_s,gpus,time_limit_s\n0,1000,8,2000\n")
-    words = (str(path), "--nodes", "3", "--gpus-per-node", "4", *BESIDE, "--elastic", "all")
-    assert mean_jct_s(*words, "--resize") == mean_jct_s(*words)
+@pytest.mark.parametrize(("gpus", "nodes", "faster"), [(8, 0, True), (8, 2, True), (9, 0, True), (7, 2, False)])
+def test_a_job_that_needs_several_nodes_keeps_its_number_unless_nodes_are_changed_too(tmp_path, gpus, nodes, faster):
+    path, config = tmp_path / "wide.csv", tmp_path / "site.toml"
+    path.write_text(f"submit_s,runtime_s,gpus,nodes,time_limit_s\n0,9000,{gpus},{nodes},20000\n")
+    config.write_text("[power]\nresize = true\nrequeue = true\n[resize]\nnodes = true\n[policy]\nordering = 'fifo'\n")
+    words = (str(path), "--nodes", "4", "--gpus-per-node", "4", "--executor", "slurm", "--elastic", "all")
+    words += ("--no-baseline", "--check")
+    plain_s, fifo = mean_jct_s(*words, "--policy", "fifo"), ("--policy", "fifo")
+    assert mean_jct_s(*words, *fifo, "--resize") == plain_s
+    assert (mean_jct_s(*words, *fifo, "--resize-nodes") < 0.9 * plain_s) == faster
+    assert (mean_jct_s(*words, "--config", str(config), "--forecast", "exact") < 0.9 * plain_s) == faster
 
 
 def test_lean_jobs_let_others_onto_their_node(greedy):

@@ -57,7 +57,7 @@ FOLDER = click.Path(exists=True, file_okay=False)
     "--elastic",
     type=ShareType(),
     metavar="all|none|FRACTION",
-    help="Jobs that can run on half to twice their GPUs on one node, and save their work.",
+    help="Jobs that can run on half to twice their GPUs, and save their work.",
 )
 @click.option(
     "--lean",
@@ -110,6 +110,9 @@ FOLDER = click.Path(exists=True, file_okay=False)
 )
 @click.option(
     "--division", help="With --resize, who gets GPUs that are free: optimus, pollux or sia.  [default: optimus]"
+)
+@click.option(
+    "--resize-nodes", is_flag=True, help="As --resize, and jobs on several nodes get more or fewer of them too."
 )
 @click.option(
     "--rightsize",

@@ -39,7 +39,7 @@ PARTS = (
 )
 """The options that apply to all policies as they are."""
 
-POWERS = ("migrate", "steer", "resize", "rightsize")
+POWERS = ("migrate", "steer", "resize", "resize_nodes", "rightsize")
 """The options that switch on a power."""
 
 _SPAN = re.compile(r"([0-9]+(?:\.[0-9]+)?)([mhdw])")
@@ -162,6 +162,7 @@ class SimulateOptions:
     steer: bool
     resize: bool
     division: str | None
+    resize_nodes: bool
     rightsize: bool
     averaging: str | None
     depth: int | None
@@ -318,7 +319,9 @@ class SimulateOptions:
         if unfit := set(parts) & {"selection", "placement", "sharing", "admission", "depth"}:
             raise click.UsageError(f"--{min(unfit)} does not go with --config: on Slurm the jobs are started by Slurm.")
         if unfit := set(parts) & set(POWERS):
-            raise click.UsageError(f"--{min(unfit)} does not go with --config: its [power] says what is on.")
+            raise click.UsageError(
+                f"--{min(unfit).replace('_', '-')} does not go with --config: its [power] says what is on."
+            )
         if "division" in parts:
             raise click.UsageError("--division does not go with --config: its [resize] says who gets GPUs.")
         settings = load(path, {}).settings

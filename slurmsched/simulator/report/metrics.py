@@ -153,7 +153,8 @@ def violations(replay: Replay) -> list[str]:
     pace = pace_of(jobs, replay.fleet)
     slows = (pace.by_nodes != 1).any(axis=1)[pace.kind]
     elastic = _elastic(replay)
-    most_gpus = np.minimum(jobs.most_gpus, max(replay.fleet.size, 1))[elastic]
+    within = np.where(_on_one_node(replay), max(replay.fleet.size, 1), replay.fleet.total)
+    most_gpus = np.minimum(jobs.most_gpus, within)[elastic]
     needed_s[elastic] = jobs.runtime_s[elastic] / (most_gpus / jobs.gpus[elastic]) ** np.log2(DOUBLING)
     undisturbed = (replay.stops == 0) & ~slows & ~elastic & (not shares)
     wrong = np.where(
@@ -169,9 +170,16 @@ def violations(replay: Replay) -> list[str]:
 
 def _elastic(replay: Replay) -> BoolArray:
     """Select the jobs that could have had other numbers of GPUs than their own."""
-    jobs, setup = replay.workload, replay.setup
-    resizes = setup.resize or (setup.site is not None and setup.site.rules.resizing is not None)
-    return np.asarray((jobs.most_gpus > 0) & (jobs.gpus <= replay.fleet.size) & resizes)
+    rules = replay.setup.resizing if replay.setup.site is None else replay.setup.site.rules.resizing
+    if rules is None:
+        return np.zeros(len(replay.workload), dtype=np.bool_)
+    return np.asarray((replay.workload.most_gpus > 0) & (_on_one_node(replay) | rules.nodes))
+
+
+def _on_one_node(replay: Replay) -> BoolArray:
+    """Select the jobs that need no more than one node."""
+    jobs = replay.workload
+    return np.asarray((jobs.gpus <= replay.fleet.size) & (jobs.nodes <= 1))
 
 
 def _most_gpus(replay: Replay) -> int:

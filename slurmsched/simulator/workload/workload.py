@@ -60,7 +60,7 @@ class Workload(Table):
     amp: BoolArray  #: uses mixed precision
     ckpt: BoolArray  #: saves its work, and may be requeued
     urgency: FloatArray  #: 0..10; NaN where unknown
-    least_gpus: IntArray  #: on which it can run, on one node; 0 for no other number than its own
+    least_gpus: IntArray  #: on which it can run; 0 for no other number than its own
     most_gpus: IntArray
     lean: BoolArray  #: runs as fast with the CPUs and the memory that belong to its GPUs
     # The columns from here on describe training at the level of tasks, one on each GPU (MLFS).
