@@ -219,8 +219,7 @@ def resizing_burst() -> Flow:
         jobs.append(Job(at_s, 2, float(draw.uniform(25.0, 65.0)), "elastic", "slurmsched:gpus=1-4,ckpt"))
     powers = frozenset({"order", "hold", "requeue", "resize"})
     rules = Rules(powers=powers, scope="queue", resizing=ResizingRules(least_s=20.0, restart_s=10.0, stop_s=5.0))
-    # Where cycles come as often as slurmctld's main loop, chance says which of both sees free GPUs first.
-    return Flow("resizing", tuple(jobs), {"gpu": ("n1,n2", 1)}, rules, every_s=5.0)
+    return Flow("resizing", tuple(jobs), {"gpu": ("n1,n2", 1)}, rules)
 
 
 def migration_burst() -> Flow:

@@ -1,10 +1,10 @@
 """Powers of the daemon on a lab and on the modelled Slurm: ``python -m tests.bench.flows [FLOW]... [once] [jobs]``.
 
-Flows are profiling, deadlines, steering, rightsizing, resizing and migration. On both the daemon's own cycle runs with
-the same policy, the same jobs, their exact runtimes as forecasts, and the same history and profiles: once a second, for
-resizing every five. The model gets the arrivals of the lab's run, what a start and an end cost there, and when
-slurmctld's backfill first ran: a pass comes every ten seconds from then on, and what it finds free decides much. The
-times of the lab are those of slurmctld's log.
+Flows are profiling, deadlines, steering, rightsizing, resizing and migration. On both the daemon's own cycle runs once
+a second with the same policy, the same jobs, their exact runtimes as forecasts, and the same history and profiles. The
+model gets the arrivals of the lab's run, what a start and an end cost there, and when slurmctld's backfill first ran: a
+pass comes every ten seconds from then on, and what it finds free decides much. The times of the lab are those of
+slurmctld's log.
 """
 
 from __future__ import annotations

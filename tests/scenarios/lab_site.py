@@ -186,8 +186,8 @@ class Site:
             command = list(argv) or self.argv("run")
             return subprocess.Popen(command, env=self.environment, cwd=self.directory, stderr=log, stdout=log)
 
-    def kill_at(self, moment: str, cycle: int = 1, patience_s: float | None = None) -> None:
-        """Run a daemon that is killed at a moment of a cycle (driver.py).
+    def kill_at(self, moment: str, cycle: int = 1, patience_s: float | None = None) -> bool:
+        """Run a daemon that is killed at a moment of a cycle (driver.py); return True if that moment came.
 
         With *patience_s* it is killed after so long where that moment does not come: there may be nothing to send.
         """
@@ -198,11 +198,12 @@ class Site:
             process.kill()
             process.wait(60.0)
             assert patience_s, self.log
+            return False
+        return True
 
-    def kill_series(self, *moments: tuple[str, int]) -> None:
-        """Run daemons one after the other, each killed at a moment of a cycle, or after a while."""
-        for moment, cycle in moments:
-            self.kill_at(moment, cycle, patience_s=15.0)
+    def kill_series(self, *moments: tuple[str, int]) -> int:
+        """Run daemons one after the other, each killed at a moment of a cycle, or after a while; count the first."""
+        return sum(self.kill_at(moment, cycle, patience_s=15.0) for moment, cycle in moments)
 
     def completed_without_a_daemon(self, jobs: Collection[int]) -> set[str]:
         """Wait until *jobs* have completed; return the reasons for which jobs waited meanwhile."""

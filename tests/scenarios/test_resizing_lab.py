@@ -268,3 +268,20 @@ def test_kills_while_a_running_job_is_grown_cost_no_step(site):
     with site.daemon():
         assert set(ended_whole(site, one, steps)) == {2, 4}
     free(site, *fillers)
+
+
+@pytest.mark.soak
+def test_kills_while_a_job_on_several_nodes_is_grown_cost_no_step(site):
+    by_nodes(site)
+    fillers, steps = fill(site, nodes="n[3-4]"), 400
+    one = submit_by_nodes(site, steps, 2.0, "slurmsched:gpus=8-16,ckpt")
+    site.until(lambda: one.steps, "the first step, on two nodes")
+    free(site, *fillers)
+    killed = 0
+    for cycle in (1, 2, 3, 4):
+        killed += site.kill_series(("send", cycle), ("answer", cycle), ("record", cycle))
+        assert nodes_asked(site, one.job)[0] in (2, 4), "whole nodes"
+    with site.daemon():
+        assert ended_whole(site, one, steps) == [8, 16]
+    assert killed >= 4, "at the moments that were meant"
+    assert tasks_on_nodes(one), "srun has a task on each node"
