@@ -75,7 +75,7 @@ class Regrowth:
             if (gpus := targets.get(row)) is None:
                 continue
             before, own = int(jobs.gpus[row]), int(jobs.own_gpus[row])
-            rests = jobs.resized_s[row] > view.now_s - self.placed.rules.least_s
+            rests = jobs.resized_s[row] > max(view.now_s - self.placed.rules.least_s, 0.0)
             if gpus != before and not (gpus > before and rests):
                 yield Resize(int(jobs.job_id[row]), gpus, before, own or before, int(self.placed.each[row]))
 

@@ -169,6 +169,11 @@ def test_a_job_gets_more_gpus_once_in_a_while_and_fewer_whenever_it_starts_so():
     assert actions(sized(gpus=4, own_gpus=[2], resized_s=[NOW_S - 1.0]), **busy) == [Resize(1, 2, 4, 2)]
 
 
+def test_a_job_that_was_never_changed_has_more_gpus_at_once_where_time_begins_at_zero():
+    early = replace(view(sized(submitted_s=[0.0], eligible_s=[0.0])), now_s=30.0)
+    assert Resize(1, 4, 2, 2) in decide(early, FIFO, RULES).actions
+
+
 def test_without_the_power_jobs_have_their_own_number_again_and_no_others_are_touched():
     pending = sized(3, gpus=4, own_gpus=[2, 0, 0])
     assert actions(pending, rules=Rules()) == [Resize(1, 2, 4, 2)]

@@ -62,7 +62,8 @@ def may_leave(view: View, rules: MigrationRules, within: Rules) -> BoolArray:
     jobs = view.running
     promised = np.isin(jobs.job_id, view.promises.job_id[view.promises.open])
     alone = ~jobs.shares & (jobs.beside == 0) & (jobs.guest_gpus == 0)
-    rested = view.now_s - np.fmax(jobs.asked_s, jobs.left_s) >= rules.every_s
+    last_s = np.fmax(jobs.asked_s, np.where(jobs.left_s > 0, jobs.left_s, -np.inf))
+    rested = view.now_s - last_s >= rules.every_s
     open_to_us = (jobs.gpus > 0) & (jobs.state == JobState.RUNNING) & (jobs.asks < within.asks_a_day)
     return np.asarray(_agreed(jobs, within) & open_to_us & alone & rested & ~promised)
 
