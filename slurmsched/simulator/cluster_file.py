@@ -30,6 +30,7 @@ _NODES = {
     "gpu_type": str,
     "cpus": int,
     "memory_gib": float,
+    "load": float,
     "features": list,
     "partitions": list,
     "links": dict,
@@ -49,7 +50,8 @@ def read_cluster(path: str | Path) -> ClusterSpec:
     ``[[partitions]]``, ``[[qos]]``, ``[[accounts]]``, ``[failures]``, ``[spread]`` and ``[sharing]``.
 
     A kind of nodes is in the partitions that it names, or else in all. CPUs and memory that are not given are
-    unlimited. ConfigError names the file, the table, the key and what is accepted.
+    unlimited. A load is that of other processes than jobs, all the time. ConfigError names the file, the table, the key
+    and what is accepted.
     """
     tables = {
         "nodes": list,
@@ -73,6 +75,8 @@ def read_cluster(path: str | Path) -> ClusterSpec:
     counts = [kind.get("count", 1) for kind in kinds]
     if not 0 < sum(counts) <= _MOST:
         raise ConfigError(f"{path}: [[nodes]] make no nodes, or more than {_MOST}")
+    if any("load" in kind for kind in kinds) and not all({"cpus", "memory_gib"} <= set(kind) for kind in kinds):
+        raise ConfigError(f"{path}: load goes with cpus and memory_gib of all [[nodes]]")
     nodes = _nodes(kinds, list(partitions))
     if not nodes.gpus.any():
         raise ConfigError(f"{path}: no [[nodes]] have gpus")
@@ -199,6 +203,8 @@ def _check_kind(where: str, kind: dict[str, Any], partitions: dict[str, dict[str
     for key, least in (("count", 1), ("gpus", 0), ("cpus", 1)):
         if kind.get(key, least) < least:
             raise ConfigError(f"{where}: {key} = {kind[key]}: accepted are whole numbers from {least} on")
+    if not 0 <= kind.get("load", 0.0) < math.inf:
+        raise ConfigError(f"{where}: load = {kind['load']}: accepted are numbers from 0 on")
     if not kind.get("memory_gib", 1.0) > 0:
         raise ConfigError(f"{where}: memory_gib = {kind['memory_gib']}: accepted are numbers above 0")
     for name in kind.get("partitions", []):
@@ -226,7 +232,10 @@ def _nodes(kinds: list[dict[str, Any]], partitions: list[str]) -> NodeTable:
         features=texts(lambda kind: ",".join(kind.get("features", []))),
         partitions=texts(lambda kind: ",".join(kind.get("partitions", partitions))),
     )
-    return replace(nodes, gpus=numbers(lambda kind: kind.get("gpus", 0)))
+    nodes = replace(nodes, gpus=numbers(lambda kind: kind.get("gpus", 0)))
+    if not any("load" in kind for kind in kinds):
+        return nodes
+    return replace(nodes, cpu_load=numbers(lambda kind: kind.get("load", 0.0)), free_memory_mib=nodes.memory_mib.copy())
 
 
 def _partitions(path: str | Path, partitions: dict[str, dict[str, Any]], nodes: NodeTable) -> PartitionTable:

@@ -87,6 +87,11 @@ class ClusterSpec:
         return int(self.nodes.gpus.max(initial=0))
 
     @property
+    def loaded(self) -> bool:
+        """True if other processes than jobs load nodes."""
+        return bool((self.nodes.cpu_load > 0).any())
+
+    @property
     def equal(self) -> bool:
         """True if it is one pool of equal nodes whose only limit is GPUs, at constant speed and without failures."""
         nodes = self.nodes

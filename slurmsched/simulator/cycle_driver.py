@@ -32,6 +32,7 @@ from ..decide.rules import (
     Composition,
     DeadlineRules,
     LeaseRules,
+    MigrationRules,
     ProfilingRules,
     ResizingRules,
     RightsizingRules,
@@ -81,11 +82,12 @@ def whole_queue(
     steering: SteeringRules | None = None,
     resizing: ResizingRules | None = None,
     rightsizing: RightsizingRules | None = None,
+    migration: MigrationRules | None = None,
 ) -> Policy:
     """Return a policy that applies *ordering* to the whole queue.
 
     It holds the jobs that *admission* keeps out, and stops those that had their *lease*. The other rules are those of
-    types, numbers of GPUs, and CPUs and memory; None leaves these to jobs.
+    types, numbers of GPUs, CPUs and memory, and overloaded nodes; None leaves these to jobs.
     """
     powers = {"order"} if admission is None else {"order", *find_admission(admission.part).powers}
     if lease is not None:
@@ -93,6 +95,7 @@ def whole_queue(
     powers |= {"steer"} if steering is not None else set()
     powers |= {"resize", "requeue", "hold"} if resizing is not None else set()
     powers |= {"rightsize"} if rightsizing is not None else set()
+    powers |= {"migrate", "requeue", "hold"} if migration is not None else set()
     rules = Rules(
         powers=frozenset(powers),
         scope="queue",
@@ -101,6 +104,7 @@ def whole_queue(
         steering=steering,
         resizing=resizing,
         rightsizing=rightsizing,
+        migration=migration,
     )
     return Policy(ordering, rules)
 

@@ -148,6 +148,8 @@ def _on_slurm(
     failures, pace = outages_of(jobs, fleet), pace_of(jobs, fleet)
     config, submitted, shown = setup.slurm_config or DEFAULT_CONFIG, None, jobs
     if types is not None:
+        if fleet.loaded:
+            raise ConfigError("load of [[nodes]] does not go with speeds by type of GPU")
         pace, submitted = on_types(pace, types), with_type_speeds(jobs, types, fleet.nodes)
         shown = at_mean_speed(jobs, types)
     sizes = policy.rules.rightsizing is not None
@@ -188,6 +190,7 @@ def _beside_slurmctld(setup: Setup) -> Policy:
         steering=setup.steering,
         resizing=setup.resizing,
         rightsizing=setup.rightsizing,
+        migration=setup.migration,
     )
 
 

@@ -9,7 +9,15 @@ from typing import Literal
 import numpy as np
 
 from ..decide.policy import Policy
-from ..decide.rules import AdmissionRules, Composition, LeaseRules, ResizingRules, RightsizingRules, SteeringRules
+from ..decide.rules import (
+    AdmissionRules,
+    Composition,
+    LeaseRules,
+    MigrationRules,
+    ResizingRules,
+    RightsizingRules,
+    SteeringRules,
+)
 from ..decide.synthesis import AUTO, SynthesisRules, is_auto
 from ..errors import ConfigError
 from ..models.throughput import ThroughputModel
@@ -86,7 +94,7 @@ class Setup:
     resize_nodes: bool = False  #: the same, and jobs on several nodes get more or fewer of them
     rightsize: bool = False  #: beside slurmctld: waiting jobs that need less CPUs and memory ask for less
     despite_limits: bool = False  #: the settings of a site size jobs although its Slurm has limits of CPUs and memory
-    migrate: bool = False  #: tasks leave overloaded servers
+    migrate: bool = False  #: tasks leave overloaded servers; beside slurmctld jobs leave overloaded nodes
     averaging: Literal["server", "ring"] = "server"  #: of replicas: by a parameter server, or round a ring
 
     def __post_init__(self) -> None:
@@ -124,8 +132,10 @@ class Setup:
         own = ordering.selection or (preset.selection if preset else "backfill")
         if details.get("executor") == "tasks":
             return cls._of_tasks(ordering, selection or ("backfill" if ordering.native else own), details)
-        if unfit := sorted({"load_control", "migrate", "averaging"} & set(details)):
-            raise ConfigError(f"{unfit[0]} goes with executor tasks: elsewhere jobs have no tasks")
+        of_tasks = {"load_control", "averaging"} | (set() if on_slurm else {"migrate"})
+        if unfit := sorted(of_tasks & set(details)):
+            where = "tasks or slurm" if unfit[0] == "migrate" else "tasks"
+            raise ConfigError(f"{unfit[0]} goes with executor {where}: elsewhere jobs have no tasks")
         selection = selection or ("easy" if on_slurm else own)
         setup = replace(cls(ordering, selection), **details)  # type: ignore[arg-type]
         SELECTIONS.find(setup.selection)
@@ -263,7 +273,7 @@ class Setup:
     @property
     def changes_jobs(self) -> bool:
         """True if a power beside slurmctld changes what jobs ask for."""
-        return any(getattr(self, name) for name in BESIDE_SLURM)
+        return self.migrate or any(getattr(self, name) for name in BESIDE_SLURM)
 
     @property
     def steering(self) -> SteeringRules | None:
@@ -276,6 +286,11 @@ class Setup:
         if not (self.resize or self.resize_nodes):
             return None
         return ResizingRules(division=self.division, nodes=self.resize_nodes)
+
+    @property
+    def migration(self) -> MigrationRules | None:
+        """The rules of overloaded nodes; None where no job leaves any."""
+        return MigrationRules() if self.migrate else None
 
     @property
     def rightsizing(self) -> RightsizingRules | None:

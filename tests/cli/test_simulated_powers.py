@@ -96,6 +96,26 @@ def test_lean_jobs_let_others_onto_their_node(greedy):
     assert mean_jct_s(*greedy, *BESIDE, "--rightsize") == mean_jct_s(*greedy, *BESIDE), "without lean jobs"
 
 
+@pytest.fixture
+def loaded(tmp_path: Path) -> tuple[str, ...]:
+    """A job for a GPU, and two nodes: on the first one others ask for four times its CPUs."""
+    trace, cluster = tmp_path / "one.csv", tmp_path / "loaded.toml"
+    trace.write_text("submit_s,runtime_s,gpus,cpus,time_limit_s\n0,8000,1,1,99000\n")
+    node = "[[nodes]]\ngpus = 1\ncpus = 8\nmemory_gib = 16\n"
+    cluster.write_text(f"{node}load = 32\n{node}")
+    return str(trace), "--cluster", str(cluster)
+
+
+def test_a_job_that_saves_its_work_leaves_a_node_with_a_load(loaded):
+    stays_s = mean_jct_s(*loaded, *BESIDE)
+    assert stays_s == mean_jct_s(*loaded, *BESIDE, "--migrate"), "it does not save its work"
+    assert abs(stays_s - 4 * 8000) < 10.0
+    assert mean_jct_s(*loaded, *BESIDE, "--migrate", "--ckpt", "all") < 0.3 * stays_s
+    direct = ("--policy", "fifo", "--no-baseline", "--check")
+    assert abs(mean_jct_s(*loaded, *direct) - 4 * 8000) < 10.0
+    assert "migrate goes with executor tasks or slurm" in simulate(*loaded, *direct, "--migrate", status=2)
+
+
 @pytest.mark.parametrize("power", ["steer", "resize", "rightsize"])
 @pytest.mark.parametrize("executor", ["direct", "tasks"])
 def test_the_powers_need_a_slurmctld(bursts, power, executor):

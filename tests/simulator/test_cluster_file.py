@@ -143,6 +143,8 @@ def test_equal_nodes_without_partitions_are_a_pool(file):
         ("[[nodes]]\ngpus = 4\ncount = 0\n", "count = 0: accepted are whole numbers from 1 on"),
         ("[[nodes]]\ngpus = 4\ncount = 100001\n", "more than 100000"),
         ("[[nodes]]\ngpus = 4\nmemory_gib = 0\n", "memory_gib = 0.0: accepted are numbers above 0"),
+        ("[[nodes]]\ngpus = 4\nload = 8\n", r"load goes with cpus and memory_gib of all \[\[nodes\]\]"),
+        ("[[nodes]]\ngpus = 4\nload = -1\n", "load = -1.0: accepted are numbers from 0 on"),
         ("[[nodes]]\ngpus = 4\nfeatures = 'ib'\n", "features = 'ib': accepted is a list of texts"),
         ("[[nodes]]\ncpus = 4\n", "have gpus"),
         ("[[nodes]]\ngpus = 4\npartitions = ['a']\n", "partition 'a' has no .* table; there are: none"),

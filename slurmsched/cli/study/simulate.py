@@ -97,7 +97,11 @@ FOLDER = click.Path(exists=True, file_okay=False)
     help="With executor tasks, when training ends early: none, opt (more hardly helps), acc (the required accuracy), "
     "mlfs (both, the latter while the cluster is overloaded).  [default: none]",
 )
-@click.option("--migrate", is_flag=True, help="With executor tasks: tasks leave overloaded servers.")
+@click.option(
+    "--migrate",
+    is_flag=True,
+    help="With executor tasks: tasks leave overloaded servers. With slurm: jobs leave nodes with a load.",
+)
 @click.option(
     "--steer",
     is_flag=True,

@@ -5,13 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from ...cluster.columns import FloatArray, IntArray
+from ...policies.migration import slowed
 from ..cluster_spec import ClusterSpec
 from ..engine.job_state import JobSpeed, alone
 from ..workload.workload import Workload
 
 
 def pace_of(jobs: Workload, fleet: ClusterSpec) -> JobSpeed:
-    """Return the speeds of jobs: those of jobs that spreading slows down depend on the nodes beyond what they need."""
+    """Return the speeds of jobs, by their nodes.
+
+    Those of jobs that spreading slows down depend on the nodes beyond what they need. Where other processes ask for
+    more CPUs than a node has, jobs have their part of these.
+    """
     if not len(jobs):
         return alone(jobs)
     curves, curve = _curves(jobs, fleet)
@@ -22,7 +27,17 @@ def pace_of(jobs: Workload, fleet: ClusterSpec) -> JobSpeed:
     for row, (number, needs) in enumerate(kinds.T.tolist()):
         for more, speed in enumerate(curves[number]):
             by_nodes[row, needs + more - 1 :] = speed
-    return alone(jobs)._replace(kind=kind.reshape(-1), by_nodes=by_nodes)
+    return _under_load(alone(jobs)._replace(kind=kind.reshape(-1), by_nodes=by_nodes), fleet)
+
+
+def _under_load(pace: JobSpeed, fleet: ClusterSpec) -> JobSpeed:
+    """Return *pace* with the speeds of all jobs on the nodes that others load."""
+    if not fleet.loaded:
+        return pace
+    slower = [1.0 / slowed(*pair) for pair in zip(fleet.nodes.cpu_load, fleet.nodes.cpus, strict=True)]
+    speeds, number = np.unique(slower, return_inverse=True)
+    same = np.zeros(len(pace.kind), dtype=np.int64)
+    return pace._replace(type_kind=same, by_type=speeds[None, :].copy(), node_type=number.reshape(-1))
 
 
 def spread_speeds(jobs: Workload, fleet: ClusterSpec) -> FloatArray:

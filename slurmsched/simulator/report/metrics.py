@@ -151,7 +151,7 @@ def violations(replay: Replay) -> list[str]:
     needed_s = jobs.runtime_s + replay.stops * restart_costs(jobs, replay.setup)
     shares = replay.fleet.sharing is not None
     pace = pace_of(jobs, replay.fleet)
-    slows = (pace.by_nodes != 1).any(axis=1)[pace.kind]
+    slows = (pace.by_nodes != 1).any(axis=1)[pace.kind] | (pace.by_type != 1).any(axis=1)[pace.type_kind]
     elastic = _elastic(replay)
     within = np.where(_on_one_node(replay), max(replay.fleet.size, 1), replay.fleet.total)
     most_gpus = np.minimum(jobs.most_gpus, within)[elastic]
