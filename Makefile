@@ -5,15 +5,16 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 BIN := .venv/bin
 APT := slurm-wlm slurmdbd slurm-wlm-basic-plugins slurm-wlm-jwt-plugin munge mariadb-server postgresql python3-venv lua5.1 systemd tzdata prometheus
 
-MACHINE := tests/simulator/test_predict_completion.py tests/simulator/test_direct.py -k 'not on_one_node or fifo'
+ACTOR := tests/simulator/test_actor.py::test_the_loop_of_the_training_starts_every_job_when_simulate_does
+MACHINE := tests/simulator/test_predict_completion.py tests/simulator/test_direct.py $(ACTOR) -k 'not on_one_node or fifo'
 PACKAGED := deadlines jwt learn postgres profile report sim
 POOL := tests/simulator/test_feasibility.py tests/simulator/test_elastic_replay.py tests/policies/test_latest_leases.py
 
 # Without bytecode each of many processes would compile all tests and the package for itself.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-lowest test-releases soak lint compile-machine compile-pool compile-tests bench packages packages-test \
-	packages-lock setup clean
+.PHONY: demo test test-lowest test-releases soak lint compile-machine compile-pool compile-tests bench packages \
+	packages-test packages-lock setup clean
 
 setup: .venv/.ready
 .venv/.ready: setup.cfg pyproject.toml scripts/apt-install
