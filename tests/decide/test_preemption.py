@@ -19,7 +19,6 @@ from slurmsched.cluster.jobs import JobState
 from slurmsched.cluster.records.promises import PromiseState
 from slurmsched.cycle import CycleContext, run_cycle
 from slurmsched.db.memory import Memory
-from slurmsched.db.store import Store
 from slurmsched.decide.engine import decide
 from slurmsched.decide.explain.explain import why
 from slurmsched.decide.policy import Policy
@@ -259,14 +258,6 @@ class Site:
             self.world.clock.now_s = self.cluster.now_s
             run_cycle(self.world, self.cycles, self.cluster.now_s, "act")
             self.cluster.advance(30.0)
-
-
-@pytest.fixture
-def store():
-    made = Store("sqlite://")
-    made.upgrade()
-    yield made
-    made.close()
 
 
 @pytest.fixture

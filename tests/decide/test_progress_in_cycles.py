@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from slurmsched.clock import ManualClock
 from slurmsched.cluster.records.progress import ProgressTable
 from slurmsched.cycle import CycleContext, run_cycle
 from slurmsched.db.memory import Memory
-from slurmsched.db.store import Store
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import Rules
 from slurmsched.models.runtime.baseline import RuntimeModel
@@ -17,14 +15,6 @@ from slurmsched.policies.contract import find_ordering
 from slurmsched.slurm.adapters.fake import FakeSlurm
 from slurmsched.slurm.write.budget import Budget
 from slurmsched.slurm.write.writer import Writer
-
-
-@pytest.fixture
-def store(tmp_path):
-    made = Store(f"sqlite:///{tmp_path}/a.db")
-    made.upgrade()
-    yield made
-    made.close()
 
 
 def reported(*job_ids: int) -> ProgressTable:

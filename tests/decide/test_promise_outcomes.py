@@ -12,7 +12,6 @@ from slurmsched.cluster.jobs import JobState
 from slurmsched.cluster.records.promises import PromiseState
 from slurmsched.cycle import MISSING_MOST, CycleContext, run_cycle
 from slurmsched.db.memory import Memory
-from slurmsched.db.store import Store
 from slurmsched.decide.engine import decide
 from slurmsched.decide.explain.deadlines import deadline
 from slurmsched.decide.policy import Policy
@@ -25,14 +24,6 @@ from slurmsched.slurm.write.budget import Budget
 from slurmsched.slurm.write.writer import Writer
 
 RULES = Rules(frozenset({"order", "hold"}), scope="queue", deadlines=DeadlineRules(lead_s=30.0, reserve=0.0))
-
-
-@pytest.fixture
-def store(tmp_path):
-    made = Store(f"sqlite:///{tmp_path}/a.db")
-    made.upgrade()
-    yield made
-    made.close()
 
 
 class Site:

@@ -1,0 +1,19 @@
+"""What tests of many cycles share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from slurmsched.db.store import Store
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    """A database in a file of its own."""
+    made = Store(f"sqlite:///{tmp_path}/a.db")
+    made.upgrade()
+    yield made
+    made.close()
