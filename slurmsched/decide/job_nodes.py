@@ -26,13 +26,14 @@ def nodes_with_gpus(view: View, rows: IntArray) -> BoolArray:
     return np.asarray(allowed[kind] & (view.nodes.gpus >= node_gpus(jobs)[:, None]), dtype=np.bool_)
 
 
-def gpus_by_node(jobs: JobTable) -> IntArray:
-    """Return the GPUs on each node of jobs that get more or fewer nodes with their GPUs; 0 of jobs on one node.
+def gpus_by_node(jobs: JobTable, rows: slice | int = slice(None)) -> IntArray:
+    """Return the GPUs on each node of jobs *rows* that get more or fewer nodes with their GPUs; 0 of jobs on one node.
 
     Such a job has several nodes, or had them before we changed that, and as many GPUs on each; 0 too where it has not.
     """
-    even = (jobs.nodes > 1) & (jobs.gpus % np.maximum(jobs.nodes, 1) == 0)
-    return np.where(jobs.gpus_each > 0, jobs.gpus_each, np.where(even, node_gpus(jobs), 0))
+    nodes, gpus, each = np.maximum(jobs.nodes[rows], 1), jobs.gpus[rows], jobs.gpus_each[rows]
+    even = (nodes > 1) & (gpus % nodes == 0)
+    return np.where(each > 0, each, np.where(even, gpus // nodes, 0))
 
 
 def node_gpus(jobs: JobTable) -> IntArray:

@@ -42,7 +42,7 @@ from ..cluster.node_request import NodeRequest, read_request
 from ..cluster.state import View
 from ..cluster.text.hostlist import expand
 from ..cluster.text.plural import count
-from .job_nodes import nodes_with_gpus
+from .job_nodes import gpus_by_node, nodes_with_gpus
 from .rightsizing import fitting_nodes, share_of, wanted
 from .rules import Rules
 
@@ -283,10 +283,8 @@ def gpus_are_plain(action: Action, jobs: JobTable, row: int, rules: Rules) -> st
     """Refuse to change the GPUs of a job in whose request more depends on their number."""
     if not isinstance(action, Resize):
         return None
-    nodes = int(jobs.nodes[row])
-    even = nodes > 1 and jobs.gpus[row] % nodes == 0
-    each = int(jobs.gpus_each[row]) or (int(jobs.gpus[row]) // nodes if even else 0)
-    if action.each != each or (nodes > 1 and not each):
+    each = int(gpus_by_node(jobs, row))
+    if action.each != each or (jobs.nodes[row] > 1 and not each):
         return "it has several nodes or parts"
     if action.each and action.gpus % action.each:
         return f"{action.gpus} GPUs are no whole nodes with {action.each}"
