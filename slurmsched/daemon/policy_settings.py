@@ -85,14 +85,7 @@ def ordering_of(settings: Settings, line: str | None = None) -> Ordering:
                 f"policy.{part} = {value!r}: accepted on a cluster is {accepted}. {instead}; "
                 f"slurmsched simulate --{part} shows what another would do"
             )
-    return _with_solver(find_ordering(_across(settings, _composed(settings, ordering_line(settings, line or ""))[1])))
-
-
-def _with_solver(ordering: Ordering) -> Ordering:
-    """Return *ordering*; MissingExtra where it solves linear programs and there is no solver."""
-    if ordering.name == "gavel" and find_spec("highspy") is None:
-        raise MissingExtra("the ordering gavel needs HiGHS (highspy)", "deadlines")
-    return ordering
+    return find_ordering(_across(settings, _composed(settings, ordering_line(settings, line or ""))[1])).installed()
 
 
 def notes_on(policy: Policy) -> list[str]:
@@ -116,7 +109,7 @@ def shadow_of(settings: Settings) -> Ordering | None:
         raise ConfigError(
             f"policy.shadow = {line!r}: it is one ordering; policy.auto = 'advise' records what auto does"
         )
-    found = _with_solver(find_ordering(_across(settings, line)))
+    found = find_ordering(_across(settings, line)).installed()
     if not found.built_in:
         raise ConfigError(f"policy.shadow = {line!r} is a plug-in's: accepted is a built-in ordering")
     return found

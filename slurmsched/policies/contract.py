@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy as np
 from ..cluster.columns import BoolArray, FloatArray, IntArray
 from ..cluster.state import View
 from ..cluster.training import Allocations, TrainingView
+from ..errors import MissingExtra
 from .registry import Part, Registry, summary_of
 from .sharing_candidates import PackingLimits, Pair, Sharers
 
@@ -93,10 +95,18 @@ class Ordering(Part[Key]):
     native: bool = False  #: it is Slurm's own order: nothing is written
     turns: bool = False  #: it is made for jobs that yield to it: without leases it orders pending jobs, and no more
     selection: str = ""  #: the selection that belongs to it where that depends on its parameters
+    needs: str = ""  #: a module without which it cannot decide
+    extra: str = ""  #: the optional dependencies of slurmsched that include this module
 
     def __call__(self, view: View) -> FloatArray:
         """Return the key per pending job."""
         return self.function(view)
+
+    def installed(self) -> Self:
+        """Return the ordering; MissingExtra if the module that it needs is not installed."""
+        if self.needs and find_spec(self.needs) is None:
+            raise MissingExtra(f"the ordering {self.name} needs {self.needs}", self.extra)
+        return self
 
     def tuned_by(self, hook: str, words: Sequence[str]) -> Self:
         """Return the ordering with the parameters *words*, and with what follows from them."""
@@ -221,15 +231,29 @@ def ordering(
     tuned: Tuned | None = None,
     defaults: str = "",
     bare: str = "",
+    needs: str = "",
+    extra: str = "",
 ) -> Callable[[Key], Key]:
     """Register the decorated key function under *name*; its docstring's first line is its summary.
 
-    An ordering with parameters also gives *tuned*, which builds its key function, and *defaults*.
+    An ordering with parameters also gives *tuned*, which builds its key function, and *defaults*. One that cannot
+    decide without the module *needs*, of the optional dependencies *extra*, is refused where that is not installed.
     """
 
     def register(key: Key) -> Key:
         made = Ordering(
-            name, key, summary_of(key), changes, steps, native, turns, tuned=tuned, defaults=defaults, bare=bare
+            name,
+            key,
+            summary_of(key),
+            changes,
+            steps,
+            native,
+            turns,
+            needs=needs,
+            extra=extra,
+            tuned=tuned,
+            defaults=defaults,
+            bare=bare,
         )
         ORDERINGS.add(made)
         return key

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from decide.views import NOW_S, jobs, view
 
-from slurmsched.errors import ConfigError
-from slurmsched.policies.contract import ORDERINGS, find_ordering, ordering
+from slurmsched.errors import ConfigError, MissingExtra
+from slurmsched.policies.contract import ORDERINGS, Ordering, find_ordering, ordering
 from slurmsched.policies.ordering.static import FAR_S
 
 ROOT = Path(__file__).parent.parent.parent
@@ -73,6 +73,14 @@ def test_an_unknown_name_is_answered_with_those_there_are():
     )
     with pytest.raises(ConfigError, match=f"policy.ordering = 'sfj' is not known; there are: {known}"):
         find_ordering("sfj")
+
+
+def test_an_ordering_that_needs_a_module_is_refused_where_it_is_not_installed():
+    known = ("needy", lambda seen: seen.pending.gpus * 1.0, "Needs a solver.")
+    assert Ordering(*known, needs="numpy", extra="sim").installed().name == "needy"
+    with pytest.raises(MissingExtra, match=r"the ordering needy needs no_such_solver, .*'\.\[deadlines\]'"):
+        Ordering(*known, needs="no_such_solver", extra="deadlines").installed()
+    assert (find_ordering("gavel").needs, find_ordering("gavel").extra) == ("highspy", "deadlines")
 
 
 def test_a_name_can_be_taken_once():

@@ -93,6 +93,7 @@ class _Places:
 
     @classmethod
     def of(cls, view: View) -> _Places:
+        """Return the types of GPUs of a view's usable nodes by the partitions that these are in, in a fixed order."""
         nodes = view.nodes
         have = nodes.usable & (nodes.gpus > 0)
         names = list(zip(nodes.gpu_type.take(have), nodes.partitions.take(have), strict=True))
@@ -188,4 +189,4 @@ class Gavel:
         )
 
 
-gavel = ordering("gavel", changes="with_time", turns=True)(Gavel())
+gavel = ordering("gavel", changes="with_time", turns=True, needs="highspy", extra="deadlines")(Gavel())
