@@ -29,6 +29,7 @@ class _Schemas:
         self._more = {"additionalProperties": False} if closed else {}
 
     def of(self, kind: Any) -> dict[str, Any]:
+        """Return the schema of a type; TypeError for one that has no form in JSON."""
         if kind in _SCALARS:
             return dict(_SCALARS[kind])
         if is_typeddict(kind) or is_dataclass(kind):
