@@ -55,7 +55,8 @@ def sizing(view: View, rules: Rules, standings: IntArray, ranked: IntArray, busy
     again = able & (standings == Standing.WAITS_FOR_BEGIN) & jobs.held_by_us & (jobs.restarts > 0)
     rows = np.concatenate([ranked[: rules.window], np.flatnonzero(again)])
     placed = SizePlacement(view, terms, able)
-    placed.place_all(rows)
+    for row in rows.tolist():
+        placed.place(row)
     growth = Regrowth(placed, running & ~np.isin(view.running.job_id, list(busy)), stops_for_sizes(view, rules))
     resizes, stops = growth.changes()
     return Sizing((*back, *resizes), tuple(stops))

@@ -109,11 +109,11 @@ class Regrowth:
         return bool(jobs.restarts[one.row] > 0 and lately)
 
     def _starters(self, node: int) -> Iterator[_Entrant]:
-        """Yield the jobs that start on a node; where others wait for it they get no more than their own number."""
+        """Yield the jobs that start on a node: where others wait for it they get no more than they ask for now."""
         jobs, size = self.placed.view.pending, int(self.placed.view.nodes.gpus[node])
         for row in self.placed.starters.get(node, []):
             least, most = int(jobs.least_gpus[row]), int(jobs.most_gpus[row])
-            most = min(self.placed.own(row), most) if self.placed.waiting[node] else most
+            most = int(jobs.gpus[row]) if self.placed.waiting[node] else most
             yield _Entrant(row, False, least, min(most, size))
 
     def _runners(self) -> dict[int, list[_Entrant]]:
@@ -165,7 +165,7 @@ class Regrowth:
     def _by_nodes(self) -> Iterator[tuple[_Entrant, int]]:
         """Yield the GPUs of jobs that get whole nodes more, from nodes with enough free for one of their shape.
 
-        Where a job waits for one of these nodes, none gets more than its owner asked for, and none is stopped.
+        Where a job waits for one of these nodes, none gets more than it asks for now, and none is stopped.
         """
         placed = self.placed
         for shape, entrants in self._entrants_by_shape().items():
@@ -174,7 +174,7 @@ class Regrowth:
             free = allowed & (placed.now >= shape.gpus) & placed.fits(shape.cpus, shape.memory_mib)
             line = self._without_new_stops([one for one in entrants if not (awaited and one.runs)])
             for one in line:
-                most = placed.own(one.row) // shape.gpus if awaited else one.most
+                most = int(placed.view.pending.gpus[one.row]) // shape.gpus if awaited else one.most
                 one.most = max(min(one.most, most, one.least + int((free & ~self._own(one)).sum())), one.least)
             total = int(free.sum()) + sum(one.least for one in line)
             for one, nodes in zip(line, self._divided_nodes(shape.gpus, line, total), strict=True):
@@ -280,7 +280,7 @@ class Regrowth:
         return found
 
     def _smaller(self, now: IntArray) -> Iterator[int]:
-        """Yield running jobs that come back with fewer GPUs so that others start, which gain more time than these lose.
+        """Yield running jobs that come back with fewer GPUs so that others start, which gain more than these lose.
 
         *now* are the free GPUs of each node before others get more.
         """

@@ -67,22 +67,11 @@ class SizePlacement:
         kinds = [nodes_by_kind(view, jobs) for jobs in (view.pending, view.running)]
         self._kinds = [(kind, allowed & with_gpus) for kind, allowed in kinds]
 
-    def place_all(self, rows: IntArray) -> None:
-        """Place the pending jobs *rows* in this order."""
-        jobs, behind = self.view.pending, np.zeros(len(self.view.nodes), dtype=np.bool_)
-        awaited = []
-        for row in rows[::-1].tolist():
-            awaited.append(behind)
-            if jobs.gpus[row] > 0:
-                behind = behind | self.allowed(jobs, row)
-        for row, nodes in zip(rows.tolist(), reversed(awaited), strict=True):
-            self._place(row, nodes)
-
-    def _place(self, row: int, behind: BoolArray) -> None:
-        """Place a pending job, or the tasks of an array; *behind* are the nodes on which later ones may run."""
+    def place(self, row: int) -> None:
+        """Place a pending job, or the tasks of an array."""
         jobs = self.view.pending
         if self.able[row]:
-            self._place_sized(row, behind)
+            self._place_sized(row)
             return
         gpus, many = int(jobs.gpus[row]), max(int(jobs.nodes[row]), 1)
         allowed = self.allowed(jobs, row)
@@ -100,7 +89,7 @@ class SizePlacement:
                 self._wait(row, each, start_s, allowed, many)
                 return
 
-    def _place_sized(self, row: int, behind: BoolArray) -> None:
+    def _place_sized(self, row: int) -> None:
         jobs, sizes = self.view.pending, self.sizes(row)
         if not len(sizes):
             return
@@ -111,8 +100,6 @@ class SizePlacement:
         starts = [self._earliest(row, gpus, allowed, many)[0] for many, gpus in shapes]
         ends_s = np.array(starts) + step_s[sizes] * left
         now_s = np.where(np.array(starts) <= 0, ends_s, np.inf)
-        if (behind & allowed).any():
-            ends_s = np.where(sizes <= max(self.own(row), int(sizes[0])), ends_s, np.inf)
         best, least = int(np.argmin(ends_s)), int(sizes[0])
         if ends_s[best] >= SOONER * now_s.min():
             if self.each[row]:
@@ -131,11 +118,6 @@ class SizePlacement:
         self._take(row, nodes, shapes[best][1], starts[best], float(ends_s[best]))
         gain_s = float(ends_s[best] - step_s[least] * left)
         self._wait(row, shapes[0][1], gain_s, allowed, shapes[0][0])
-
-    def own(self, row: int) -> int:
-        """Return the GPUs that the owner of a pending job asked for."""
-        jobs = self.view.pending
-        return int(jobs.own_gpus[row]) or int(jobs.gpus[row])
 
     def _wait(self, row: int, gpus: int, gain_s: float, allowed: BoolArray, many: int) -> None:
         nodes = allowed & (self.view.nodes.gpus >= gpus)

@@ -95,24 +95,6 @@ def test_a_job_gets_no_more_than_it_asked_for_while_others_wait_for_its_node():
     assert actions(two.joined(jobs(1, job_id=[4], gpus=[4]))) == [], "the last one waits for either node"
 
 
-def test_a_waiting_job_asks_for_more_than_its_owner_only_while_it_is_the_last_that_waits():
-    busy = {"used": (4, 4), "running": running_jobs(3, gpus=[2, 2, 4], node_list=["n1", "n1", "n2"])}
-    busy |= {"left_s": [60.0, 100.0, 50_000.0]}
-    assert actions(sized(), [50_000.0], **busy) == [Resize(1, 4, 2, 2)]
-    two = sized().joined(jobs(1, job_id=[2], gpus=[2]))
-    assert actions(two, [50_000.0] * 2, **busy) == [], "the second one would wait for longer"
-    ours = sized(gpus=4, own_gpus=[2]).joined(jobs(1, job_id=[2], gpus=[2]))
-    assert actions(ours, [50_000.0] * 2, **busy) == [Resize(1, 2, 4, 2)]
-    elsewhere = sized().joined(jobs(1, job_id=[2], gpus=[0]))
-    assert actions(elsewhere, [50_000.0] * 2, **busy) == [Resize(1, 4, 2, 2)], "that one waits for no GPU"
-
-
-def test_a_job_that_starts_while_others_wait_has_the_number_of_its_owner_again():
-    ours = sized(gpus=4, own_gpus=[2], resized_s=[NOW_S - 5000.0])
-    assert actions(ours, used=(0, 4)) == []
-    assert actions(ours.joined(jobs(1, job_id=[2], gpus=[4])), used=(0, 4)) == [Resize(1, 2, 4, 2)]
-
-
 def test_a_job_that_left_nodes_has_the_others():
     left = sized(steered=["*"], excluded_nodes=["n1"])
     assert actions(left, used=(2, 0)) == [Resize(1, 4, 2, 2)]
