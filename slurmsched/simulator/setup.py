@@ -112,7 +112,7 @@ class Setup:
             if not fits:
                 raise ConfigError(f"{part} {getattr(self, part)} makes no sense; accepted: {accepted}")
         find_division(self.division)
-        if self.division != ResizingRules.division and not self.resize:
+        if self.division != ResizingRules.division and not (self.resize or self.resize_nodes):
             raise ConfigError("division goes with resize: else each job has the GPUs that it asks for")
 
     @classmethod

@@ -67,6 +67,7 @@ def test_a_division_can_be_chosen_by_an_option_and_in_the_settings_of_a_site(bur
 def test_a_division_needs_jobs_whose_numbers_change_and_one_that_there_is(bursts):
     words = (bursts, *FOUR_GPUS, *BESIDE)
     assert "division goes with resize" in simulate(*words, "--division", "sia", status=2)
+    simulate(*words, "--resize-nodes", "--division", "sia")
     assert "there are: optimus, pollux, sia" in simulate(*words, "--resize", "--division", "drf", status=2)
 
 
