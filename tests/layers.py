@@ -49,9 +49,14 @@ def modules(package: Path = PACKAGE) -> dict[tuple[str, ...], str]:
     return {file.relative_to(package).with_suffix("").parts: file.read_text("utf-8") for file in files}
 
 
-def named_modules(source: str) -> Iterator[tuple[int, str]]:
+@cache
+def named_modules(source: str) -> tuple[tuple[int, str], ...]:
     """Line and text of each string in *source* that is a dotted name below the package."""
-    for node in ast.walk(ast.parse(source)):
+    return tuple(_named_modules(ast.parse(source))) if f"{PACKAGE.name}." in source else ()
+
+
+def _named_modules(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
         text = node.value if isinstance(node, ast.Constant) else None
         if isinstance(text, str) and _MODULE.fullmatch(text) and text not in FILE_NAMES:
             yield node.lineno, text
