@@ -78,7 +78,7 @@ def divided(
     losses = np.diff(step_s, axis=1) * left[:, None]  # of equal jobs equal to the last bit: the earlier one is first
     best = [(losses[row, gpus[row]], row) for row in np.flatnonzero((gpus > 0) & (most > gpus)).tolist()]
     heapq.heapify(best)
-    while free and best and best[0][0] < 0:
+    while free > 0 and best and best[0][0] < 0:
         row = best[0][1]
         gpus[row] += 1
         free -= 1
