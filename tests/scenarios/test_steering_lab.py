@@ -18,7 +18,7 @@ from slurmsched.cluster.columns import Labels
 from slurmsched.lab import Lab
 
 SHORT, FASTER_ON_V100 = "shortest", "gpufan"
-TURN_STEPS = 80  #: of a quarter of a second each
+TURN_STEPS = 160  #: of a quarter of a second each
 
 
 @pytest.fixture
