@@ -19,21 +19,21 @@ class NodeRanges:
     """
 
     def __init__(self) -> None:
-        self._said: dict[int, str] = {}
+        self._ranges: dict[int, str] = {}
 
     def filled(self, state: ClusterState) -> ClusterState:
         """Return *state* with the ranges of jobs that do not show theirs now; note those it shows."""
         waiting = state.pending
         shown = waiting.node_range.said()
-        if not self._said and not shown.any():
+        if not self._ranges and not shown.any():
             return state
         others = {*waiting.job_id[waiting.restarts > 0].tolist(), *state.running.job_id.tolist()}
-        kept = {job: said for job, said in self._said.items() if job in others}
-        self._said = kept | {
+        kept = {job: nodes for job, nodes in self._ranges.items() if job in others}
+        self._ranges = kept | {
             int(waiting.job_id[row]): waiting.node_range[row] for row in np.flatnonzero(shown).tolist()
         }
         return replace(state, pending=self._remembered(waiting), running=self._remembered(state.running))
 
     def _remembered(self, jobs: JobTable) -> JobTable:
-        texts = [self._said.get(job, "") for job in jobs.job_id.tolist()]
+        texts = [self._ranges.get(job, "") for job in jobs.job_id.tolist()]
         return replace(jobs, node_range=Labels.of(texts)) if any(texts) else jobs

@@ -18,7 +18,7 @@ from ..policies.contract import PREEMPTIONS, PROFILINGS, SHARINGS, STOPPINGS, Or
 from ..policies.deadlines.lease_terms import LeaseTerms
 from ..policies.deadlines.value_steps import SOFT_STEPS
 from ..policies.registry import Part
-from ..policies.resizing import find_division
+from ..policies.resizing import find_size_division
 from .rules import (
     AdmissionRules,
     Composition,
@@ -136,7 +136,7 @@ class Policy:
             rules["rightsizing"] = RightsizingRules(**(section | {"accounts": tuple(section["accounts"])}))
         if section := rules.get("resizing"):
             rules["resizing"] = ResizingRules(**section)
-            find_division(rules["resizing"].division)
+            find_size_division(rules["resizing"].division)
         if rules.get("loans") is not None:
             rules["loans"] = tuple(LentNodes(name, *map(expand, lists)) for name, *lists in rules["loans"])
         step = SynthesisStep.from_dict(stored["synthesis"]) if "synthesis" in stored else None

@@ -184,7 +184,7 @@ class ResizingRules:
     restart_s: float = 120.0  #: what a restart costs where none was seen yet
     doubling: float = 1.8  #: speed on twice as many GPUs of a job of an unknown kind
     nodes: bool = False  #: change the number of nodes of jobs on several too
-    division: str = "optimus"  #: the rule that divides what is free: a key of ``DIVISIONS``
+    division: str = "optimus"  #: the rule that divides what is free: a key of ``SIZE_DIVISIONS``
     stop_s: float = 120.0  #: as in ``DeadlineRules``, and so are the others
     stop_signal: str = "URG"
     asks_a_day: int = 4

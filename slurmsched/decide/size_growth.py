@@ -11,7 +11,7 @@ import numpy as np
 from ..cluster.actions import Action, Resize
 from ..cluster.columns import BoolArray, IntArray
 from ..cluster.jobs import JobTable
-from ..policies.resizing import REMAINING_TIMES, Division, Entrants, divided_at_a_cost, find_division
+from ..policies.resizing import REMAINING_TIMES, Entrants, SizeDivision, divided_at_a_cost, find_size_division
 from ..policies.scaling.pollux import restart_factor
 from .deadlines.gpu_availability import gpus_in_use
 from .deadlines.preemption import stop_actions
@@ -238,8 +238,8 @@ class Regrowth:
         )
 
     @cached_property
-    def _division(self) -> Division:
-        return find_division(self.placed.rules.division)
+    def _division(self) -> SizeDivision:
+        return find_size_division(self.placed.rules.division)
 
     def _work(self, one: _Entrant) -> RemainingWork:
         return self.placed.running if one.runs else self.placed.pending

@@ -54,7 +54,7 @@ class Entrants:
     factor: FloatArray  #: part of its speed-up that one keeps that gets others; 1 for one that starts anyway
 
 
-class Division(Protocol):
+class SizeDivision(Protocol):
     """A rule about who gets the GPUs that are free."""
 
     def divided(self, jobs: Entrants, most: IntArray, total: int) -> IntArray:
@@ -106,7 +106,7 @@ class SpeedUps:
 
 REMAINING_TIMES = RemainingTimes()
 
-DIVISIONS: Mapping[str, Division] = {
+SIZE_DIVISIONS: Mapping[str, SizeDivision] = {
     "optimus": REMAINING_TIMES,
     "pollux": SpeedUps(pollux.POWER),
     "sia": SpeedUps(sia.POWER),
@@ -114,14 +114,14 @@ DIVISIONS: Mapping[str, Division] = {
 """The rules by name."""
 
 
-def find_division(name: str) -> Division:
+def find_size_division(name: str) -> SizeDivision:
     """Return the rule of that name; ConfigError if there is none."""
-    if name not in DIVISIONS:
-        raise ConfigError(f"division {name!r} is not known; there are: {', '.join(DIVISIONS)}")
-    return DIVISIONS[name]
+    if name not in SIZE_DIVISIONS:
+        raise ConfigError(f"division {name!r} is not known; there are: {', '.join(SIZE_DIVISIONS)}")
+    return SIZE_DIVISIONS[name]
 
 
-def divided_at_a_cost(division: Division, jobs: Entrants, most: IntArray, total: int) -> IntArray:
+def divided_at_a_cost(division: SizeDivision, jobs: Entrants, most: IntArray, total: int) -> IntArray:
     """Divide *total* GPUs among jobs that have ``least`` each, at most *most*; more of them cost a restart.
 
     A job whose end comes no sooner by more than its restart costs keeps what it has, and others get what it would have

@@ -25,7 +25,7 @@ from ..policies.contract import PLACEMENTS, PREEMPTIONS, SCALINGS, SELECTIONS, S
 from ..policies.preemption import Lease
 from ..policies.presets import PRESETS
 from ..policies.registry import load_plugins
-from ..policies.resizing import find_division
+from ..policies.resizing import find_size_division
 
 EVERY_S = 30.0  #: interval of cycles by default
 RESERVING = ("easy", "conservative")
@@ -111,7 +111,7 @@ class Setup:
         ):
             if not fits:
                 raise ConfigError(f"{part} {getattr(self, part)} makes no sense; accepted: {accepted}")
-        find_division(self.division)
+        find_size_division(self.division)
         if self.division != ResizingRules.division and not (self.resize or self.resize_nodes):
             raise ConfigError("division goes with resize: else each job has the GPUs that it asks for")
 

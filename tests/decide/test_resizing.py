@@ -21,7 +21,7 @@ from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import ResizingRules, Rules
 from slurmsched.errors import ConfigError
 from slurmsched.policies.contract import find_ordering
-from slurmsched.policies.resizing import DIVISIONS
+from slurmsched.policies.resizing import SIZE_DIVISIONS
 
 FIFO = find_ordering("fifo")
 RESIZING = ResizingRules(least_s=600.0, restart_s=120.0, stop_s=60.0)
@@ -437,7 +437,7 @@ def test_by_means_of_speedups_the_job_that_loses_least_of_its_speed_is_made_smal
         done = actions(jobs(1, gpus=[2]), [9000.0], **seen, rules=by_division(RULES, division))
         assert done == [AskToStop(asked, "URG")], division
     far = seen | {"left_s": [4000.0, 400_000.0]}
-    for division in DIVISIONS:
+    for division in SIZE_DIVISIONS:
         done = actions(jobs(1, gpus=[2]), [9000.0], **far, rules=by_division(RULES, division))
         assert done == [AskToStop(901, "URG")], "the other one would lose more time than the new one waits"
 
@@ -514,7 +514,7 @@ def by_division(rules, name):
     return replace(rules, resizing=replace(rules.resizing, division=name))
 
 
-@pytest.mark.parametrize("division", DIVISIONS)
+@pytest.mark.parametrize("division", SIZE_DIVISIONS)
 @given(clusters_by_nodes())
 @examples(100)
 def test_whatever_the_cluster_a_gang_keeps_whole_nodes_and_what_starts_now_has_its_gpus(division, seen):
@@ -533,7 +533,7 @@ def test_whatever_the_cluster_a_gang_keeps_whole_nodes_and_what_starts_now_has_i
         assert (seen.nodes.gpus >= on_each).sum() >= action.nodes[1], "there are such nodes"
 
 
-@pytest.mark.parametrize("division", DIVISIONS)
+@pytest.mark.parametrize("division", SIZE_DIVISIONS)
 @given(clusters())
 @examples(150)
 def test_whatever_the_cluster_a_number_is_one_that_its_owner_and_the_nodes_allow_and_grows_once_in_a_while(

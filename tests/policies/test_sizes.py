@@ -14,10 +14,10 @@ from examples import examples
 from slurmsched.config.settings import DIVISIONS as SETTINGS
 from slurmsched.errors import ConfigError
 from slurmsched.policies.resizing import (
-    DIVISIONS,
+    SIZE_DIVISIONS,
     Entrants,
     divided_at_a_cost,
-    find_division,
+    find_size_division,
     sample_worth,
     step_seconds,
 )
@@ -79,7 +79,7 @@ def divisions(draw):
     return jobs, most, int(least.sum()) + draw(st.integers(0, 10))
 
 
-@pytest.mark.parametrize("division", DIVISIONS.values(), ids=DIVISIONS)
+@pytest.mark.parametrize("division", SIZE_DIVISIONS.values(), ids=SIZE_DIVISIONS)
 @given(divisions())
 @examples(300)
 def test_each_job_has_what_it_had_or_more_within_its_range_and_what_it_pays_for_gains_more(division, case):
@@ -110,7 +110,7 @@ def test_no_other_division_has_a_better_power_mean_and_more_gpus_never_make_it_w
     jobs, most, total = case
     jobs = replace(jobs, **{field.name: getattr(jobs, field.name)[:3] for field in fields(jobs)})
     most, total = most[:3], int(jobs.least.sum()) + min(total - int(jobs.least.sum()), 6)
-    division = DIVISIONS[name]
+    division = SIZE_DIVISIONS[name]
     best = mean_costs(jobs, division.divided(jobs, most, total), power)
     ranges = [range(least, limit + 1) for least, limit in zip(jobs.least, most, strict=True)]
     for gpus in product(*ranges):
@@ -129,24 +129,26 @@ def entrants(*curves, left=(1e4, 1e4), factor=(1.0, 1.0)):
 @pytest.mark.parametrize(("name", "expected"), [("optimus", [1, 7]), ("pollux", [4, 4]), ("sia", [4, 4])])
 def test_means_of_speedups_give_like_jobs_as_much_however_much_they_have_to_do(name, expected):
     two = entrants({}, {}, left=(1e3, 1e5))
-    assert divided_at_a_cost(DIVISIONS[name], two, np.array([8, 8]), 8).tolist() == expected
+    assert divided_at_a_cost(SIZE_DIVISIONS[name], two, np.array([8, 8]), 8).tolist() == expected
 
 
 def test_pollux_helps_a_job_that_more_gpus_hardly_help_before_sia_does():
     flat, steep = {1: 1.0, 8: 2.0}, {1: 1.0, 8: 7.0}
-    shares = {name: DIVISIONS[name].divided(entrants(flat, steep), np.array([8, 8]), 8) for name in ("pollux", "sia")}
+    shares = {
+        name: SIZE_DIVISIONS[name].divided(entrants(flat, steep), np.array([8, 8]), 8) for name in ("pollux", "sia")
+    }
     assert shares["pollux"][0] > shares["sia"][0]
 
 
 @pytest.mark.parametrize("name", ["pollux", "sia"])
 def test_a_job_that_spent_its_life_on_restarts_keeps_its_gpus(name):
-    division, most = DIVISIONS[name], np.array([8, 8])
+    division, most = SIZE_DIVISIONS[name], np.array([8, 8])
     assert division.divided(entrants({}, {}, factor=(1.0, 0.2)), most, 8).tolist() == [7, 1]
     young = restart_factor(np.array([120.0, 86_400.0]), np.array([0, 3]), 120.0)
     assert young == pytest.approx([0.5, (86_400 - 360) / 86_520])
 
 
-@pytest.mark.parametrize("division", DIVISIONS.values(), ids=DIVISIONS)
+@pytest.mark.parametrize("division", SIZE_DIVISIONS.values(), ids=SIZE_DIVISIONS)
 @given(divisions())
 @examples(100)
 def test_fewer_gpus_cost_a_job_something(division, case):
@@ -159,8 +161,8 @@ def test_fewer_gpus_cost_a_job_something(division, case):
 
 def test_a_division_that_there_is_not_is_an_error():
     with pytest.raises(ConfigError, match="'drf' is not known; there are: optimus, pollux, sia"):
-        find_division("drf")
+        find_size_division("drf")
 
 
 def test_the_settings_accept_the_divisions_that_there_are():
-    assert tuple(DIVISIONS) == SETTINGS
+    assert tuple(SIZE_DIVISIONS) == SETTINGS
