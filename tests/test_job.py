@@ -551,7 +551,8 @@ while not sent:
 print(sent.pop()[4])
 """
     four = inside | {"SLURM_GPUS_ON_NODE": "4", "SLURM_JOB_NUM_NODES": "1", "SLURM_NTASKS": "1"}
-    done = subprocess.run([sys.executable, "-c", code], cwd=alone, env=four, capture_output=True, text=True, check=True)
+    captured = {"capture_output": True, "text": True, "check": True, "timeout": 120.0}
+    done = subprocess.run([sys.executable, "-c", code], cwd=alone, env=four, **captured)
     assert done.stdout.split() == ["9.0", "None", "9.0", "96", "64"]
 
 

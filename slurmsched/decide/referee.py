@@ -290,6 +290,8 @@ def gpus_are_plain(action: Action, jobs: JobTable, row: int, rules: Rules) -> st
         return f"{action.gpus} GPUs are no whole nodes with {action.each}"
     if jobs.array_job_id[row] or jobs.het_job_id[row]:
         return "it has several nodes or parts"
+    if jobs.node_range[row]:
+        return f"Slurm gives it {jobs.node_range[row]} nodes, with as many GPUs on each"
     if jobs.per_task[row] or jobs.per_gpu[row]:
         return "it asks for GPUs per task, or for CPUs or memory per GPU"
     return "it shares GPUs, or is about to" if jobs.shares[row] else None

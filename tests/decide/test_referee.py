@@ -93,6 +93,7 @@ def test_a_suspended_job_may_be_resumed():
         (TO_FOUR, {"comment": "slurmsched:gpus=1-3"}, "gpus_are_agreed"),
         (TO_FOUR, {"comment": "slurmsched:gpus=5-8"}, "gpus_are_agreed"),
         (TO_FOUR, {"comment": SIZES, "nodes": 2}, "gpus_are_plain"),
+        (TO_FOUR, {"comment": SIZES, "node_range": "1-2"}, "gpus_are_plain"),
         (TO_FOUR, {"comment": SIZES, "per_task": True}, "gpus_are_plain"),
         (TO_FOUR, {"comment": SIZES, "per_gpu": True}, "gpus_are_plain"),
         (TO_FOUR, {"comment": SIZES, "shares": True}, "gpus_are_plain"),

@@ -60,7 +60,7 @@ for line in sys.stdin:
             sys.path.insert(0, os.path.dirname(program))
             runpy.run_path(program, run_name="__main__")
             sys.stdout.flush()
-        except BaseException:
+        except BaseException:  # SystemExit too: no child may go on with the loop of its parent
             traceback.print_exc()
             os._exit(1)
         os._exit(0)
