@@ -23,6 +23,7 @@ from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.jobs import JobState, job_table
 from slurmsched.cluster.records.faults import Fault, Instability
 from slurmsched.cluster.records.profiles import NodeProfile
+from slurmsched.daemon.api.refusal_budget import BURST
 from slurmsched.daemon.job_placements import JobPlacements
 from slurmsched.daemon.profiles.fault_record import delivery_of
 from slurmsched.daemon.profiles.profile_receiver import (
@@ -91,9 +92,14 @@ def desk(munge):
 
 
 @pytest.fixture
-def collector(munge, desk):
+def clock():
+    return ManualClock(NOW_S)
+
+
+@pytest.fixture
+def collector(munge, desk, clock):
     with ExitStack() as stack:
-        made = ProfileReceiver(("127.0.0.1", 0), desk.receiver(), ManualClock(NOW_S), unmunge=munge.unmunge)
+        made = ProfileReceiver(("127.0.0.1", 0), desk.receiver(), clock, unmunge=munge.unmunge)
         stack.callback(made.close)
         made.start()
         yield made
@@ -210,6 +216,37 @@ def test_a_credential_counts_once(munge, desk, collector):
 def test_what_is_no_credential_is_not_taken(desk, collector, line):
     assert deliver(collector, line).startswith("later: ")
     assert (desk.kept, collector.results) == ([], {"credential": 1})
+
+
+def test_garbage_is_logged_once_an_hour_with_its_number(desk, collector, clock, caplog):
+    for _ in range(3):
+        deliver(collector, b"MUNGE:garbage:\n")
+    clock.now_s += 3601.0
+    deliver(collector, b"MUNGE:garbage:\n")
+    lines = [record.getMessage() for record in caplog.records if "was not accepted" in record.getMessage()]
+    assert [re.findall(r"\((\d+) since the start", line) for line in lines] == [["1"], ["4"]]
+
+
+def test_an_address_that_sends_garbage_is_opened_no_more_until_a_while_has_passed(munge, desk, collector, clock):
+    desk.addresses["n1"].add("127.0.0.9")
+    for _ in range(int(BURST) + 5):
+        deliver(collector, b"MUNGE:garbage:\n")
+    assert collector.results == {"credential": int(BURST), "budget": 5}
+    assert deliver(collector, munge.credential(told())) == "later: 1"
+    other = socket.create_connection(collector.address, timeout=60.0, source_address=("127.0.0.9", 0))
+    with other, other.makefile() as answer:
+        other.sendall(munge.credential(told()))
+        assert answer.readline() == "ok\n", "an address pays for itself alone"
+    clock.now_s += 1.0
+    assert deliver(collector, munge.credential(told())) == "ok"
+    assert deliver(collector, munge.credential(told())) == "ok", "what is accepted costs nothing"
+
+
+def test_reports_that_are_refused_are_charged_to_their_address(munge, desk, collector):
+    desk.answer = ReportRefused("user", "job 7 is not of user 65534")
+    for _ in range(int(BURST)):
+        assert deliver(collector, munge.credential(json.dumps(PROGRESS).encode(), user="nobody")).startswith("refused")
+    assert deliver(collector, munge.credential(json.dumps(PROGRESS).encode(), user="nobody")) == "later: 1"
 
 
 def test_a_line_without_end_is_refused(desk, collector):

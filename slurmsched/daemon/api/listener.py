@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
-import math
 import socket
 import ssl
 import stat
@@ -20,13 +19,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from ...errors import ConfigError
+from .hourly_warning import HourlyWarning
 
 T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
 BACKLOG = 1024
-FAILURES_S = 3600.0
 _UCRED = struct.Struct("3i")
 
 
@@ -135,8 +134,8 @@ class Listener:
         self._busy, self._too_long = busy, too_long
         self._most, self._most_per_peer, self._patience_s = most, most_per_peer, patience_s
         self._visits: defaultdict[Peer, list[_Visit]] = defaultdict(list)
-        self._failures, self._silent_until_s = 0, -math.inf  # of handshakes
         self._loop = asyncio.new_event_loop()
+        self._handshakes_failed = HourlyWarning(logger, self._loop.time)
         self._stop = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -208,17 +207,9 @@ class Listener:
         return tuple(name for kind, name in certificate.get("subjectAltName", ()) if kind == "DNS")
 
     def _note_failure(self, peer: Peer, error: OSError) -> None:
-        """Count a failed handshake, and log one in FAILURES_S: anybody can cause them."""
         self._tls_failed()
-        self._failures += 1
-        if self._loop.time() < self._silent_until_s:
-            return
-        self._silent_until_s = self._loop.time() + FAILURES_S
         reason = (error.reason if isinstance(error, ssl.SSLError) else error.strerror) or error
-        logger.warning(
-            "%s: no TLS connection with %s: %s (%d failed since the start; the next message comes after an hour)",
-            *(self._thread.name, peer.address, reason, self._failures),
-        )
+        self._handshakes_failed.warn(f"{self._thread.name}: no TLS connection with {peer.address}: {reason}")
 
     def _hang_up(self, writer: asyncio.StreamWriter) -> None:
         if self._tls:

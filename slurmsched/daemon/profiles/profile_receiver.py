@@ -15,8 +15,10 @@ from ...clock import Clock
 from ...cluster.records.faults import Fault, Instability
 from ...cluster.records.profiles import NodeProfile
 from ...errors import SlurmschedError
+from ..api.hourly_warning import HourlyWarning
 from ..api.listener import Listener, Peer, Turns, host_and_port, tcp_server
 from ..api.munge_credential import CredentialRefused, IpAddress, MungeUnavailable, ip_address, open_credential
+from ..api.refusal_budget import RefusalBudget
 from .fault_record import delivery_of
 from .profile_record import BadRecord, Record, opened
 from .progress_report import REPORT_B, ProgressReport, ReportedEarly, ReportRefused, report_of
@@ -73,12 +75,17 @@ class RecordIntake:
     ``ok``, ``refused: WHY`` (never again) and ``later: WHY``. A report of progress counts if the job's owner made it on
     a node where the job runs; its answers are ``ok``, ``stop: WHY``, ``refused: WHY`` and ``later: SECONDS``.
     The user that *node_user* names counts as root of a node.
+
+    An address has a budget of what was not accepted; beyond it nothing of it is opened for a while, since opening a
+    credential costs a process.
     """
 
     def __init__(self, receiver: Receiver, clock: Clock, node_user: Callable[[], str] = lambda: "") -> None:
         self._receiver, self._clock, self._node_user = receiver, clock, node_user
         self._results: Counter[str] = Counter()
         self._counting = threading.Lock()
+        self._budget = RefusalBudget(clock.monotonic)
+        self._refused = HourlyWarning(logger, clock.monotonic)
 
     @property
     def results(self) -> dict[str, int]:
@@ -93,11 +100,14 @@ class RecordIntake:
 
     def answer(self, read: Callable[[], tuple[bytes, int, IpAddress]], peer: IpAddress) -> str:
         """Return the answer to the record that *read* gives with its maker and the maker's host."""
+        if self._budget.spent(peer):
+            self.count("budget")
+            return "later: 1"  # second, as a report is told
         try:
             payload, uid, host = read()
             record = self._checked(payload, uid)
             if "progress" in record:
-                return _one_line(self._report(record, uid, host))
+                return _one_line(self._report(record, uid, host, peer))
             self._take(record, host)
             result, answer = "ok", "ok"
         except Refused as refusal:
@@ -109,7 +119,8 @@ class RecordIntake:
             result, answer = "bug", "later: a bug in the daemon; its log has details"
         self.count(result)
         if result != "ok":
-            logger.warning("a record from %s was not accepted: %s", peer, answer)
+            self._budget.charge(peer)
+            self._refused.warn(f"a record from {peer} was not accepted: {answer}")
         return _one_line(answer)
 
     def count(self, result: str) -> None:
@@ -134,7 +145,7 @@ class RecordIntake:
         except KeyError:
             return False
 
-    def _report(self, record: Record, uid: int, host: IpAddress) -> str:
+    def _report(self, record: Record, uid: int, host: IpAddress, peer: IpAddress) -> str:
         """Take a job's report and return the answer to it."""
         try:
             if self._receiver.report is None:
@@ -152,6 +163,8 @@ class RecordIntake:
         except Refused as refusal:
             result, answer = refusal.result, f"refused: {refusal}"
         self._receiver.counted_report(result)
+        if result not in ("ok", "stop"):
+            self._budget.charge(peer)
         return answer
 
     def _check_host(self, host: IpAddress, node: str) -> None:
