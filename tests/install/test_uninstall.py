@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fresh_host import CHECKOUT, FreshHost
+from fresh_host import CHECKOUT, ROOT, FreshHost, NoHost, fresh_host, place_checkout
 from newcomer import COURSE, Site, play
 from pages import Reader
 
@@ -116,3 +116,67 @@ def test_a_site_keeps_its_own_files_and_its_history_if_it_says_so(here):
     here.host.sh(
         f"sed -i /nodes.conf/d /etc/slurm/slurm.conf && rm -r {' '.join(f'/etc/slurm/{name}' for name in kept)}"
     )
+
+
+ANSWERS = """#!/bin/sh
+echo "${0##*/}" "$*" "${SLURM_CONF:-}" >>/var/lib/asked
+case "$*" in
+*list-units*) echo slurmsched@b.service loaded active running; echo slurmsched@c.service loaded activating ;;
+*"config show"*)
+    name=${2%/*} name=${name##*/}
+    printf '"daemon.run_dir": "/run/slurmsched-%s",\\n"slurm.conf": "/etc/slurm/%s/slurm.conf"\\n' "$name" "$name" ;;
+*"/b/slurmsched.toml release-all"*) exit "$(cat /var/lib/b)" ;;
+*"show user slurmsched"*) case $SLURM_CONF in */b/*) echo slurmsched ;; esac ;;
+esac
+"""
+"""Stands in for systemctl, slurmsched, scontrol and sacctmgr, and writes down what each was asked."""
+
+
+@pytest.fixture
+def two_clusters(tmp_path) -> Iterator[FreshHost]:
+    """A host with a daemon for each of the clusters a and b, and a unit of c without settings."""
+    try:
+        with fresh_host(tmp_path) as host:
+            place_checkout(host)
+            (tmp_path / "answers").write_text(ANSWERS)
+            host.sh(
+                f"for name in systemctl slurmsched scontrol sacctmgr; do"
+                f" install -D -m 755 {tmp_path}/answers /usr/local/bin/$name; done; rm -rf /etc/slurmsched"
+                " && mkdir -p /run/systemd/system /run/slurmsched-a /etc/systemd/system/multi-user.target.wants"
+                " && ln -s /nowhere /etc/systemd/system/multi-user.target.wants/slurmsched-history@a.timer"
+                " && for c in a b; do mkdir -p /etc/slurmsched/$c /etc/slurm/$c"
+                " && touch /etc/slurmsched/$c/slurmsched.toml"
+                " && echo Include /etc/slurm/$c/slurm.conf.d/slurmsched.conf >/etc/slurm/$c/slurm.conf; done"
+            )
+            yield host
+    except NoHost as reason:
+        pytest.skip(str(reason))
+
+
+def test_the_daemons_of_several_clusters_are_stopped_and_the_jobs_of_each_given_back(two_clusters):
+    two_clusters.sh("echo 1 >/var/lib/b")
+    refused = two_clusters.run(UNINSTALL)
+    assert refused.returncode == 1
+    assert "jobs were not given back" in refused.stderr
+    two_clusters.sh("ls /etc/slurmsched/a/slurmsched.toml; echo 0 >/var/lib/b; rm /var/lib/asked")
+    two_clusters.sh(UNINSTALL)
+    asked = [line.rstrip() for line in two_clusters.sh("cat /var/lib/asked").splitlines()]
+    stopped = "systemctl disable --now slurmsched-history@a.timer slurmsched@b.service slurmsched@c.service"
+    given = [f"slurmsched --config /etc/slurmsched/{name}/slurmsched.toml release-all" for name in "ab"]
+    assert [line for line in asked if line in (stopped, *given)] == [stopped, *given]
+    assert "sacctmgr --immediate delete user slurmsched /etc/slurm/b/slurm.conf" in asked
+    assert two_clusters.sh("cat /etc/slurm/a/slurm.conf /etc/slurm/b/slurm.conf") == ""
+    assert two_clusters.sh("ls -d /etc/slurmsched /run/slurmsched* 2>/dev/null || true") == ""
+
+
+@pytest.mark.parametrize("cluster", ["", "a"])
+def test_the_removal_of_the_package_gives_the_jobs_of_each_cluster_back(two_clusters, cluster):
+    two_clusters.sh(f"rm -r /etc/slurmsched/b{'' if cluster else ' /etc/slurmsched/a'}")
+    two_clusters.sh(f"mkdir -p /opt/slurmsched && sh {ROOT}/packages/maintain remove")
+    asked = [line.rstrip() for line in two_clusters.sh("cat /var/lib/asked").splitlines()]
+    assert "systemctl start slurmsched-release.service" in asked
+    instances = [
+        "systemctl start slurmsched-release@a.service",
+        "systemctl disable slurmsched@a.service slurmsched-history@a.timer slurmsched-train@a.timer",
+    ]
+    assert [line for line in asked if "@a" in line] == (instances if cluster else [])

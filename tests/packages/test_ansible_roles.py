@@ -86,3 +86,5 @@ def test_they_install_and_set_up_what_they_are_told_and_change_nothing_the_secon
     wrong = played(slurmsched_settings={"policy": {"ordering": "no-such-order"}})
     assert wrong.returncode == 2
     assert "no-such-order" in wrong.stdout
+    assert "no-such-order" not in machine.sh("cat /etc/slurmsched/conf.d/50-ansible.toml")
+    assert "every_s = 30" in machine.sh("cat /etc/slurmsched/conf.d/50-ansible.toml")
