@@ -36,7 +36,7 @@ class PromiseTable(Table):
     account: Labels
     gpus: IntArray
     deadline_s: FloatArray  #: by the comment at that time
-    needs_s: FloatArray  #: planned runtime
+    needs_s: FloatArray  #: the runtime that counts against quotas: planned without its pace, more once it ran longer
     state: IntArray  #: a PromiseState
     promised_s: FloatArray  #: the promised time: the deadline, or a later step of a soft one
     worth: FloatArray  #: value of that time, 1 for the deadline itself, 0 where nothing was promised

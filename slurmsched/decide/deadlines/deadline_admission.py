@@ -162,7 +162,7 @@ class PromiseAdmission:
             account=jobs.account.take(rows),
             gpus=jobs.gpus[rows],
             deadline_s=jobs.deadline_s[rows],
-            needs_s=self._availability.needs_s[rows],
+            needs_s=self._availability.charged_s[rows],
             state=[PromiseState.REFUSED if one.step < 0 else PromiseState.OPEN for one in candidates],
             promised_s=[until_s for until_s, _ in steps],
             worth=[worth for _, worth in steps],

@@ -73,15 +73,19 @@ class GpuAvailability:
         self._jobs = view.pending.joined(view.running)
         self.stoppable = np.zeros(len(self._jobs), dtype=np.bool_) if stoppable is None else stoppable
         past_s = np.concatenate([np.zeros(len(view.pending)), ran_s(view)])
-        forecast = paced(view.forecast.joined(view.forecast_running), self._jobs, past_s)
+        unpaced = view.forecast.joined(view.forecast_running)
+        forecast = paced(unpaced, self._jobs, past_s)
         planned = planned_s(forecast, self._jobs, margin)
-        self.work = remaining_work(
-            replace(self._jobs, ran_s=earlier_s(self._jobs, past_s) + past_s),
-            forecast,
-            view.now_s,
-            np.broadcast_to(restart_s, len(planned)),
-        )
+        costs_s = np.broadcast_to(restart_s, len(planned))
+        earlier = replace(self._jobs, ran_s=earlier_s(self._jobs, past_s) + past_s)
+        self.work = remaining_work(earlier, forecast, view.now_s, costs_s)
         self.needs_s = replace(self.work, planned_s=planned).left_s
+        #: the time that counts against quotas: a pace is its owner's own word
+        self.charged_s = self.needs_s
+        if forecast is not unpaced:
+            work = remaining_work(self._jobs, unpaced, view.now_s, costs_s)
+            by_forecast_s = replace(work, planned_s=planned_s(unpaced, self._jobs, margin)).left_s
+            self.charged_s = np.maximum(self.needs_s, by_forecast_s)
         #: a job that runs in leases may start at any time, and then has to wait for Slurm
         self._startup_s = np.where(self.stoppable & (np.arange(len(planned)) < len(view.pending)), startup_s, 0.0)
         owed_s = (self.work.done_s - past_s)[len(view.pending) :]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...cluster.columns import FloatArray, Labels
+from ...cluster.columns import BoolArray, FloatArray, Labels
 from ...cluster.forecast import Forecast
 from ...cluster.jobs import JobTable
 from ...cluster.state import View
@@ -19,27 +19,47 @@ DECILE = 1.2816
 """Standard deviations from the median of a normal distribution to its upper decile."""
 
 
+MEASURED_S = 60.0
+"""The least run that measures a pace; ``slurmsched.job`` writes none before."""
+
+SUPPORT = 0.25
+"""The least part of the earlier runs that the iterations of a pending job must have taken at its pace: work that was
+lost and start-ups take the rest."""
+
+
 def ran_s(view: View) -> FloatArray:
     """Return how long each running job has run, in seconds."""
     return np.asarray(view.now_s - view.running.started_s)
 
 
+def measured(jobs: JobTable, past_s: FloatArray | float = 0.0) -> BoolArray:
+    """Select the jobs whose pace rests on a run that we saw: anybody can write one into a comment.
+
+    They run, and have for *past_s*; or they wait to continue, and the iterations that they say are done account for
+    their earlier runs.
+    """
+    running = np.broadcast_to(np.asarray(past_s, dtype=np.float64), len(jobs)) >= MEASURED_S
+    earlier = (jobs.ran_s >= MEASURED_S) & (jobs.done * jobs.pace_s >= SUPPORT * jobs.ran_s)
+    return np.asarray(np.isfinite(jobs.pace_s) & (running | earlier))
+
+
 def earlier_s(jobs: JobTable, past_s: FloatArray | float = 0.0) -> FloatArray:
     """Return the time of earlier runs that jobs continue, which have run for *past_s* in this run.
 
-    It is 0 for a job with a pace in its comment, which counts the iterations that are left.
+    It is 0 for a job with a measured pace, which counts the iterations that are left.
     """
-    return np.where(np.isfinite(jobs.pace_s), 0.0, np.maximum(jobs.ran_s - past_s, 0.0))
+    return np.where(measured(jobs, past_s), 0.0, np.maximum(jobs.ran_s - past_s, 0.0))
 
 
 def paced(forecast: Forecast, jobs: JobTable, past_s: FloatArray | float = 0.0) -> Forecast:
     """Return *forecast* with the runtimes of deadline jobs from their remaining iterations times their pace.
 
-    Iterations done before this run (before the next one for a pending job) are subtracted, from the comment. A job that
-    has already run longer than that (*past_s*) does more than iterate, and keeps its forecast.
+    Iterations done before this run (before the next one for a pending job) are subtracted, from the comment. Only a
+    ``measured`` pace counts. A job that has already run longer than that (*past_s*) does more than iterate, and keeps
+    its forecast.
     """
     rests = _rests(jobs)
-    has_rest = np.isfinite(jobs.deadline_s) & (rests[:, 1] > past_s)
+    has_rest = np.isfinite(jobs.deadline_s) & measured(jobs, past_s) & (rests[:, 1] > past_s)
     if not has_rest.any():
         return forecast
     median_s, high_s = rests.T

@@ -19,6 +19,7 @@ from ...policies.deadlines.value_steps import steps_of
 from ..rules import DeadlineRules
 from .deadline_admission import PromiseAdmission
 from .gpu_availability import GpuAvailability, PooledGpus
+from .iteration_runtime import ran_s
 from .leased_jobs import LeasedJobs
 from .offers import NO_ROOM, Offer, last_refusal_s
 from .promise_risk import announced
@@ -30,6 +31,9 @@ REPEATED = 16
 
 SOLVED = 256
 """Maximum number of refused jobs in one problem for the solver."""
+
+OVERRUN_STEP = 1.25
+"""A promised job that has run longer than counted counts as a run of so many times that: few changes are recorded."""
 
 _TAKEN_AWAY = {
     Standing.OWNER_SAID_OFF: "its owner said slurmsched:off",
@@ -98,7 +102,7 @@ def promise(
     given up here: new ones must fit beside them. If *stopping* is given, plans rely on the jobs that can make room, and
     jobs become due early enough to send the stop requests.
     """
-    table = _withdrawn(view, standings, view.promises)
+    table = _with_overruns(view, _withdrawn(view, standings, view.promises))
     new, first = _asking(view, standings, table, rules)
     if rules.leases is not None:
         table = _in_leases(view, table, new, first, rules, rules.leases, steers)
@@ -265,6 +269,16 @@ def _withdrawn(view: View, standings: IntArray, table: PromiseTable) -> PromiseT
     for place, why in withdrawn.items():
         states[place], settled_s[place], reasons[place] = PromiseState.WITHDRAWN, view.now_s, why
     return replace(table, state=states, settled_s=settled_s, reason=Labels.of(reasons))
+
+
+def _with_overruns(view: View, table: PromiseTable) -> PromiseTable:
+    """Return the table with more time for promised jobs that have run longer than counted, in a few steps for each."""
+    rows = _rows_of(view.running, np.where(table.open, table.job_id, -1))
+    past_s = np.where(rows >= 0, ran_s(view)[rows], np.nan) if len(view.running) else np.full(len(table), np.nan)
+    over = past_s > table.needs_s
+    if not over.any():
+        return table
+    return replace(table, needs_s=np.where(over, np.ceil(OVERRUN_STEP * past_s), table.needs_s))
 
 
 def _asking(view: View, standings: IntArray, table: PromiseTable, rules: DeadlineRules) -> tuple[IntArray, BoolArray]:

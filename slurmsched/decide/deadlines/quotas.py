@@ -104,7 +104,7 @@ class Quotas:
         self._hours["account", self._jobs.account[row]] += hours
 
     def _gpu_hours(self, row: int) -> float:
-        return float(self._jobs.gpus[row] * self._availability.needs_s[row]) / HOUR_S
+        return float(self._jobs.gpus[row] * self._availability.charged_s[row]) / HOUR_S
 
     def _exempt(self, row: int) -> bool:
         return bool({self._jobs.user[row], self._jobs.account[row]} & set(self._rules.exempt))

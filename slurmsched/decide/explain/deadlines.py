@@ -29,7 +29,7 @@ class DeadlineAnswer:
     deadline_s: float | None = None
     promised_s: float | None = None  #: the deadline, or a later step of a soft one
     worth: float | None = None  #: of ending by then, 1 for the deadline itself
-    needs_s: float | None = None  #: runtime planned with
+    needs_s: float | None = None  #: the runtime that counts against quotas
     start_by_s: float | None = None  #: by when it must start; None unless it waits
     slack_s: float | None = None  #: how long that is from now
     earliest_s: float | None = None  #: the earliest end that could be promised when it asked
@@ -139,7 +139,7 @@ def _sentences(table: PromiseTable, place: int, now_s: float) -> Iterator[str]:
         notice = f"; its owner was warned {spell(until_s - announced_s)} before" if announced_s < until_s else ""
         yield f"The promise to end {within}{step} was {state}: {reason}{notice}."
     else:
-        yield f"It is promised to end {_when(until_s, now_s)}{step}, planned with {spell(table.needs_s[place])}."
+        yield f"It is promised to end {_when(until_s, now_s)}{step}, and counts as {spell(table.needs_s[place])}."
         if math.isfinite(table.start_by_s[place]):
             late = "should have started already" if table.start_by_s[place] <= now_s else "must start"
             yield f"It {late} {_when(table.start_by_s[place], now_s)}, unless it starts sooner by itself."
