@@ -13,6 +13,7 @@ from .. import __version__
 from ..cluster.columns import FloatArray, IntArray
 from ..cluster.jobs import JobTable
 from ..cluster.nodes import NodeTable
+from ..cluster.reasons import reason_of
 from ..config import MODES
 from ..cycle import CycleReport
 from ..decide.explain.eta import Coverage
@@ -118,6 +119,11 @@ class Metrics:
         self._pending = Gauge("slurmsched_pending_jobs", "Pending jobs; an array counts once.", registry=to)
         self._running = Gauge("slurmsched_running_jobs", "Jobs that have started and not ended.", registry=to)
         self._ranked = Gauge("slurmsched_ranked_jobs", "Pending jobs that we order.", registry=to)
+        self._unknown_reasons = Gauge(
+            "slurmsched_unknown_reason_jobs",
+            "Pending jobs for which Slurm gives a reason that we do not know.",
+            registry=to,
+        )
         self._starving = Gauge(
             "slurmsched_starving_jobs", "Pending jobs that waited longer than policy.starvation_s.", registry=to
         )
@@ -327,6 +333,7 @@ class Metrics:
         self._pending.set(report.pending)
         self._running.set(report.running)
         self._ranked.set(report.ranked)
+        self._unknown_reasons.set(_of_unknown_reason(report.view.pending))
         self._starving.set(report.starving)
         self._use(report.view.nodes, report.view.running)
         self._waits(report.view.running)
@@ -362,3 +369,8 @@ class Metrics:
         self._parts |= in_use
         for part in self._parts:
             self._fallback.labels(part).set(part in in_use)
+
+
+def _of_unknown_reason(pending: JobTable) -> int:
+    """Count the pending jobs whose reason is in no list of ours."""
+    return int(pending.reason.map([not reason_of(text).known for text in pending.reason.names], np.int64).sum())

@@ -17,6 +17,7 @@ from ..cluster.columns import BoolArray, IntArray, Labels
 from ..cluster.jobs import JobState, JobTable
 from ..cluster.nodes import NodeTable
 from ..cluster.plan import Standing
+from ..cluster.reasons import reason_of
 from ..cluster.state import View
 from ..cluster.text.hostlist import expand
 from ..policies.contract import PROFILINGS
@@ -57,9 +58,6 @@ class Home(IntEnum):
     WAITED = 6
 
 
-_UNFIT = ("PartitionTimeLimit", "PartitionNodeLimit", "PartitionDown", "PartitionInactive")
-
-
 def why_home(view: View, rules: ProfilingRules) -> IntArray:
     """Return per pending job the reason (a Home) to leave the profiling queue; STAYS for jobs outside it."""
     return PROFILINGS.find(rules.part).function(view, rules)
@@ -70,7 +68,7 @@ def new_jobs(view: View, rules: ProfilingRules) -> IntArray:
     jobs, mine = view.pending, both(view.pending, rules)
     if not mine.any():
         return np.zeros(len(jobs), dtype=np.int64)
-    unfit = jobs.reason.map([reason in _UNFIT for reason in jobs.reason.names], np.bool_)
+    unfit = jobs.reason.map([reason_of(text).one_partition for text in jobs.reason.names], np.bool_)
     late = waited_s(jobs, view.now_s) > rules.wait_s
     holds = [~mine, jobs.noprofile, jobs.restarts > 0, jobs.measured, jobs.gpus > rules.n_max, unfit, late]
     return np.asarray(np.select(holds, list(Home), Home.STAYS), dtype=np.int64)

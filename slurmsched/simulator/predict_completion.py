@@ -14,6 +14,7 @@ import numpy as np
 from ..cluster.columns import BoolArray, FloatArray, IntArray
 from ..cluster.jobs import JobState, JobTable
 from ..cluster.plan import Standing
+from ..cluster.reasons import ReasonKind, where_kind
 from ..cluster.records.predictions import PredictionKind, PredictionTable, prediction_table
 from ..cluster.state import View
 from ..decide.ordering.ranking import tiers
@@ -35,8 +36,7 @@ WORK = 10_000
 """Approximate bound on nodes times reservations times sets of partitions in one pass of backfill."""
 
 _LEFT_ALONE = (Standing.OWNER_SAID_OFF, Standing.PRIORITY_FIXED, Standing.NICE_SET)
-_DOWN = ("PartitionDown", "PartitionInactive")
-_WAITS_FOR_JOBS = ("Dependency", "DependencyNeverSatisfied")
+_WAITS_FOR_JOBS = (ReasonKind.DEPENDENCY, ReasonKind.DEPENDENCY_NEVER)
 
 
 def predict_completion(
@@ -109,8 +109,8 @@ def _kinds(view: View, standing: IntArray) -> IntArray:
     up = dict(zip(view.partitions.name, view.partitions.up.tolist(), strict=True))
     down = [not any(up.get(name, not up) for name in names.split(",")) for names in jobs.partition.names]
 
-    def because(reasons: tuple[str, ...]) -> BoolArray:
-        return jobs.reason.map([reason in reasons for reason in jobs.reason.names], np.bool_)
+    def because(*reasons: ReasonKind) -> BoolArray:
+        return where_kind(jobs.reason, jobs.partition, *reasons)
 
     kinds = np.full(len(jobs), int(PredictionKind.PREDICTED), dtype=np.int64)
     guessed = view.forecast.source.map([name.startswith("no ") for name in view.forecast.source.names], np.bool_)
@@ -119,9 +119,10 @@ def _kinds(view: View, standing: IntArray) -> IntArray:
         (np.isin(standing, _LEFT_ALONE), PredictionKind.LEFT_ALONE),
         (guessed, PredictionKind.NO_HISTORY),
         (barred(jobs), PredictionKind.LIMITED),
-        (jobs.partition.map(down, np.bool_) | because(_DOWN), PredictionKind.PARTITION_DOWN),
+        (because(ReasonKind.CANNOT_RUN), PredictionKind.CANNOT_RUN),
+        (jobs.partition.map(down, np.bool_) | because(ReasonKind.CLOSED), PredictionKind.PARTITION_DOWN),
         (jobs.reservation.said(), PredictionKind.RESERVED),
-        (jobs.dependency.said() | because(_WAITS_FOR_JOBS), PredictionKind.DEPENDENT),
+        (jobs.dependency.said() | because(*_WAITS_FOR_JOBS), PredictionKind.DEPENDENT),
         (jobs.het_job_id > 0, PredictionKind.HETEROGENEOUS),
         (held(jobs), PredictionKind.HELD),
     ):

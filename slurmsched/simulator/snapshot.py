@@ -10,6 +10,7 @@ import numpy as np
 
 from ..cluster.columns import BoolArray, FloatArray, IntArray, Labels
 from ..cluster.jobs import JobState, JobTable
+from ..cluster.reasons import ReasonKind, where_kind
 from ..cluster.state import View
 from ..cluster.text.hostlist import expand
 from ..cluster.text.tres import slots_in
@@ -27,12 +28,9 @@ from .slurmctld.slurmconf import SlurmConf
 from .slurmctld.slurmctld import ACTIVE, ARRIVED, CALC_DUE, MOST_PRIORITY, NOW, Controller, stir
 from .workload.workload import Workload, workload
 
-HELD = ("JobHeldUser", "JobHeldAdmin")
-WAITS = ("", "None", "(null)", "Resources", "Priority", "BeginTime", *HELD)
-"""Reasons that are modelled; a job with any other (a dependency, a limit, a reservation) keeps waiting."""
-
-WAITS_FOR_NODES = ("Nodes required for job are DOWN, DRAINED or reserved", "ReqNodeNotAvail")
-"""Prefixes of reasons that 22.05 leaves on jobs whose nodes are back; nodes that are down are modelled as such."""
+HELD = (ReasonKind.HELD_BY_USER, ReasonKind.HELD_BY_ADMIN, ReasonKind.HELD_BY_SLURM)
+MODELLED = (ReasonKind.WAITS, ReasonKind.BEGIN, *HELD)
+"""Kinds of reasons that are modelled; a job with any other (a dependency, a limit, a reservation) keeps waiting."""
 
 COMPLETION_S = 5.0
 """The remaining time assumed for a completing job."""
@@ -75,16 +73,13 @@ def one_row_per_task(view: View) -> View:
 
 def held(jobs: JobTable) -> BoolArray:
     """Select pending jobs that a person holds: their user or an admin."""
-    by_reason = jobs.reason.map([reason in HELD for reason in jobs.reason.names], np.bool_)
-    return np.asarray(by_reason | (jobs.priority == 0))
+    return np.asarray(where_kind(jobs.reason, jobs.partition, *HELD) | (jobs.priority == 0))
 
 
 def barred(jobs: JobTable) -> BoolArray:
     """Select pending jobs that wait for something that is not modelled: a dependency, a limit, a reservation."""
-    modelled = [reason in WAITS or reason.startswith(WAITS_FOR_NODES) for reason in jobs.reason.names]
     free: BoolArray = jobs.dependency.map([not text for text in jobs.dependency.names], np.bool_)
-    free &= jobs.reason.map(modelled, np.bool_)
-    return ~free
+    return ~(free & where_kind(jobs.reason, jobs.partition, *MODELLED))
 
 
 def unfit(view: View, config: Mapping[str, str]) -> dict[int, str]:

@@ -10,26 +10,21 @@ from ...cluster.columns import BoolArray, IntArray
 from ...cluster.jobs import JobTable
 from ...cluster.nodes import PartitionTable
 from ...cluster.plan import Standing
+from ...cluster.reasons import ReasonKind, reason_of, where_kind
 
-_WAITING = {"", "None", "Resources", "Priority", "(null)"}
-#: Nodes taken by a higher partition tier or a reservation become free like any others, and nodes that are down return;
-#: Slurm 22.05 also leaves ReqNodeNotAvail on a job behind others long after its nodes have returned.
-_WAITING_PREFIXES = ("Nodes required for job are DOWN, DRAINED or reserved", "ReqNodeNotAvail")
-_LIMIT_PREFIXES = ("Assoc", "QOS", "Max", "Grp", "Licenses", "JobArrayTaskLimit")
-_BY_REASON = {
-    "JobHeldUser": Standing.HELD_BY_USER,
-    "JobHeldAdmin": Standing.HELD_BY_ADMIN,
-    "Dependency": Standing.WAITS_FOR_DEPENDENCY,
-    "DependencyNeverSatisfied": Standing.WAITS_FOR_DEPENDENCY,
-    "BeginTime": Standing.WAITS_FOR_BEGIN,
-    "Reservation": Standing.IN_RESERVATION,
-    "ReservationDeleted": Standing.IN_RESERVATION,
-    "PartitionDown": Standing.PARTITION_CLOSED,
-    "PartitionInactive": Standing.PARTITION_CLOSED,
-    "PartitionNodeLimit": Standing.LIMIT_BLOCKED,
-    "PartitionTimeLimit": Standing.LIMIT_BLOCKED,
+_BY_KIND = {
+    ReasonKind.WAITS: Standing.RANKED,
+    ReasonKind.LIMIT: Standing.LIMIT_BLOCKED,
+    ReasonKind.HELD_BY_USER: Standing.HELD_BY_USER,
+    ReasonKind.HELD_BY_ADMIN: Standing.HELD_BY_ADMIN,
+    ReasonKind.HELD_BY_SLURM: Standing.HELD_BY_ADMIN,
+    ReasonKind.DEPENDENCY: Standing.WAITS_FOR_DEPENDENCY,
+    ReasonKind.DEPENDENCY_NEVER: Standing.WAITS_FOR_DEPENDENCY,
+    ReasonKind.BEGIN: Standing.WAITS_FOR_BEGIN,
+    ReasonKind.RESERVATION: Standing.IN_RESERVATION,
+    ReasonKind.CLOSED: Standing.PARTITION_CLOSED,
+    ReasonKind.CANNOT_RUN: Standing.CANNOT_RUN,
 }
-
 
 SOON_S = 60.0
 """A job whose begin time comes within this is sent to a type, or sized, now: it may start in the next cycle."""
@@ -47,7 +42,7 @@ def standing(jobs: JobTable, partitions: PartitionTable, only: Collection[str] =
     priority or nice value set by hand, then Slurm's reason.
     """
     closed = {name for name, up in zip(partitions.name, partitions.up.tolist(), strict=True) if not up}
-    result = jobs.reason.map([_of_reason(reason) for reason in jobs.reason.names], np.int64)
+    result = _of_reasons(jobs)
     ours = jobs.held_by_us & (result == Standing.WAITS_FOR_BEGIN)
     result[ours] = Standing.RANKED
     by_partition = [_of_partitions(names.split(","), closed, only) for names in jobs.partition.names]
@@ -72,14 +67,11 @@ def standing(jobs: JobTable, partitions: PartitionTable, only: Collection[str] =
     return result
 
 
-def _of_reason(reason: str) -> Standing:
-    if reason in _WAITING or reason.startswith(_WAITING_PREFIXES):
-        return Standing.RANKED
-    if reason in _BY_REASON:
-        return _BY_REASON[reason]
-    if reason.startswith(_LIMIT_PREFIXES):
-        return Standing.LIMIT_BLOCKED
-    return Standing.CANNOT_RUN
+def _of_reasons(jobs: JobTable) -> IntArray:
+    result = np.full(len(jobs), Standing.RANKED, dtype=np.int64)
+    for kind in {reason_of(text).kind for text in jobs.reason.names}:
+        result[where_kind(jobs.reason, jobs.partition, kind)] = _BY_KIND[kind]
+    return result
 
 
 def _of_partitions(names: list[str], closed: Collection[str], only: Collection[str]) -> Standing:

@@ -1,0 +1,123 @@
+"""What Slurm's reasons for pending jobs mean."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slurmsched.cluster.columns import Labels
+from slurmsched.cluster.reasons import Ends, ReasonKind, Whose, reason_of, unknown_words, where_kind
+
+LIMIT_WORD = re.compile(rb"\0((?:QOS|Assoc)(?:Grp|Max|Min)[A-Z]\w+|Max[A-Z]\w+Per(?:Account|User))(?=\0)")
+
+
+def words_of_this_release() -> set[str]:
+    """The words of limits in the library that squeue prints them from."""
+    squeue = shutil.which("squeue")
+    if squeue is None:
+        pytest.skip("needs Slurm's squeue")
+    libraries = subprocess.run(["ldd", squeue], capture_output=True, text=True, check=True).stdout
+    path = re.search(r"=> (\S*libslurmfull\S*)", libraries)
+    if path is None:
+        pytest.skip("squeue is not linked to libslurmfull")
+    return {word.decode() for word in LIMIT_WORD.findall(Path(path[1]).read_bytes())}
+
+
+def test_every_limit_that_this_release_can_print_is_a_limit():
+    words = words_of_this_release()
+    assert len(words) > 120
+    assert [word for word in words if reason_of(word).limit is None] == []
+
+
+@pytest.mark.parametrize(
+    ("word", "whose", "resource", "of", "ends"),
+    [
+        ("QOSMaxGRESPerUser", Whose.QOS, "gres", "user", Ends.WITH_JOBS),
+        ("QOSMaxJobsPerUserLimit", Whose.QOS, "jobs", "user", Ends.WITH_JOBS),
+        ("QOSGrpCpuLimit", Whose.QOS, "cpu", "group", Ends.WITH_JOBS),
+        ("QOSGrpCPURunMinutesLimit", Whose.QOS, "cpu", "group", Ends.WITH_JOBS),
+        ("QOSMaxWallDurationPerJobLimit", Whose.QOS, "wall", "job", Ends.NEVER),
+        ("QOSMinGRES", Whose.QOS, "gres", "job", Ends.NEVER),
+        ("QOSMinCpuNotSatisfied", Whose.QOS, "cpu", "job", Ends.NEVER),
+        ("MaxGRESPerAccount", Whose.QOS, "gres", "account", Ends.WITH_JOBS),
+        ("MaxCpuRunMinsPerUser", Whose.QOS, "cpu", "user", Ends.WITH_JOBS),
+        ("AssocGrpGRES", Whose.ACCOUNT, "gres", "group", Ends.WITH_JOBS),
+        ("AssocGrpCPUMinutesLimit", Whose.ACCOUNT, "cpu", "group", Ends.WITH_TIME),
+        ("AssocGrpWallLimit", Whose.ACCOUNT, "wall", "group", Ends.WITH_TIME),
+        ("AssocMaxJobsLimit", Whose.ACCOUNT, "jobs", "user", Ends.WITH_JOBS),
+        ("AssocMaxMemPerNode", Whose.ACCOUNT, "mem", "node", Ends.NEVER),
+        ("AssocMaxSubmitJobLimit", Whose.ACCOUNT, "submit", "user", Ends.WITH_JOBS),
+        ("Licenses", Whose.LICENCES, "license", "group", Ends.WITH_JOBS),
+        ("JobArrayTaskLimit", Whose.ARRAY, "jobs", "array", Ends.WITH_JOBS),
+    ],
+)
+def test_the_word_of_a_limit_tells_whose_it_is_on_what_and_how_it_ends(word, whose, resource, of, ends):
+    reason = reason_of(word)
+    assert reason.kind is ReasonKind.LIMIT
+    assert reason.limit is not None
+    assert (reason.limit.whose, reason.limit.resource, reason.limit.of, reason.limit.ends) == (
+        whose,
+        resource,
+        of,
+        ends,
+    )
+
+
+def test_the_limits_of_a_partition_are_no_limits_of_an_account_and_waiting_does_not_end_them():
+    for word in ("PartitionTimeLimit", "PartitionNodeLimit", "MaxMemPerLimit"):
+        reason = reason_of(word)
+        assert reason.kind is ReasonKind.CANNOT_RUN
+        assert reason.limit is not None
+        assert (reason.limit.whose, reason.limit.ends) == (Whose.PARTITION, Ends.NEVER)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("ReqNodeNotAvail, UnavailableNodes:n[1-4]", ReasonKind.WAITS),
+        ("ReqNodeNotAvail, Reserved for maintenance", ReasonKind.WAITS),
+        (
+            "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions",
+            ReasonKind.WAITS,
+        ),
+        ("Resources,JobArrayTaskLimit", ReasonKind.WAITS),
+        ("RaisedSignal:9(Killed)", ReasonKind.WAITS),
+        ("No suitable topology unit found for segment", ReasonKind.WAITS),
+        ("launch failed requeued held", ReasonKind.HELD_BY_SLURM),
+        ("job requeued in special exit state", ReasonKind.HELD_BY_SLURM),
+        ("launch failure limit exceeded requeued held", ReasonKind.HELD_BY_SLURM),
+        ("License request 'matlab:3' is no longer valid, holding job", ReasonKind.HELD_BY_SLURM),
+        ("Reservation maint was deleted", ReasonKind.RESERVATION),
+        ("Job's account not permitted to use this partition (gpu allows a not b)", ReasonKind.CANNOT_RUN),
+        ("Job's QOS not permitted to use this partition (gpu denies x including x)", ReasonKind.CANNOT_RUN),
+        ("uid 1003 not in group permitted to use this partition (gpu). groups allowed: ml", ReasonKind.CANNOT_RUN),
+    ],
+)
+def test_a_reason_with_a_text_behind_it_is_known_by_its_beginning(text, kind):
+    reason = reason_of(text)
+    assert reason.known
+    assert reason.kind is kind
+
+
+@given(st.text())
+def test_a_reason_is_never_an_error_and_an_unknown_one_means_that_the_job_waits_in_slurms_words(text):
+    reason = reason_of(text)
+    if not reason.known:
+        assert reason.kind is ReasonKind.WAITS
+        assert reason.word == text
+        assert text in reason.clause
+        assert unknown_words([text, text, "Priority"]) == (text,)
+
+
+def test_what_slurm_says_of_one_partition_tells_nothing_of_a_job_in_several():
+    reasons = Labels.of(["PartitionTimeLimit", "PartitionTimeLimit", "QOSMaxGRESPerUser"])
+    partitions = Labels.of(["short", "short,long", "short,long"])
+    assert where_kind(reasons, partitions, ReasonKind.CANNOT_RUN).tolist() == [True, False, False]
+    assert where_kind(reasons, partitions, ReasonKind.WAITS).tolist() == [False, True, False]
+    assert where_kind(reasons, partitions, ReasonKind.LIMIT).tolist() == [False, False, True]
