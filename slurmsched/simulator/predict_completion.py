@@ -193,7 +193,10 @@ def _rows_of_tasks(jobs: JobTable) -> IntArray:
 def _ahead(
     cluster: SimulatedCluster, view: View, able: IntArray, tasks: IntArray, place: IntArray
 ) -> tuple[IntArray, IntArray, FloatArray, FloatArray]:
-    """Return rank, waiting tasks ahead, their GPU-seconds, and those of running jobs, for each of the *able* rows."""
+    """Return rank, waiting tasks ahead, their work, and that of running jobs, for each of the *able* rows.
+
+    Work is GPU-seconds; core-seconds for a job without GPUs.
+    """
     parts, many = cluster.model.parts, len(view.running)
     jobs = view.pending.take(able)
     by_job = np.argsort(jobs.job_id, kind="stable")
@@ -201,17 +204,18 @@ def _ahead(
     first[by_job] = np.cumsum(tasks[by_job]) - tasks[by_job]
     of = parts.of[many + first]
     touches = parts.nodes.astype(np.float64) @ parts.nodes.T.astype(np.float64) > 0
-    work_s = jobs.gpus * view.forecast.runtime_s[able]
+    many_of = ((jobs.gpus > 0, jobs.gpus, view.running.gpus), (jobs.gpus == 0, jobs.cpus, view.running.cpus))
     left_s = np.fmax(view.forecast_running.runtime_s - np.nan_to_num(view.now_s - view.running.started_s), 0.0)
-    busy_s = view.running.gpus * left_s
     order = np.argsort(place)
     ahead, ahead_s, running_s = np.zeros(len(able), dtype=np.int64), np.zeros(len(able)), np.zeros(len(able))
     for one in np.unique(of).tolist():
         mine, shares = of == one, touches[one][of[order]]
         ahead[mine] = (np.cumsum(tasks[order] * shares) - tasks[order] * shares)[place[mine]]
-        work = tasks[order] * work_s[order] * shares
-        ahead_s[mine] = (np.cumsum(work) - work)[place[mine]]
-        running_s[mine] = busy_s[touches[one][parts.of[:many]]].sum()
+        for alike, width, running_width in many_of:
+            rows = mine & alike
+            work = (tasks * width * view.forecast.runtime_s[able])[order] * shares
+            ahead_s[rows] = (np.cumsum(work) - work)[place[rows]]
+            running_s[rows] = (running_width * left_s)[touches[one][parts.of[:many]]].sum()
     return place, ahead, ahead_s, running_s
 
 

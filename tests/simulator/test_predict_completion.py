@@ -17,6 +17,7 @@ from slurmsched.cluster.plan import Standing
 from slurmsched.cluster.records.predictions import PredictionKind, PredictionTable
 from slurmsched.cluster.records.promises import PromiseState, promise_table
 from slurmsched.cluster.state import View
+from slurmsched.decide.explain.eta import etas
 from slurmsched.simulator.cluster_spec import ClusterSpec, nodes_of, partition_of
 from slurmsched.simulator.predict_completion import predict_completion
 
@@ -131,6 +132,17 @@ def test_derivation_counts_what_stands_before_a_job():
     assert table.ahead[:3].tolist() == [0, 1, 2]
     assert table.ahead_gpu_s[:3].tolist() == [0.0, 400.0, 500.0]
     assert table.running_gpu_s[0] == 120.0
+
+
+def test_derivation_of_a_job_without_gpus_counts_cores():
+    seen = view((100.0, 4), (50.0, 0), (10.0, 0), running=((30.0, 4),), cpus=[1, 8, 16])
+    seen = replace(seen, running=replace(seen.running, cpus=np.array([2])))
+    table = told(seen)
+    assert table.ahead_gpu_s[:3].tolist() == [0.0, 100.0, 500.0]
+    assert table.running_gpu_s[:3].tolist() == [120.0, 60.0, 60.0]
+    answer = etas(table, NOW_S, [2])[0]
+    assert "core-hours" in answer.derivation
+    assert "GPU" not in answer.derivation
 
 
 def test_an_array_is_told_by_the_first_of_its_tasks():

@@ -64,7 +64,7 @@ class PredictionTable(Table):
     slurm_start_s: FloatArray  #: Slurm's own estimate at the time (squeue --start)
     rank: IntArray  #: place in the order that was played, 0 the first; -1 for jobs that were not played or run
     ahead: IntArray  #: waiting jobs (tasks of arrays) before it in that order that may use nodes of its own
-    ahead_gpu_s: FloatArray  #: GPU-seconds those are forecast to take
+    ahead_gpu_s: FloatArray  #: GPU-seconds those are forecast to take; core-seconds for a job without GPUs, and below
     running_gpu_s: FloatArray  #: GPU-seconds that the jobs which run on its nodes are forecast still to take
     runtime_s: FloatArray  #: forecast, from start to finish; of a running job in all
     time_limit_s: FloatArray  #: infinite where unlimited

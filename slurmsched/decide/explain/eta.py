@@ -176,11 +176,12 @@ def _derivation(row: Row, kind: PredictionKind) -> str:
     needs = f"{spell(row['runtime_s'])} from start to end ({row['source']})"
     if kind is PredictionKind.RUNNING:
         return f"it needs {needs}"
-    ahead = row["ahead"]
-    before = f"{count(ahead, 'job')} ahead of it {_gpu_hours(row['ahead_gpu_s'])}" if ahead else "no job is ahead of it"
-    return (
-        f"the jobs that run on its nodes still need {_gpu_hours(row['running_gpu_s'])}, {before}, and it needs {needs}"
+    ahead, unit = row["ahead"], "GPU-hour" if row["gpus"] else "core-hour"
+    before = (
+        f"{count(ahead, 'job')} ahead of it {_hours(row['ahead_gpu_s'], unit)}" if ahead else "no job is ahead of it"
     )
+    running = _hours(row["running_gpu_s"], unit)
+    return f"the jobs that run on its nodes still need {running}, {before}, and it needs {needs}"
 
 
 def _notes(row: Row, kind: PredictionKind, now_s: float) -> Iterator[str]:
@@ -202,11 +203,11 @@ def _notes(row: Row, kind: PredictionKind, now_s: float) -> Iterator[str]:
         yield "The interval is not calibrated yet: it rests on the forecast of the runtime alone."
 
 
-def _gpu_hours(gpu_s: float) -> str:
-    if not math.isfinite(gpu_s):
-        return "an unknown number of GPU-hours"
-    shown = f"{gpu_s / 3600:.3g}" if gpu_s < 3.6e6 else f"{gpu_s / 3600:,.0f}"
-    return f"{shown} GPU-hour" if shown == "1" else f"{shown} GPU-hours"
+def _hours(work_s: float, unit: str) -> str:
+    if not math.isfinite(work_s):
+        return f"an unknown number of {unit}s"
+    shown = f"{work_s / 3600:.3g}" if work_s < 3.6e6 else f"{work_s / 3600:,.0f}"
+    return f"{shown} {unit}" if shown == "1" else f"{shown} {unit}s"
 
 
 def _finite_or_none(value: float) -> float | None:

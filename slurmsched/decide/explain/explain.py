@@ -18,6 +18,7 @@ from ..deadlines.preemption import stop_words
 from ..ordering.greedy_fit import free_gpus
 from ..ordering.ranking import base_priority, waited_s
 from ..phrasing import spell
+from ..request_words import request_words
 from .deadlines import promise_words
 from .eta import delayed_jobs
 
@@ -175,7 +176,7 @@ def _introduction(view: View, row: int) -> str:
     tasks = f", {jobs.tasks[row]} tasks of an array" if jobs.tasks[row] > 1 else ""
     waited = spell(float(waited_s(jobs, view.now_s)[row]))
     return (
-        f"Job {jobs.job_id[row]} of {jobs.user[row]} asks for {count(int(jobs.gpus[row]), 'GPU')}{tasks} in "
+        f"Job {jobs.job_id[row]} of {jobs.user[row]} asks for {request_words(jobs, row)}{tasks} in "
         f"{jobs.partition[row]} and has waited {waited}."
     )
 
