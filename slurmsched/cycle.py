@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -70,7 +70,6 @@ class CycleContext:
     writer: Writer
     clock: Clock
     learns: bool = True  #: from jobs as they end
-    site: Mapping[str, str] = field(default_factory=dict)  #: ``scontrol show config``
     entering: Callable[[str], None] = _nothing  #: called with each phase as it begins
     observed: Callable[[ClusterState], object] = _nothing  #: called with Slurm's state before anything else
     scored: Callable[[ClusterState], ClusterState] = (
@@ -135,7 +134,7 @@ def run_cycle(context: CycleContext, number: int, now_s: float, mode: str) -> Cy
     watch.enter("decide")
     window = context.writer.lag.window(context.policy.rules.window)
     loans = context.memory.loans(state, acting=mode == "act")
-    policy = context.policy.capped_for(view.qos, context.site).over(window).lending(loans)
+    policy = context.policy.over(window).lending(loans)
     decision = context.decider(view, policy)
     policy, plan = decision.policy, decision.plan
     # In observe mode no new promise can be met, so none is stored.

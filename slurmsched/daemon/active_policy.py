@@ -79,8 +79,14 @@ PolicyStatus.__doc__ = "The ordering in force."
 class ActivePolicy:
     """The policy in force; construction raises ConfigError where the settings name no ordering."""
 
-    def __init__(self, made_of: MadeOf, settings: Settings, model_trouble: Callable[[], str] = lambda: "") -> None:
-        self._made_of, self._settings, self._model_trouble = made_of, settings, model_trouble
+    def __init__(
+        self,
+        made_of: MadeOf,
+        settings: Settings,
+        config: Callable[[], Mapping[str, str]],
+        model_trouble: Callable[[], str] = lambda: "",
+    ) -> None:
+        self._made_of, self._settings, self._config, self._model_trouble = made_of, settings, config, model_trouble
         self._choice: PolicyChoice | None = None
         self._trouble = ""
         self.synthesis: ActiveSynthesis | None = None
@@ -88,6 +94,11 @@ class ActivePolicy:
             None  #: the last decision among compositions, also one without a switch
         )
         self._serve()
+
+    @property
+    def policy(self) -> Policy:
+        """The policy in force, for the site as it is configured now."""
+        return self._policy.at_site(self._config())
 
     @property
     def choice(self) -> PolicyChoice | None:
@@ -130,20 +141,21 @@ class ActivePolicy:
     def _use(self, line: str) -> None:
         found, settings = synthesis_of(self._settings, line), self._settings
         if found is None:
-            self.policy, self.synthesis = self._made_of(settings, line), None
+            self._policy, self.synthesis = self._made_of(settings, line), None
             return
         state = SynthesisState.initial(found.candidates[0])
         if self._choice is not None and self._choice.synthesis:
             stored = SynthesisState.from_json(self._choice.synthesis)
             state = stored if stored.active.candidate in found.candidates else state
         candidate = state.active.candidate
-        self.policy = self._made_of(with_composition(settings, candidate), candidate.ordering)
+        self._policy = self._made_of(with_composition(settings, candidate), candidate.ordering)
         acts = settings.policy.auto == "act"
         self.synthesis = ActiveSynthesis(ordering_line(settings, line), found, state, acts)
 
     def status(self) -> PolicyStatus:
         """Return the ordering in force and the latest choice, ready for JSON; ``from`` is the ordering's source."""
-        ordering, choice = self.policy.ordering, self._choice
+        policy, choice = self.policy, self._choice
+        ordering = policy.ordering
         ruled = choice is not None and bool(choice.line) and not self._trouble
         return {
             "ordering": ordering.line,
@@ -154,9 +166,9 @@ class ActivePolicy:
             "since_s": choice.at_s if choice else None,
             "by": choice.by if choice else None,
             "reason": choice.reason if choice else None,
-            "notes": notes_on(self.policy),
+            "notes": notes_on(policy),
             "trouble": "; ".join(filter(None, (self._trouble, self._model_trouble()))),
-            "shadow": None if self.policy.shadow is None else self.policy.shadow.line,
+            "shadow": None if policy.shadow is None else policy.shadow.line,
             "auto": None if self.synthesis is None else _synthesis_status(self.synthesis, self.latest_step),
         }
 

@@ -108,7 +108,7 @@ class DaemonController:
         if mode == "advise":
             logger.info("advice: %s", in_words(advice(report.view, report.plan)))
         self._retention.apply(self.settings.database, now_s)
-        self._world.site = self._facts.refresh_if_old().config
+        self._facts.refresh_if_old()
         return report
 
     def dry_run(self, now_s: float) -> CycleReport:
@@ -123,7 +123,7 @@ class DaemonController:
         self._chosen.take(settings)
         for name in fixed_changes(self.settings, settings):
             logger.warning("%s takes effect only after a restart of the daemon", name)
-        self._world.site = self._facts.refresh().config
+        self._facts.refresh()
         self._world.policy = self._chosen.policy
         self._world.learns = settings.forecast.learn_online
         self._parts.serving.wanted = settings.models.serve

@@ -118,7 +118,7 @@ def _plan(
         runs, starts = start_wishes(view, wanted, ordering, rules.composition, sharing, rules.profiling)
     points, capped = np.zeros(len(jobs), dtype=np.int64), _nobody(jobs)
     if rules.composition is None and (not ordering.native or due.any()):
-        points, capped = _points(jobs, ranked, tier, base, rules, ordering.native)
+        points, capped = _points(jobs, ranked, tier, base, rules, rules.cap(view.qos), ordering.native)
     moves = [] if rules.profiling is None else profiling_wishes(view, rules.profiling, standings)
     if rules.sharing is not None and rules.composition is None:
         busy = {*jobs.job_id[held].tolist(), *map(job_of, moves)}
@@ -205,17 +205,17 @@ def _checked(key: FloatArray, jobs: JobTable, ordering: Ordering) -> FloatArray:
 
 
 def _points(
-    jobs: JobTable, ranked: IntArray, tier: IntArray, base: IntArray, rules: Rules, native: bool
+    jobs: JobTable, ranked: IntArray, tier: IntArray, base: IntArray, rules: Rules, most: int, native: bool
 ) -> tuple[IntArray, BoolArray]:
     """Return points per pending job, and which jobs the cap keeps from their place.
 
-    The top of each partition tier gets points: Slurm serves tiers in turn, so only jobs of one tier compete. In Slurm's
-    own order (*native*) only the cap keeps QOS apart.
+    The top of each partition tier gets points: Slurm serves tiers in turn, so only jobs of one tier compete. *most* is
+    the cap where the scope has one; in Slurm's own order (*native*) only the cap keeps QOS apart.
     """
     points = np.zeros(len(jobs), dtype=np.int64)
     capped = np.zeros(len(jobs), dtype=bool)
     capped_scope = rules.scope == "points" or (native and rules.scope == "qos")
-    cap = rules.max_points if capped_scope else MOST_POINTS
+    cap = most if capped_scope else MOST_POINTS
     length = min(rules.window, cap, max(FEW, cap // ROOM))
     for value in np.unique(tier[ranked]).tolist():
         chain = ranked[tier[ranked] == value]

@@ -7,9 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-import numpy as np
-
-from ..cluster.nodes import QosTable
 from ..cluster.records.faults import Instability
 from ..cluster.records.node_loans import LentNodes
 from ..cluster.text.hostlist import expand, fold
@@ -19,6 +16,7 @@ from ..policies.deadlines.lease_terms import LeaseTerms
 from ..policies.deadlines.value_steps import SOFT_STEPS
 from ..policies.registry import Part
 from ..policies.resizing import find_size_division
+from .points_cap import PriorityWeights
 from .rules import (
     AdmissionRules,
     Composition,
@@ -33,8 +31,6 @@ from .rules import (
     SteeringRules,
 )
 from .synthesis_record import SynthesisStep
-
-NO_LIMIT_POINTS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -106,6 +102,7 @@ class Policy:
         stored = json.loads(text)
         rules = stored["rules"]
         rules |= {"powers": frozenset(rules["powers"]), "only_partitions": frozenset(rules["only_partitions"])}
+        rules["weights"] = PriorityWeights(**rules.get("weights", {}))  # older records have the cap itself
         if section := rules.get("deadlines"):
             steps = tuple(map(tuple, section.get("soft_steps", SOFT_STEPS)))
             leases = LeaseTerms(**section["leases"]) if section.get("leases") else None
@@ -168,11 +165,10 @@ class Policy:
             if (part := hook.part(self.rules)) is not None:
                 yield hook.name, part
 
-    def capped_for(self, qos: QosTable, config: Mapping[str, str]) -> Policy:
-        """Return this policy with the site's natural cap if the admin set none (``max_points`` = 0)."""
-        if self.rules.max_points:
-            return self
-        return replace(self, rules=replace(self.rules, max_points=natural_cap(qos, config)))
+    def at_site(self, config: Mapping[str, str]) -> Policy:
+        """Return this policy for the site with this ``scontrol show config``, on which its own cap depends."""
+        weights = PriorityWeights.of(config)
+        return self if weights == self.rules.weights else replace(self, rules=replace(self.rules, weights=weights))
 
     def over(self, window: int) -> Policy:
         """Return this policy with points for the first *window* jobs."""
@@ -183,25 +179,6 @@ class Policy:
         return replace(self, rules=replace(self.rules, loans=loans))
 
 
-def natural_cap(qos: QosTable, config: Mapping[str, str]) -> int:
-    """Return the most points that keep QOS and fair share effective, from ``scontrol show config``.
-
-    It is one less than the smallest step between two QOS; if QOS has no weight, a tenth of the fair-share weight; if
-    neither has one, NO_LIMIT_POINTS.
-    """
-    weight = _whole(config.get("PriorityWeightQOS", ""))
-    highest = int(qos.priority.max(initial=0))
-    if weight and highest:
-        steps = np.diff(np.unique(qos.priority * weight // highest))
-        if len(steps):
-            return max(1, int(steps.min()) - 1)
-    return max(1, _whole(config.get("PriorityWeightFairShare", "")) // 10) if _fair(config) else NO_LIMIT_POINTS
-
-
-def _fair(config: Mapping[str, str]) -> bool:
-    return _whole(config.get("PriorityWeightFairShare", "")) > 0
-
-
 def _stored(loans: tuple[LentNodes, ...] | None) -> list[list[str]] | None:
     return None if loans is None else [[one.partition, fold(one.own), fold(one.given)] for one in loans]
 
@@ -210,7 +187,3 @@ def _unstable(stored: Iterable[Mapping[str, Any]]) -> tuple[Instability, ...]:
     """Return the instabilities in a stored policy."""
     lists = ("gpus", "partners", "partner_restarts")
     return tuple(Instability(**{**one, **{name: tuple(one[name]) for name in lists}}) for one in stored)
-
-
-def _whole(text: str) -> int:
-    return int(text) if text.isdecimal() else 0

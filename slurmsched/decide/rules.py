@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ..cluster.actions import POWERS
+from ..cluster.nodes import QosTable
 from ..cluster.records.faults import Instability
 from ..cluster.records.node_loans import LentNodes
 from ..errors import ConfigError
@@ -15,6 +16,7 @@ from ..policies.contract import SHARINGS
 from ..policies.deadlines.lease_terms import LeaseTerms
 from ..policies.deadlines.value_steps import SOFT_STEPS
 from ..policies.sharing_candidates import OFF, PackingLimits
+from .points_cap import NO_WEIGHTS, PriorityWeights, natural_cap
 
 Scope = Literal["points", "qos", "queue"]
 
@@ -214,7 +216,7 @@ class Rules:
 
     powers: frozenset[str] = frozenset()  #: the powers switched on, out of ``POWERS``, whatever the mode
     scope: Scope = "points"
-    max_points: int = 1_000_000  #: most points a job can get where scope is points
+    max_points: int = 1_000_000  #: most points a job can get where scope is points; 0 for the site's own cap
     window: int = 500  #: jobs from the top that get points
     only_partitions: frozenset[str] = field(default_factory=frozenset)  #: empty means all
     starvation_s: float = 604800.0  #: after this wait only jobs that waited longer rank above
@@ -230,6 +232,11 @@ class Rules:
     rightsizing: RightsizingRules | None = None  #: None if CPUs and memory of jobs stay as they are
     resizing: ResizingRules | None = None  #: None if no job gets another number of GPUs
     loans: tuple[LentNodes, ...] | None = None  #: partitions whose nodes we changed; None while no node may move
+    weights: PriorityWeights = NO_WEIGHTS  #: the site's, which its own cap on points follows
+
+    def cap(self, qos: QosTable) -> int:
+        """Return the most points a job can get where scope is points, at a site with these QOS; at least 1."""
+        return self.max_points or natural_cap(qos, self.weights)
 
     @property
     def asks_a_day(self) -> int:
@@ -253,6 +260,8 @@ class Rules:
         unknown = self.powers - set(POWERS)
         if unknown:
             raise ValueError(f"no such power: {sorted(unknown)}; there are {', '.join(POWERS)}")
+        if self.max_points < 0:
+            raise ValueError(f"max_points is {self.max_points}: it is 1 or more, or 0 for the site's own cap")
 
 
 def read_steps(texts: Sequence[str]) -> tuple[tuple[float, float], ...]:

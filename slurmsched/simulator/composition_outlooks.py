@@ -69,7 +69,7 @@ def composition_outlooks(
     able = np.flatnonzero(tasks)
     jobs = one_row_per_task(_numbered(replace(future.take(able), pending=_with_tasks(future.pending, tasks, able))))
     rows = np.repeat(able, tasks[able])
-    play = _Play(view, future, policy.capped_for(view.qos, config), config, jobs, rows, rows < many)
+    play = _Play(view, future, policy, config, jobs, rows, rows < many)
     outlooks = {candidate: play.outlook(candidate) for candidate in candidates}
     ends = np.isfinite(np.array([outlook.end_s for outlook in outlooks.values()])).any(axis=0)
     start_s = np.maximum(jobs.pending.submitted_s, view.now_s)

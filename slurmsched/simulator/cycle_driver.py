@@ -180,7 +180,7 @@ class CycleDriver:
             check_installed()
         facts = self.cluster.facts()
         self._store, self._name = self.store or VolatileStore.blank(), facts.cluster
-        self._whole_policy = self._with_curve(self.policy)
+        self._whole_policy = self._with_curve(self.policy).at_site(facts.config)
         self.world = CycleContext(
             cluster=self.cluster,
             memory=Memory(self._store, cluster=self._name, monotonic=self._clock.monotonic),
@@ -189,7 +189,6 @@ class CycleDriver:
             writer=Writer(self.cluster, self.budget()),
             clock=self._clock,
             learns=self.learns,
-            site=facts.config,
             entering=self.entering,
             observed=self._observed,
             scored=self._scored,

@@ -173,7 +173,6 @@ def make_world(cluster: SlurmCommand, directory: Path, name: str) -> CycleContex
         policy=policy,
         writer=Writer(cluster, Budget(20.0, 100)),
         clock=SystemClock(),
-        site=cluster.facts().config,
     )
 
 

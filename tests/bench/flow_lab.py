@@ -132,7 +132,6 @@ def _driven(lab: Lab, flow: Flow) -> tuple[Course, dict[str, str]]:
         writer=Writer(cluster, Budget(20.0, 100)),
         clock=clock,
         learns=False,
-        site=config,
         scored=flow.knowledge(lab.user("alice"), clock.monotonic),
     )
     _settle(lab)

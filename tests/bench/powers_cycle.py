@@ -147,7 +147,6 @@ def made(directory: Path, rules: Rules) -> CycleContext:
         policy=Policy(find_ordering("qssf"), rules),
         writer=Writer(cluster, Budget(20.0, MOST_WRITES)),
         clock=SystemClock(),
-        site=cluster.facts().config,
         scored=knowledge(jobs),
     )
 

@@ -117,7 +117,6 @@ def cycles(store: Store, count: int, harsh: bool = True) -> Iterator[float]:
         policy=Policy(find_ordering("qssf"), rules),
         writer=Writer(cluster, Budget(20.0, 100)),
         clock=clock,
-        site=cluster.facts().config,
     )
     spent = [0.0]
     save = world.memory.save_decision

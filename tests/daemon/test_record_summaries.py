@@ -49,7 +49,7 @@ def users(tmp_path, admins):
     """The same cluster for somebody who can read nothing of that, beside a daemon that answers."""
     figures = admins.figures()
     nothing = [lambda *_: None for _ in range(4)]
-    chosen = ActivePolicy(policy_of, admins.settings())
+    chosen = ActivePolicy(policy_of, admins.settings(), dict)
     chosen.apply(admins.store().choices("fake", 1)[0])
     sources = Sources(lambda: {"mode": "act", "policy": chosen.status()}, *nothing, figures=figures.answer)
     answers = QueryServer(tmp_path, QueryHandlers(sources, trusted=(0,)))

@@ -25,7 +25,8 @@ LINE = "auto orderings=fifo,sjf loads=all rounds=3"
 
 
 def chosen() -> ActivePolicy:
-    return ActivePolicy(policy_of, Settings(policy=PolicySettings(ordering=LINE), power=PowerSettings(order=True)))
+    settings = Settings(policy=PolicySettings(ordering=LINE), power=PowerSettings(order=True))
+    return ActivePolicy(policy_of, settings, dict)
 
 
 def crowded(number: int) -> CycleReport:

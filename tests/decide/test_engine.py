@@ -18,6 +18,7 @@ from slurmsched.cluster.state import View
 from slurmsched.decide.engine import decide
 from slurmsched.decide.ordering.greedy_fit import free_gpus
 from slurmsched.decide.ordering.ranking import base_priority, waited_s
+from slurmsched.decide.points_cap import PriorityWeights
 from slurmsched.decide.rules import AdmissionRules, Rules
 from slurmsched.policies.contract import Ordering, find_ordering
 
@@ -28,7 +29,8 @@ rules = st.builds(
     Rules,
     powers=st.just(ALL_POWERS),
     scope=st.sampled_from(["points", "qos", "queue"]),
-    max_points=st.sampled_from([1, 10, 999, 1_000_000]),
+    max_points=st.sampled_from([0, 1, 10, 999, 1_000_000]),
+    weights=st.builds(PriorityWeights, st.sampled_from([0, 1, 1000]), st.sampled_from([0, 1, 5000])),
     window=st.sampled_from([1, 5, 500]),
     only_partitions=st.sampled_from([frozenset(), frozenset({"gpu"})]),
     admission=st.sampled_from([None, AdmissionRules("load:1.2")]),
@@ -148,7 +150,7 @@ def test_what_slurm_would_see_is_the_order_wanted(seen, rules):
     plan = decide(seen, SJF, rules)
     priority = base_priority(seen.pending) + plan.jobs.points
     tier = np.array([max(TIERS.get(name, 1) for name in names.split(",")) for names in seen.pending.partition])
-    length = min(rules.window, rules.max_points if rules.scope == "points" else rules.window)
+    length = min(rules.window, rules.cap(seen.qos) if rules.scope == "points" else rules.window)
     rows = np.array(in_order(seen, plan), dtype=np.int64)
     for value in set(tier.tolist()):
         chain = rows[tier[rows] == value] if len(rows) else rows

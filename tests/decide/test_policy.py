@@ -11,7 +11,8 @@ from decide.views import qos
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.nodes import QosTable
 from slurmsched.cluster.records.node_loans import LentNodes
-from slurmsched.decide.policy import NO_LIMIT_POINTS, Policy, natural_cap
+from slurmsched.decide.points_cap import NO_LIMIT_POINTS
+from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import ProfilingRules, Rules, SharingRules
 from slurmsched.errors import ConfigError
 from slurmsched.policies.contract import find_ordering
@@ -70,9 +71,17 @@ def test_a_policy_of_which_a_part_is_gone_says_so():
     ],
 )
 def test_the_cap_leaves_qos_and_fair_share_their_say(table, config, cap):
-    assert natural_cap(table, config) == cap
+    assert Policy(find_ordering("sjf"), Rules(max_points=0)).at_site(config).rules.cap(table) == cap
 
 
 def test_the_admins_own_cap_stands():
-    policy = Policy(find_ordering("sjf"), Rules(max_points=5))
-    assert policy.capped_for(qos(), {"PriorityWeightQOS": "1000"}) is policy
+    policy = Policy(find_ordering("sjf"), Rules(max_points=5)).at_site({"PriorityWeightQOS": "1000"})
+    assert policy.rules.cap(qos()) == 5
+
+
+def test_the_sites_own_cap_reads_back_and_an_older_record_has_the_cap_itself():
+    policy = Policy(find_ordering("sjf"), Rules(max_points=0)).at_site({"PriorityWeightQOS": "1000"})
+    assert Policy.from_json(policy.to_json()) == policy
+    older = json.loads(Policy(find_ordering("sjf"), Rules(max_points=399)).to_json())
+    del older["rules"]["weights"]
+    assert Policy.from_json(json.dumps(older)).rules.cap(qos()) == 399

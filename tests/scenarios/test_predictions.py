@@ -94,7 +94,6 @@ def test_nine_in_ten_jobs_end_by_the_moment_told(lab, tmp_path):
             policy=policy,
             writer=Writer(cluster, Budget(20.0, 100)),
             clock=SystemClock(),
-            site=facts.config,
         )
         forward = Forward(lambda: policy, lambda: facts.config, player)
         foretelling = PredictionService(forward, PredictionStore(store, lab.cluster), SystemClock(), 1.0, (0.85, 0.95))

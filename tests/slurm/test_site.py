@@ -94,10 +94,9 @@ def new_world(lab: Lab, store: Store, **rules: object) -> CycleContext:
         cluster=cluster,
         memory=Memory(store, cluster="site"),
         model=TimeLimits(),
-        policy=policy,
+        policy=policy.at_site(cluster.facts().config),
         writer=Writer(cluster, Budget(1000.0, 1000)),
         clock=SystemClock(),
-        site=cluster.facts().config,
     )
 
 
@@ -187,7 +186,7 @@ def test_with_points_qos_keeps_its_say_and_within_one_the_short_job_goes_first(s
     zoo.until(lambda: {high, low_long, low_short} <= set(points(site)), "priorities of all")
     here = world(site)
     report = act(here)
-    assert here.policy.capped_for(report.view.qos, here.site).rules.max_points == 399, "the smallest step is 400"
+    assert here.policy.rules.cap(report.view.qos) == 399, "the smallest step is 400"
     of_high, of_long, of_short = priorities(site, high, low_long, low_short)
     assert of_high > of_short > of_long
     act(world(site, scope="queue"))

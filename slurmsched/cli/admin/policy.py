@@ -175,7 +175,7 @@ def _chosen(app: App) -> tuple[PolicyChoice | None, ActivePolicy]:
     from ...daemon.policy_settings import policy_of
 
     latest = next(iter(app.store().choices(app.cluster_name(), 1)), None)
-    chosen = ActivePolicy(policy_of, app.settings())
+    chosen = ActivePolicy(policy_of, app.settings(), dict)
     chosen.apply(latest)
     return latest, chosen
 

@@ -106,7 +106,7 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
     demand_valid(settings)
     actor = ActiveActor(artifacts)
     chosen, serving, job_placements = (
-        ActivePolicy(actor.policy_of, settings, lambda: actor.trouble),
+        ActivePolicy(actor.policy_of, settings, lambda: facts.latest.config, lambda: actor.trouble),
         ActiveModel(artifacts, settings.models.serve),
         JobPlacements(),
     )
@@ -146,7 +146,6 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
         writer=Writer(cluster, Budget(settings.slurm.writes_per_s, settings.slurm.writes_burst), leads.held),
         clock=app.clock,
         learns=settings.forecast.learn_online,
-        site=facts.latest.config,
         entering=lambda phase: service.progressed(),
         scored=known,
         decider=decider,
