@@ -90,7 +90,7 @@ def test_every_question_is_answered_under_every_ordering_whatever_caps_the_point
             os.kill(os.getpid(), signal.SIGHUP)
             wait_until(lambda number=number: window() == number or daemon.service.status()["bug"])
             status = daemon.service.status()
-            assert (status["bug"], status["mode"]) == ("", mode), case
+            assert (status["bug"], status["degraded"], status["mode"]) == ("", "", mode), case
             for question in questions(pending[-1], running):
                 assert daemon.service.questions.answer(question, os.getuid()), (case, question)
 

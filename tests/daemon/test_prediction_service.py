@@ -84,7 +84,7 @@ def predictions():
 def test_before_the_first_cycle_there_is_nothing_and_a_reason(predictions):
     predictions.once()
     assert predictions.latest().table is None
-    assert "ask again" in predictions.latest().trouble
+    assert "ask again" in predictions.latest().why_none
 
 
 def test_each_job_is_foretold_and_kept_once(predictions):

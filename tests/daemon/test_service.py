@@ -12,6 +12,7 @@ from daemon_worlds import ask, seen, wait_until
 
 from slurmsched.clock import ManualClock, SystemClock
 from slurmsched.cluster.records.prediction_records import NO_RECORDS
+from slurmsched.cluster.records.predictions import prediction_table
 from slurmsched.config import DaemonSettings, MetricsSettings
 from slurmsched.daemon.api.http_metrics import metrics_access
 from slurmsched.daemon.api.query_handlers import Sources
@@ -301,6 +302,37 @@ class Failing:
 
     def close(self):
         pass
+
+
+class Working(Failing):
+    """A play-forward that waits until it may answer, and then has no job to predict."""
+
+    def __init__(self):
+        self.may_answer = threading.Event()
+
+    def predict(self, view, plan, mode):
+        assert self.may_answer.wait(120.0)
+        return prediction_table(0)
+
+
+def test_predictions_that_work_are_no_trouble_before_the_first_one_or_after_it(tmp_path):
+    player = Working()
+    made = PredictionService(player, player, SystemClock(), 60.0, (0.85, 0.95))
+    running = Running(tmp_path, predictions=made)
+
+    def healthy():
+        status = ask(tmp_path / "slurmsched.sock", {"ask": "status"})
+        assert (status["degraded"], status["problem"]) == ("", "")
+        assert http(tmp_path / "m.sock", "/healthz").splitlines()[-1] == b"ok"
+
+    def steps():
+        wait_until(lambda: "cycle" in ask(tmp_path / "slurmsched.sock", {"ask": "status"}))
+        healthy()
+        player.may_answer.set()
+        wait_until(lambda: made.latest().table is not None)
+        healthy()
+
+    running.lived(steps)
 
 
 def test_predictions_that_fail_show_in_the_status_and_in_the_health(tmp_path):

@@ -287,7 +287,7 @@ class QueryHandlers:
         )
         table = predictions.table
         if table is None:
-            raise AnswerRefused(predictions.trouble)
+            raise AnswerRefused(predictions.why_none)
         if "job_ids" in request:
             job_ids = job_ids_of(request)
             total, answers = len(job_ids), [self._eta_of(job_id, table, report, asker) for job_id in job_ids]
@@ -328,7 +328,7 @@ class QueryHandlers:
     def _eta_check(self, request: Mapping[str, Any], uid: int) -> EtaAnswer:
         options, report, predictions = options_of(request), self._report(), self._sources.predictions()
         if predictions.table is None:
-            raise AnswerRefused(predictions.trouble)
+            raise AnswerRefused(predictions.why_none)
         reply = self._sources.eta_check(report.view, report.plan, options, _user(uid))
         return {
             "as_of_s": report.now_s,

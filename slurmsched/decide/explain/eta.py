@@ -40,7 +40,12 @@ class LivePredictions:
 
     table: PredictionTable | None = None
     coverage: Coverage | None = None
-    trouble: str = "nothing is predicted yet; ask again after the daemon's next cycles"
+    trouble: str = ""  #: why the last attempt failed, or why none is made; empty where neither is so
+
+    @property
+    def why_none(self) -> str:
+        """The reason why there is no table, for who asks."""
+        return self.trouble or "nothing is predicted yet; ask again after the daemon's next cycles"
 
 
 @dataclass(frozen=True)
