@@ -52,6 +52,8 @@ class JobRecord(NamedTuple):
     ran_s: float = 0.0  #: seconds of its earlier runs
     gpu_type: str = ""  #: of the nodes of its last run; empty where unknown, or of several types
     ran_on: str = ""  #: the seconds of its earlier runs by number of GPUs, as 1=600 4=1200
+    waited_s: float = 0.0  #: its wait before earlier runs, less the time that it was held since ``waiting_since_s``
+    held_since_s: float = float("nan")  #: when a hold of its owner or an admin was first seen; NaN without one
 
     @property
     def unit(self) -> int:
@@ -66,6 +68,11 @@ class JobRecord(NamedTuple):
 def units_in(table: JobTable) -> IntArray:
     """Return the ``unit`` of each row."""
     return np.where((table.array_job_id > 0) & (table.task_id < 0), -table.job_id, table.job_id)
+
+
+def is_held(table: JobTable) -> BoolArray:
+    """Select pending jobs under a hold, which gives them no priority (scontrol(1), hold)."""
+    return np.asarray(table.priority == 0)
 
 
 _COLUMNS = tuple(name for name in JobRecord._fields if name not in JobRecord._field_defaults)
@@ -124,6 +131,8 @@ class Index:
     waiting_since_s: FloatArray
     delayed_s: FloatArray
     ran_s: FloatArray
+    waited_s: FloatArray
+    held_since_s: FloatArray
     started_s: FloatArray
     restarts: IntArray
     tasks: IntArray
@@ -158,6 +167,7 @@ class Index:
         same &= _equal(self.submitted_s[at], table.submitted_s)
         if phase is Phase.PENDING:
             same &= _equal(self.eligible_s[at], table.eligible_s)
+            same &= np.isfinite(self.held_since_s[at]) == is_held(table)
         if phase is Phase.RUNNING:
             same &= completing | _equal(self.started_s[at], table.started_s)
         return np.asarray(same, dtype=np.bool_)

@@ -12,7 +12,7 @@ import numpy as np
 
 from .columns import BoolArray, FloatArray, IntArray, Labels
 from .events import Event, JobEnded, JobRequeued, JobStarted, JobSubmitted
-from .job_record import EndedRun, Index, JobRecord, Phase, jobs_in, outcomes_of, units_in
+from .job_record import EndedRun, Index, JobRecord, Phase, is_held, jobs_in, outcomes_of, units_in
 from .jobs import JobState, JobTable, deadlines_from
 from .nodes import NodeTable
 from .records.outcomes import OutcomeTable
@@ -72,7 +72,10 @@ class JobTracker:
             elif mine.restarts > old.restarts or _continues(old, mine):
                 first_s = min(old.first_submit_s, mine.first_submit_s)
                 longer = old if old.ran_s > mine.ran_s else mine
-                mine = mine._replace(first_submit_s=first_s, ran_s=longer.ran_s, ran_on=longer.ran_on)
+                waited_s = max(old.waited_s, mine.waited_s)
+                mine = mine._replace(
+                    first_submit_s=first_s, ran_s=longer.ran_s, ran_on=longer.ran_on, waited_s=waited_s
+                )
                 changed[old.unit] = self._jobs[old.unit] = mine
         self._index = Index.of(self._jobs)
         return changed
@@ -117,6 +120,9 @@ class JobTracker:
                 f"job {job.job_id} waits but has started"
             )
             assert job.delayed_s >= 0, f"job {job.job_id} was delayed by less than nothing"
+            assert job.phase is Phase.PENDING or math.isnan(job.held_since_s), (
+                f"job {job.job_id} is held but has started"
+            )
         fresh = Index.of(self._jobs)
         for column in fields(Index):
             same = np.array_equal(getattr(self._index, column.name), getattr(fresh, column.name), equal_nan=True)
@@ -132,13 +138,26 @@ class JobTracker:
         if not len(self._index.unit):
             return table.changed(first_submit_s=table.submitted_s, deadline_s=deadlines_from(table, table.submitted_s))
         first_s = np.where(found, self._index.first_submit_s[at], table.submitted_s)
+        since_s, waited_s = self._waits(at, found)
         return table.changed(
             first_submit_s=first_s,
             deadline_s=deadlines_from(table, first_s),
-            waiting_since_s=np.where(found, self._index.waiting_since_s[at], np.nan),
+            waiting_since_s=since_s,
+            waited_s=waited_s,
             delayed_s=np.where(found, self._index.delayed_s[at], 0.0),
             ran_s=_continued(table, np.where(found, self._index.ran_s[at], 0.0), now_s),
             ran_on=self._ran_on(table, at, found),
+        )
+
+    def _waits(self, at: IntArray, found: BoolArray) -> tuple[FloatArray, FloatArray]:
+        """Return the columns ``waiting_since_s`` and ``waited_s`` of the jobs *at* these rows of the index."""
+        index = self._index
+        since_s, waited_s, held_s = index.waiting_since_s[at], index.waited_s[at], index.held_since_s[at]
+        held = found & np.isfinite(held_s)
+        before_s = np.maximum(held_s - np.where(np.isnan(since_s), index.eligible_s[at], since_s), 0.0)
+        return (
+            np.where(held, np.inf, np.where(found, since_s, np.nan)),
+            np.where(found, waited_s + np.where(held, np.nan_to_num(before_s), 0.0), 0.0),
         )
 
     def _ran_on(self, table: JobTable, at: IntArray, found: BoolArray) -> Labels:
@@ -169,10 +188,12 @@ class _Page:
         """Process the changed ones of *rows* of *table*."""
         news = ~self.before.unchanged(table, phase)
         some = np.flatnonzero(news if rows is None else news & rows)
-        columns = (table.state[some].tolist(), table.ended_s[some].tolist(), table.comment.take(some))
+        held = is_held(table)[some] if phase is Phase.PENDING else np.zeros(len(some), dtype=np.bool_)
+        columns = (table.state[some].tolist(), table.ended_s[some].tolist(), held.tolist(), table.comment.take(some))
         extras = zip(*columns, run_types(table.take(some), self.nodes), strict=True)
-        for job, (state, ended_s, comment, gpu_type) in zip(jobs_in(table, some), extras, strict=True):
+        for job, (state, ended_s, is_held_now, comment, gpu_type) in zip(jobs_in(table, some), extras, strict=True):
             job = job._replace(gpu_type=gpu_type) if gpu_type else job
+            job = job._replace(held_since_s=self.now_s) if is_held_now else job
             if state == JobState.COMPLETING and self._between_runs(job):
                 continue
             if phase is Phase.ENDED:
@@ -222,11 +243,15 @@ class _Page:
             return job._replace(
                 first_submit_s=earlier.first_submit_s,
                 delayed_s=earlier.delayed_s,
+                waited_s=earlier.waited_s
+                if earlier.phase is Phase.RUNNING
+                else self._waited_until(earlier, job.submitted_s),
                 ran_s=earlier.ran_s + this_s,
                 ran_on=ran_further(earlier.ran_on, earlier.gpus, this_s),
             )
         if earlier is not None and _continues(earlier, job):
-            same = self._waiting(earlier, job)._replace(ran_s=earlier.ran_s, gpu_type=job.gpu_type or earlier.gpu_type)
+            same = self._held(earlier, self._waiting(earlier, job))
+            same = same._replace(ran_s=earlier.ran_s, gpu_type=job.gpu_type or earlier.gpu_type)
             return same._replace(first_submit_s=earlier.first_submit_s, phase=earlier.phase, ran_on=earlier.ran_on)
         if earlier is not None and earlier.phase is not Phase.ENDED:
             self._vanish(earlier)
@@ -236,12 +261,13 @@ class _Page:
         request = owner_request(comment)[0]
         self.events.append(JobSubmitted(job.job_id, first_s, job.user, job.partition, request, first_submit_s=first_s))
         array = self.jobs.get(-job.array_job_id) if job.unit > 0 else None
-        waiting = job._replace(waiting_since_s=job.eligible_s) if array is None else self._waiting(array, job)
-        return waiting._replace(first_submit_s=first_s)
+        if array is None:
+            return job._replace(waiting_since_s=job.eligible_s, first_submit_s=first_s)
+        return self._held(array, self._waiting(array, job))._replace(first_submit_s=first_s)
 
     def _waiting(self, before: JobRecord, job: JobRecord) -> JobRecord:
         """Return *job* with its waiting time continued from *before*, across begin times of ours."""
-        since_s = before.eligible_s if math.isnan(before.waiting_since_s) else before.waiting_since_s
+        since_s = _since_s(before)
         delay = self.delays.get(job.job_id) or self.delays.get(job.array_job_id)
         unmoved = before.eligible_s == job.eligible_s or (math.isnan(before.eligible_s) and math.isnan(job.eligible_s))
         if not unmoved and (delay is None or not job.eligible_s <= delay.until_s):
@@ -251,6 +277,22 @@ class _Page:
             waiting_since_s=float(np.fmin(since_s, job.eligible_s)),
             delayed_s=max(before.delayed_s + more_s, 0.0) if math.isfinite(more_s) else before.delayed_s,
         )
+
+    def _held(self, before: JobRecord, job: JobRecord) -> JobRecord:
+        """Return *job* with the wait before earlier runs of *before*, less a hold that has ended since."""
+        if math.isnan(before.held_since_s):
+            return job._replace(waited_s=before.waited_s)
+        if not math.isnan(job.held_since_s):
+            return job._replace(waited_s=before.waited_s, held_since_s=before.held_since_s)
+        since_s = max(before.held_since_s, _since_s(job))
+        held_s = max(self.now_s - since_s, 0.0) if math.isfinite(_since_s(before) + since_s) else 0.0
+        return job._replace(waited_s=before.waited_s - held_s)
+
+    def _waited_until(self, job: JobRecord, at_s: float) -> float:
+        """Return the time that a pending job has waited until *at_s*, before all of its runs."""
+        until_s = float(np.fmin(at_s, job.held_since_s))
+        more_s = until_s - _since_s(job)
+        return max(job.waited_s + (max(more_s, 0.0) if math.isfinite(more_s) else 0.0), 0.0)
 
     @cached_property
     def _array_submit_s(self) -> dict[int, float]:
@@ -281,6 +323,7 @@ class _Page:
         if job.phase is not Phase.RUNNING:
             at_s = job.started_s if math.isfinite(job.started_s) else self.now_s
             self.events.append(JobStarted(job.job_id, at_s, job.restarts, first_submit_s=job.first_submit_s))
+            job = job._replace(waited_s=self._waited_until(job, at_s))
         self._track(job._replace(phase=Phase.RUNNING))
 
     def _end(self, job: JobRecord, state: JobState, ended_s: float) -> None:
@@ -307,6 +350,11 @@ class _Page:
 
     def _track(self, job: JobRecord) -> None:
         self.changed[job.unit] = self.jobs[job.unit] = job
+
+
+def _since_s(job: JobRecord) -> float:
+    """Return when the present wait of *job* began; NaN where it is not eligible."""
+    return job.eligible_s if math.isnan(job.waiting_since_s) else job.waiting_since_s
 
 
 def _units(state: ClusterState) -> IntArray:

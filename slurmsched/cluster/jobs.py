@@ -74,8 +74,9 @@ class JobTable(Table):
     submitted_s: FloatArray  #: Slurm's, reset by a requeue
     first_submit_s: FloatArray  #: ours, kept through requeues
     eligible_s: FloatArray  #: Slurm's, moved by every new StartTime, ours too
-    waiting_since_s: FloatArray  #: EligibleTime without begin times of ours; NaN where it is the same
+    waiting_since_s: FloatArray  #: EligibleTime without begin times of ours; NaN where it is the same, infinite if held
     delayed_s: FloatArray  #: total delay by begin times of ours
+    waited_s: FloatArray  #: its wait before earlier runs and before a hold, less holds since ``waiting_since_s``
     started_s: FloatArray  #: for pending jobs Slurm's own estimate, where it has one
     ended_s: FloatArray  #: for running jobs the latest end by time limit
     ran_s: FloatArray  #: seconds of this run and of the earlier ones that it continues

@@ -103,6 +103,8 @@ jobs = Table(
     Column("ran_s", Seconds),
     Column("gpu_type", Words, nullable=False, server_default=""),
     Column("ran_on", Words, nullable=False, server_default=""),
+    Column("waited_s", Seconds),
+    Column("held_since_s", Seconds),
 )
 
 #: Runs that ended. The first submit time is part of the key and stored in whole seconds, as in Slurm.

@@ -14,6 +14,7 @@ from slurmsched.cluster.job_tracker import JobTracker, held_rows
 from slurmsched.cluster.jobs import JobState, JobTable, job_table
 from slurmsched.cluster.nodes import NodeTable, PartitionTable, QosTable
 from slurmsched.cluster.state import ClusterState
+from slurmsched.decide.ordering.ranking import waited_s
 
 
 def empty(kind):
@@ -381,3 +382,50 @@ def test_ten_thousand_unchanged_jobs_take_little_time():
         assert ledger.update(state, now_s).jobs == {}
         took_s.append(time.process_time() - begun_s)
     assert min(took_s) < 0.05
+
+
+def waited(changes, now_s):
+    return waited_s(changes.state.pending, now_s).tolist()
+
+
+def test_the_wait_of_a_job_is_the_time_that_it_was_eligible_before_all_of_its_runs():
+    tracker = CheckedTracker()
+    tracker.update(look(job()), 150.0)
+    tracker.update(look(running(started_s=200.0)), 210.0)
+    again = job(submitted_s=1000.0, restarts=1, eligible_s=1121.0)
+    assert waited(tracker.update(look(again), 1010.0), 1010.0) == [100.0], "800 s of a run are no wait"
+    assert waited(tracker.update(look(again), 1221.0), 1221.0) == [200.0]
+    tracker.update(look(running(submitted_s=1000.0, started_s=1321.0, restarts=1, eligible_s=1121.0)), 1330.0)
+    third = job(submitted_s=1400.0, restarts=2, eligible_s=1521.0)
+    assert waited(tracker.update(look(third), 1531.0), 1531.0) == [100.0 + 200.0 + 10.0]
+
+
+def test_a_run_between_two_looks_costs_a_job_none_of_its_wait():
+    tracker = CheckedTracker()
+    tracker.update(look(job()), 150.0)
+    again = job(submitted_s=1000.0, restarts=1, eligible_s=1121.0)
+    assert waited(tracker.update(look(again), 1010.0), 1010.0) == [900.0]
+
+
+def test_time_under_a_hold_is_no_wait():
+    tracker = CheckedTracker()
+    tracker.update(look(job()), 150.0)
+    held = job(priority=0)
+    waiting = job(priority=50)
+    tracker.update(look(waiting), 160.0)
+    assert waited(tracker.update(look(held), 200.0), 200.0) == [100.0]
+    assert waited(tracker.update(look(held), 500.0), 500.0) == [100.0]
+    assert waited(tracker.update(look(waiting), 700.0), 700.0) == [100.0]
+    assert waited(tracker.update(look(waiting), 750.0), 750.0) == [150.0]
+    tracker.update(look(running(started_s=760.0)), 770.0)
+    requeued_and_held = job(submitted_s=800.0, restarts=1, eligible_s=921.0, priority=0)
+    assert waited(tracker.update(look(requeued_and_held), 810.0), 810.0) == [160.0]
+    released = job(submitted_s=800.0, restarts=1, eligible_s=921.0, priority=50)
+    assert waited(tracker.update(look(released), 5000.0), 5000.0) == [160.0]
+    assert waited(tracker.update(look(released), 5001.0), 5001.0) == [161.0]
+
+
+def test_a_job_that_was_held_from_the_start_has_waited_since_its_release():
+    tracker = CheckedTracker()
+    tracker.update(look(job(priority=0, eligible_s=np.nan)), 150.0)
+    assert waited(tracker.update(look(job(priority=50, eligible_s=400.0)), 410.0), 410.0) == [10.0]

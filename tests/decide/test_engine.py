@@ -201,8 +201,11 @@ def test_a_job_that_waited_too_long_stands_behind_nobody_younger():
     assert decide(view(pending, [1.0, 900.0, 900.0]), SJF, ORDER).jobs.rank.tolist() == [2, 1, 0]
 
 
-def test_a_requeued_job_has_waited_since_its_first_submit():
-    pending = jobs(2, restarts=[0, 1], first_submit_s=[NOW_S - 60, NOW_S - 700_000])
+def test_a_requeued_job_has_waited_before_its_earlier_runs_too_and_a_run_is_no_wait():
+    first_s = {"first_submit_s": [NOW_S - 60, NOW_S - 700_000]}
+    pending = jobs(2, restarts=[0, 1], waited_s=[0.0, 500_000.0], **first_s)
+    assert decide(view(pending, [1.0, 900.0]), SJF, ORDER).jobs.rank.tolist() == [0, 1]
+    pending = jobs(2, restarts=[0, 1], waited_s=[0.0, 700_000.0], **first_s)
     assert decide(view(pending, [1.0, 900.0]), SJF, ORDER).jobs.rank.tolist() == [1, 0]
 
 

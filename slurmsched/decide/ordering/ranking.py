@@ -11,14 +11,15 @@ from ...cluster.nodes import PartitionTable, QosTable
 
 
 def waited_s(jobs: JobTable, now_s: float) -> FloatArray:
-    """Return the queueing time so far: since eligible, or since the first submit for a job that was requeued.
+    """Return the queueing time so far: the time that a job was eligible and pending, before all of its runs.
 
-    Time under a dependency or a user's begin time does not count (Slurm then has no eligible time, or a future one);
-    time under a begin time of ours does. A requeue must not cost a job its waiting time.
+    Time under a dependency, a hold or a user's begin time does not count (Slurm then has no eligible time, or a future
+    one, or no priority); time under a begin time of ours does. A requeue must not cost a job its waiting time, and a
+    run adds none.
     """
-    eligible_s = np.where(np.isnan(jobs.waiting_since_s), jobs.eligible_s, jobs.waiting_since_s)
-    since = np.where(jobs.restarts > 0, jobs.first_submit_s, eligible_s)
-    return np.asarray(np.maximum(now_s - np.where(np.isnan(since), now_s, since), 0.0))
+    since_s = np.where(np.isnan(jobs.waiting_since_s), jobs.eligible_s, jobs.waiting_since_s)
+    this_s = np.maximum(now_s - np.where(np.isnan(since_s), now_s, since_s), 0.0)
+    return np.asarray(np.maximum(this_s + jobs.waited_s, 0.0))
 
 
 def tiers(jobs: JobTable, partitions: PartitionTable) -> IntArray:
