@@ -13,6 +13,7 @@ from ..cluster.columns import BoolArray, IntArray
 from ..cluster.jobs import JobTable
 from ..policies.resizing import REMAINING_TIMES, Entrants, SizeDivision, divided_at_a_cost, find_size_division
 from ..policies.scaling.pollux import restart_factor
+from ..policies.ties import in_ms, in_points
 from .deadlines.gpu_availability import gpus_in_use
 from .deadlines.preemption import stop_actions
 from .deadlines.stops import Stops, awaited_s
@@ -299,8 +300,8 @@ class Regrowth:
                 if not wait.nodes[node]:
                     continue
                 chosen = self._enough(wait.gpus - int(now[node]), here, prices)
-                if chosen and sum(losses[row] for row in chosen) < wait.gain_s:
-                    options.append((sum(prices[row] for row in chosen), node, chosen))
+                if chosen and in_ms(sum(losses[row] for row in chosen)) < in_ms(wait.gain_s):
+                    options.append((in_points(sum(prices[row] for row in chosen)), node, chosen))
             if options:
                 _, node, chosen = min(options)
                 now[node] += sum(self._given_up(row) for row in chosen) - wait.gpus
@@ -331,7 +332,7 @@ class Regrowth:
     def _enough(self, gpus: int, rows: list[int], prices: dict[int, float]) -> list[int]:
         """Return those of *rows* that give up so many GPUs at the least price for each; none if all give too few."""
         chosen, give = [], {row: self._given_up(row) for row in rows}
-        for row in sorted(rows, key=lambda row: (prices[row] / give[row], row)):
+        for row in sorted(rows, key=lambda row: (in_points(prices[row] / give[row]), row)):
             if gpus <= 0:
                 break
             chosen.append(row)

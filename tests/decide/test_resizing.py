@@ -285,7 +285,8 @@ def test_a_running_job_is_made_smaller_for_one_that_waits_longer_than_that_costs
     assert actions(new, **two, left_s=[1000.0]) == [AskToStop(901, "URG")], (
         "it loses 920 s, and the new one waits 1,000"
     )
-    assert actions(new, **two, left_s=[600.0]) == [AskToStop(901, "URG")]
+    assert actions(new, **two, left_s=[700.0]) == [AskToStop(901, "URG")], "it loses 680 s"
+    assert actions(new, **two, left_s=[600.0]) == [], "it loses as much as the new one waits"
     assert actions(new, **two, left_s=[300.0]) == [], "it loses 360 s"
     assert actions(jobs(1, gpus=[4]), **two, left_s=[1000.0]) == [], "two GPUs are too few"
     assert actions(new, **two, left_s=[1000.0], rules=PENDING_ONLY) == []
