@@ -14,7 +14,7 @@ from .columns import Labels, Table
 from .comment_columns import DERIVED, comment_columns
 from .forecast import Forecast
 from .jobs import JobTable
-from .nodes import NodeTable
+from .nodes import NodeTable, PartitionTable
 from .records.progress import ProgressTable
 
 T = TypeVar("T", bound=Table)
@@ -44,6 +44,7 @@ ADDED: dict[type[Table], dict[str, float | bool | str]] = {
     },
     Forecast: {"floor_s": 0.0},
     NodeTable: dict.fromkeys(("cpu_load", "free_memory_mib"), np.nan),
+    PartitionTable: {"default": False, "default_time_s": np.nan},
     ProgressTable: {"settled": False, "late_fall": np.nan, "slowdown": np.nan},
 }
 """Columns that stored tables of an earlier release lack, with the values to fill in."""

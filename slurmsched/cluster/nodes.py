@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from .columns import BoolArray, FloatArray, IntArray, Labels, Table, table_of
 
-_UNREAD: FloatArray = np.zeros(0)
+_UNREAD: Any = np.zeros(0)
 
 
-def _unread() -> FloatArray:
-    """Return the load of nodes from a source that does not read it; the table fills in NaN for each node."""
+def _unread() -> Any:
+    """Return a column of a source that does not read it; the table fills in its neutral value for each row."""
     return _UNREAD
+
+
+def _fill(table: Table, **neutral: float | bool) -> None:
+    """Give the columns of *table* that were not read their *neutral* values."""
+    for name, value in neutral.items():
+        if getattr(table, name) is _UNREAD:
+            object.__setattr__(table, name, np.full(len(table), value))
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,9 +46,7 @@ class NodeTable(Table):
     free_memory_mib: FloatArray = field(default_factory=_unread)  #: as the node reports it; NaN likewise
 
     def __post_init__(self) -> None:
-        for name in ("cpu_load", "free_memory_mib"):
-            if getattr(self, name) is _UNREAD:
-                object.__setattr__(self, name, np.full(len(self.name), np.nan))
+        _fill(self, cpu_load=np.nan, free_memory_mib=np.nan)
         super().__post_init__()
 
     def with_gpus_for(self, partitions: str, gpu_type: str) -> BoolArray:
@@ -66,6 +72,12 @@ class PartitionTable(Table):
     up: BoolArray
     max_time_s: FloatArray  #: infinite where unlimited
     nodes: Labels  #: host list
+    default: BoolArray = field(default_factory=_unread)  #: takes jobs that name no partition
+    default_time_s: FloatArray = field(default_factory=_unread)  #: limit of jobs that name none; NaN: the longest
+
+    def __post_init__(self) -> None:
+        _fill(self, default=False, default_time_s=np.nan)
+        super().__post_init__()
 
 
 @dataclass(frozen=True, eq=False)

@@ -254,7 +254,7 @@ def _partitions(path: str | Path, partitions: dict[str, dict[str, Any]], nodes: 
         "max_time_s": np.nan_to_num(longest_s, nan=np.inf, posinf=np.inf),
         "nodes": lists,
     }
-    return table_of(PartitionTable, len(partitions), {"up": True}, columns)
+    return table_of(PartitionTable, len(partitions), {"up": True, "default_time_s": np.nan}, columns)
 
 
 def _qos(qos: dict[str, dict[str, Any]]) -> QosTable:

@@ -118,7 +118,8 @@ def nodes_of(count: int, gpus: int, **columns: object) -> NodeTable:
 def partition_of(name: str, nodes: str, **columns: object) -> PartitionTable:
     """Return one partition over a host list of nodes; *columns* of PartitionTable override the defaults."""
     given_columns: dict[str, object] = {"name": Labels.of([name]), "nodes": Labels.of([nodes])}
-    return table_of(PartitionTable, 1, {"tier": 1, "up": True, "max_time_s": float("inf")}, given_columns | columns)
+    neutral = {"tier": 1, "up": True, "max_time_s": float("inf"), "default_time_s": float("nan")}
+    return table_of(PartitionTable, 1, neutral, given_columns | columns)
 
 
 def with_nodes(fleet: ClusterSpec, change: SetNodes) -> ClusterSpec:

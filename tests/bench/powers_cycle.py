@@ -201,8 +201,9 @@ def queue(random: np.random.Generator) -> tuple[Rows, Rows]:
         jobs.append(job_row(random, len(jobs) + 1, gpus, "PENDING", now - int(random.integers(10, 200_000)), ""))
     nodes = [
         {
-            "NodeList": f"x{node}", "PartitionName": "gpu", "PriorityTier": "1", "Available": "up", "Time": "infinite",
-            "StateComplete": "mixed", "CPUs": str(CPUS), "CPUsState": f"{CPUS // 2}/{CPUS // 2}/0/{CPUS}",
+            "NodeList": f"x{node}", "PartitionName": "gpu", "Partition": "gpu*", "PriorityTier": "1", "Available": "up",
+            "Time": "infinite", "DefaultTime": "n/a", "StateComplete": "mixed", "CPUs": str(CPUS),
+            "CPUsState": f"{CPUS // 2}/{CPUS // 2}/0/{CPUS}",
             "Memory": str(MEMORY_MIB), "AllocMem": str(MEMORY_MIB // 2), "Gres": f"gpu:{name}:{GPUS}",
             "GresUsed": f"gpu:{name}:{GPUS}(IDX:0-7)", "Features": "(null)",
         }

@@ -9,7 +9,10 @@ from headers import headed
 from slurmsched.slurm.read.records import cut
 from slurmsched.slurm.read.sinfo import FIELDS, LOADS, read_nodes, read_partitions
 
-ORDINARY = ("n1", "gpu", "1", "up", "1-00:00:00", "idle", "8", "2/6/0/8", "16000", "200", "gpu:4(S:0)", "gpu:1(IDX:0)")
+ORDINARY = (
+    *("n1", "gpu", "gpu*", "1", "up", "1-00:00:00", "1:00:00", "idle", "8", "2/6/0/8", "16000", "200"),
+    *("gpu:4(S:0)", "gpu:1(IDX:0)"),
+)
 
 
 def seen(*changes: dict[str, str], fields: tuple[str, ...] = FIELDS):
@@ -64,6 +67,14 @@ def test_partitions_with_their_tier_and_limit():
     assert found.tier.tolist() == [1, 9]
     assert found.max_time_s.tolist() == [86400, np.inf]
     assert list(found.nodes) == ["n[1-2]", "n1"]
+
+
+def test_the_partition_and_the_limit_of_jobs_that_name_none():
+    fast = {"PartitionName": "fast", "Partition": "fast", "DefaultTime": "n/a"}
+    long = {"PartitionName": "long*", "Partition": "long*", "DefaultTime": "infinite"}
+    found = read_partitions(seen({}, fast, long))
+    assert found.default.tolist() == [True, False, False]
+    assert np.array_equal(found.default_time_s, [3600, np.nan, np.inf], equal_nan=True)
 
 
 def test_no_nodes_are_empty_tables():

@@ -81,12 +81,14 @@ def nodes(slurm: Any) -> Fields:
     return {
         "NodeList": [node.name for node, _ in rows],
         "PartitionName": [partition.name for _, partition in rows],
+        "Partition": [f"{partition.name}{'*' * bool(partition.is_default)}" for _, partition in rows],
         "PriorityTier": _texts([partition.priority_tier for _, partition in rows]),
         "Available": [str(partition.state).lower() for _, partition in rows],
         "Time": [
             "infinite" if isinstance(limit := partition.max_time, str) or limit is None else str(limit)
             for _, partition in rows
         ],
+        "DefaultTime": ["n/a" if (limit := partition.default_time) is None else str(limit) for _, partition in rows],
         "StateComplete": [str(node.state).lower() for node, _ in rows],
         "CPUs": _texts([node.total_cpus for node, _ in rows]),
         "CPUsState": [f"{node.allocated_cpus or 0}/" for node, _ in rows],

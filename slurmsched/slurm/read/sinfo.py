@@ -14,10 +14,13 @@ from ..versions import UNUSABLE_NODE
 from .records import RecordColumns
 
 FIELDS = (
-    "NodeList", "PartitionName", "PriorityTier", "Available", "Time", "StateComplete", "CPUs", "CPUsState",
-    "Memory", "AllocMem", "Gres", "GresUsed", "Features",
+    "NodeList", "PartitionName", "Partition", "PriorityTier", "Available", "Time", "DefaultTime", "StateComplete",
+    "CPUs", "CPUsState", "Memory", "AllocMem", "Gres", "GresUsed", "Features",
 )  # fmt: skip
-"""Names of ``sinfo -N -O`` fields (sinfo(1)): one record per node and partition."""
+"""Names of ``sinfo -N -O`` fields (sinfo(1)): one record per node and partition.
+
+Partition is the name of a partition with ``*`` behind it if it is the default one.
+"""
 
 LOADS = ("CPUsLoad", "FreeMem")
 """More of them, of which nothing is read unless somebody needs the load of nodes: they change all the time."""
@@ -76,6 +79,8 @@ def read_partitions(columns: RecordColumns) -> PartitionTable:
         up=np.array([columns["Available"][row] == "up" for row in rows.values()], dtype=bool),
         max_time_s=np.array([seconds(columns["Time"][row]) for row in rows.values()], dtype=np.float64),
         nodes=Labels.of(fold(nodes[name]) for name in rows),
+        default=np.array([columns["Partition"][row] == f"{name}*" for name, row in rows.items()], dtype=bool),
+        default_time_s=np.array([seconds(columns["DefaultTime"][row]) for row in rows.values()], dtype=np.float64),
     )
 
 
