@@ -71,7 +71,7 @@ class End(JobAction):
 
 @dataclass(frozen=True)
 class SetAdminComment(JobAction):
-    """Write the answer to a job's deadline into its AdminComment."""
+    """Write the answer to a job's deadline into its AdminComment; an empty one takes the last answer away."""
 
     text: str
     power = "comment"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from threading import Event
 from typing import Protocol
 
@@ -36,9 +37,11 @@ def give_back(
     """Undo our changes to every job; the last writes begin within ``FOR_JOBS`` of *budget_s* seconds.
 
     *sharing* names the partitions of shared GPUs. *keep* saves that CPUs and memory are given back by us, so that a
-    later daemon does not take it for a wish of the job's owner.
+    later daemon does not take it for a wish of the job's owner, and that no answer stands in an AdminComment, so that
+    it writes its own again.
     """
     until_s, now_s = clock.monotonic() + FOR_JOBS * budget_s, clock.now()
+    _close_answers(intents, now_s, keep)
     asked_for = {intent.job_id: str(intent.value) for intent in intents if intent.kind == "Share"}
     return release_all(
         cluster,
@@ -78,6 +81,16 @@ def _noted(actions: list[RestoreSize], intents: Sequence[Intent], now_s: float, 
         except SlurmschedError as error:
             logger.warning("CPUs and memory that were given back stay as they are from now on: %s", error)
     return actions
+
+
+def _close_answers(intents: Sequence[Intent], now_s: float, keep: Keep) -> None:
+    """Save that our answers are no longer in AdminComments; they are taken away whether that is possible or not."""
+    written = [intent for intent in intents if intent.kind == "Tell" and intent.closed_s is None]
+    if written:
+        try:
+            keep([replace(intent, closed_s=now_s) for intent in written])
+        except SlurmschedError as error:
+            logger.warning("answers that were taken back are not written again by a later daemon: %s", error)
 
 
 def own_sizes(pending: JobTable, intents: Sequence[Intent]) -> list[Resize]:

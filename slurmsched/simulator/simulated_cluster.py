@@ -204,6 +204,11 @@ class SimulatedCluster:
         over = life.state[rows] == COMPLETED
         return not ((life.state[rows] != UNBORN) & ~(over & (life.ended_s[rows] <= self.now_s - REMEMBERED_S))).any()
 
+    def with_our_comment(self) -> list[int]:
+        """Return the jobs that were written to; nobody else writes AdminComments here."""
+        self._answering()
+        return [job_id for job_id, text in self.admin_comments.items() if text and not self.forgot([job_id])]
+
     def past_runs(self, job_ids: Sequence[int], since_s: float) -> OutcomeTable:
         """Return the last runs of *job_ids*, with their true times."""
         found = self.outcomes(since_s, np.inf)

@@ -107,6 +107,10 @@ class Slurm(Protocol):
         """
         ...
 
+    def with_our_comment(self) -> list[int]:
+        """Return the ids of pending and running jobs whose AdminComment is ours; one id for the tasks that wait."""
+        ...
+
     def outcomes(self, since_s: float, until_s: float) -> OutcomeTable:
         """Return runs that ended in [since_s, until_s) by the site's accounting; empty where there is none."""
         ...

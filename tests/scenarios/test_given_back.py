@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import time
 
+import pytest
 from lab_site import Site, updates
 
 from slurmsched.cluster.actions import Hold, Rank
@@ -85,6 +87,49 @@ def test_without_its_database_release_all_still_takes_the_points(site):
         file.unlink()
     assert site.run("release-all").returncode == 0
     demand_nothing_of_ours(site)
+
+
+def answered(site: Site) -> set[int]:
+    """Return the jobs that wait or run with an answer of ours in their AdminComment."""
+    records = site.lab.ask(["scontrol", "show", "job", "-o"])
+    ours = re.findall(r"^JobId=(\d+) .* JobState=(?:PENDING|RUNNING) .* AdminComment=slurmsched", records, re.M)
+    return set(map(int, ours))
+
+
+@pytest.mark.parametrize(
+    "leave", ["an ordered stop", "a kill", pytest.param("a kill and a lost database", marks=pytest.mark.soak)]
+)
+def test_no_answer_of_ours_stays_in_an_admin_comment_however_we_leave(new_site, leave):
+    site = new_site(None, power="order = true\nhold = true\ncomment = true", deadline="enabled = true\nreserve = 0")
+    whole = ("--gres=gpu:4", "-N4", "--exclusive", "-t30", "--wrap=sleep 1200", "-o/dev/null")
+    filler = site.fill()
+    with site.daemon() as process:
+        jobs = [site.lab.submit(*whole, "--comment=slurmsched:deadline=+9h", user="alice") for _ in range(3)]
+        theirs = site.lab.submit(*whole, "-H", user="alice")
+        site.lab.ask(["scontrol", "update", f"jobid={theirs}", "admincomment=ticket 12"])
+        site.until(lambda: answered(site) == {*jobs}, "an answer to each")
+        site.lab.ask(["scancel", str(filler)])
+        site.until(lambda: "RUNNING" in {site.states()[job] for job in jobs}, "one of them running")
+        if leave == "an ordered stop":
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(90.0) == 0, site.log[-3000:]
+        else:
+            process.kill()
+            process.wait(90.0)
+    if leave == "a kill and a lost database":
+        for file in site.directory.glob("slurmsched.db*"):
+            file.unlink()
+    if leave != "an ordered stop":
+        assert answered(site) == {*jobs}
+        done = site.run("release-all")
+        assert "answers taken from the AdminComment of 3 jobs" in done.stdout
+        assert done.returncode == 0, done.stdout
+    assert answered(site) == set()
+    assert "AdminComment=ticket 12" in site.lab.ask(["scontrol", "show", "job", str(theirs)])
+    demand_nothing_of_ours(site)
+    if leave == "a kill":
+        with site.daemon():
+            site.until(lambda: answered(site) == {*jobs}, "the answers of the next daemon")
 
 
 def test_a_hold_of_ours_ends_by_itself_when_nobody_is_there(site):

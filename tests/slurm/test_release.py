@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 import zoo
 
-from slurmsched.cluster.actions import Hold, Rank, Release
+from slurmsched.cluster.actions import Hold, Rank, Release, SetAdminComment
 from slurmsched.errors import SlurmUnavailable
 from slurmsched.slurm.adapters.command import SlurmCommand
 from slurmsched.slurm.adapters.command_runner import CommandRunner
@@ -56,6 +56,19 @@ def test_jobs_that_may_have_points_nobody_shows_are_asked_too_unless_they_are_go
     cluster, jobs = full(1)
     assert release_all(cluster, {jobs[0], 999}, {999}, now_s=cluster.now_s).ranked == 1
     assert cluster.written == [Rank(jobs[0], 0)]
+
+
+def test_answers_of_ours_are_taken_from_jobs_that_wait_and_run_and_no_other_comment_is():
+    cluster, jobs = full(2)
+    running = next(iter(cluster.jobs))
+    cluster.submit(60.0, admin_comment="ticket 12")
+    cluster.act([SetAdminComment(job, "slurmsched:met") for job in (running, jobs[1])])
+    cluster.written.clear()
+    report = release_all(cluster, (), (), now_s=cluster.now_s)
+    assert (report.emptied, report.refused, report.left) == (2, (), 0)
+    assert "answers taken from the AdminComment of 2 jobs" in report.sentence
+    assert cluster.written == [SetAdminComment(job, "") for job in (running, jobs[1])]
+    assert [job.admin_comment for job in cluster.jobs.values() if job.admin_comment] == ["ticket 12"]
 
 
 def test_when_the_time_is_up_the_rest_is_counted():

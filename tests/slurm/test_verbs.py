@@ -122,6 +122,7 @@ def test_an_admin_comment_is_written_only_where_it_is_empty_or_ours():
     for text in ("see ticket 12", "slurmsched:a b", "slurmsched:a\nshutdown"):
         with pytest.raises(ValueError, match=r"ours|blanks"):
             lines(SetAdminComment(1, text))
+    assert lines(SetAdminComment(1, "")) == ("update jobid=1 admincomment=",), "nothing of ours is left"
 
 
 @pytest.mark.parametrize("text", ["a b", "a\nshutdown", "n1;n2", "gpu priority=9", "$(id)", "'x'", "é", "n1\n"])

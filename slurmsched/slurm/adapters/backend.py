@@ -97,6 +97,10 @@ class SlurmBackend:
         """Implement ``Slurm.forgot``."""
         return self.command.forgot(job_ids)
 
+    def with_our_comment(self) -> list[int]:
+        """Implement ``Slurm.with_our_comment``."""
+        return self.command.with_our_comment()
+
     def past_runs(self, job_ids: Sequence[int], since_s: float) -> OutcomeTable:
         """Implement ``Slurm.past_runs``."""
         return self.command.past_runs(job_ids, since_s)

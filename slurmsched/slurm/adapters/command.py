@@ -38,7 +38,7 @@ from ..read.records import RecordColumns, cut, heads, long_format, reading
 from ..read.sacct import read_outcomes, read_runs
 from ..read.usage import read_usage
 from ..versions import IN_A_MOMENT, NOTHING, TASK_UNREFUSED, UNKNOWN_JOB, SlurmRelease
-from ..write.verbs import CHANGED_MEANWHILE, Request, lines, ours_to_tell, signals, slots_line
+from ..write.verbs import CHANGED_MEANWHILE, MARK, Request, lines, ours_to_tell, signals, slots_line
 from .command_runner import CommandRunner, Printed, mark, unreachable
 
 AGAIN = 9
@@ -342,6 +342,11 @@ class SlurmCommand:
         """Runs of *job_ids* by sacct; none where the site keeps no accounting."""
         wanted = job_ids if self.known_facts().accounting else ()
         return read_runs(self.console.query, wanted, since_s, mark())
+
+    def with_our_comment(self) -> list[int]:
+        """Return the ids of jobs whose AdminComment is ours; of one that completes it can no longer be changed."""
+        shown = self.long("squeue", ["-a", "-t", "PD,CF,R,S"], ("JobID", "admin_comment"))
+        return [int(job) for job, text in zip(*shown.by_name.values(), strict=True) if text.startswith(MARK)]
 
     def forgot(self, job_ids: Sequence[int]) -> bool:
         """Request each job from one scontrol and count its denials: users can forge texts of jobs, but not denials.

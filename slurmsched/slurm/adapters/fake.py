@@ -159,6 +159,11 @@ class FakeSlurm:
         self._answering()
         return self.jobs.keys().isdisjoint(job_ids)
 
+    def with_our_comment(self) -> list[int]:
+        """Return the jobs whose AdminComment is ours."""
+        self._answering()
+        return [j.job_id for j in self.jobs.values() if not j.state.ended and j.admin_comment.startswith(MARK)]
+
     def past_runs(self, job_ids: Sequence[int], since_s: float) -> OutcomeTable:
         """Return finished runs with their true times, also of jobs that only accounting still has."""
         self._answering()

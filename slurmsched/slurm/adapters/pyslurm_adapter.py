@@ -90,6 +90,10 @@ class SlurmBinding:
         """Check through scontrol, since pyslurm shows the queue in one message too."""
         return self.command.forgot(job_ids)
 
+    def with_our_comment(self) -> list[int]:
+        """Return the ids of jobs whose AdminComment is ours from squeue."""
+        return self.command.with_our_comment()
+
     def past_runs(self, job_ids: Sequence[int], since_s: float) -> OutcomeTable:
         """Return runs of *job_ids* from sacct."""
         return self.command.past_runs(job_ids, since_s)

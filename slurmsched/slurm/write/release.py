@@ -1,4 +1,4 @@
-"""Return every job to Slurm, without our points and our begin times."""
+"""Return every job to Slurm, without our points, begin times and answers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from types import UnionType
+from typing import TypeVar
 
 from ...cluster.actions import (
     Action,
@@ -13,6 +14,7 @@ from ...cluster.actions import (
     Release,
     Resize,
     RestoreSize,
+    SetAdminComment,
     StartShared,
     Unmark,
     Unshare,
@@ -26,6 +28,8 @@ from ...errors import SlurmUnavailable
 from ..port import Slurm
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 BATCH = 100
 LEAST = 5
@@ -45,6 +49,7 @@ class ReleaseReport:
     let_go: int = 0  #: jobs that may start again on the nodes that we excluded
     restored: int = 0  #: jobs that ask for the CPUs and memory of their owners again
     resized: int = 0  #: jobs that ask for their own number of GPUs again
+    emptied: int = 0  #: jobs from whose AdminComment our answer was taken
 
     @property
     def sentence(self) -> str:
@@ -54,6 +59,7 @@ class ReleaseReport:
         steered = f"; {count(self.let_go, 'job')} may start again on the nodes that we excluded" if self.let_go else ""
         steered += f"; {count(self.restored, 'job')} with their own CPUs and memory again" if self.restored else ""
         sized = f"; {count(self.resized, 'job')} have the GPUs back that they asked for" if self.resized else ""
+        sized += f"; answers taken from the AdminComment of {count(self.emptied, 'job')}" if self.emptied else ""
         return (f"{points}; {healed}" if self.shared or self.unshared else points) + steered + sized
 
 
@@ -67,30 +73,31 @@ def release_all(
     within: Callable[[], bool] = lambda: True,
     rest: Callable[[], object] = lambda: None,
 ) -> ReleaseReport:
-    """Remove our points and begin times from every pending job.
+    """Remove our points and begin times from every pending job, and our answers from all AdminComments.
 
-    Points are read from the cluster, so that none are missed even without a database. *ranked* are jobs that may have
-    points although sprio shows none (they are not eligible). *held* are jobs whose begin time is ours; a job requeued
-    a moment ago keeps it, since it would fail if it started at once. *settling* returns the actions that finish
-    changes of several steps. *within* is called before each batch; False ends the release early. Writes without an
-    answer are retried until then, after a *rest* and in smaller batches. Raises SlurmUnavailable where the queue
+    Points and answers are read from the cluster, so that none are missed even without a database. *ranked* are jobs
+    that may have points although sprio shows none (they are not eligible). *held* are jobs whose begin time is ours; a
+    job requeued a moment ago keeps it, since it would fail if it started at once. *settling* returns the actions that
+    finish changes of several steps. *within* is called before each batch; False ends the release early. Writes without
+    an answer are retried until then, after a *rest* and in smaller batches. Raises SlurmUnavailable where the queue
     cannot be read.
     """
 
-    def observe() -> ClusterState:
+    def asked(question: Callable[[], T]) -> T:
         while True:
             try:
-                return cluster.observe()
+                return question()
             except SlurmUnavailable as error:
                 if not within():
                     raise
                 logger.warning("trying again to give jobs back: %s", error)
                 rest()
 
-    state = observe()
+    state, answered = asked(cluster.observe), asked(cluster.with_our_comment)
     settled = list(settling(state))
-    actions = [*settled, *_wanted(state.pending, set(ranked), set(held), now_s)]
-    refused: dict[int, str] = {}
+    emptied = [SetAdminComment(job_id, "") for job_id in sorted(answered)]
+    actions = [*settled, *_wanted(state.pending, set(ranked), set(held), now_s), *emptied]
+    refusals: list[tuple[Action, str]] = []
     done: list[Action] = []
     size = BATCH
     while len(done) < len(actions) and within():
@@ -102,22 +109,30 @@ def release_all(
             size = max(size // 2, LEAST)
             rest()
             continue
-        refused |= {job_of(answer.action): answer.refused for answer in answers if answer.refused}
+        refusals += [(answer.action, answer.refused) for answer in answers if answer.refused]
         done += batch
         size = min(2 * size, BATCH)
-    if refused:  # a job that started meanwhile needs no further write
-        waiting = set(observe().pending.job_id.tolist())
-        refused = {job_id: words for job_id, words in refused.items() if job_id in waiting}
+    refused: dict[Action, str] = {}
+    if refusals:  # a job that started meanwhile needs no further write, and one that ended no other answer
+        waiting = set(asked(cluster.observe).pending.job_id.tolist())
+        comments = set(asked(cluster.with_our_comment))
+        refused = {
+            action: words
+            for action, words in refusals
+            if job_of(action) in (comments if isinstance(action, SetAdminComment) else waiting)
+        }
+    went = [action for action in done if action not in refused]
     return ReleaseReport(
         ranked=_count(done, Rank),
         held=_count(done, Release),
         refused=tuple(refused.values()),
         left=len(actions) - len(done),
-        shared=_count([action for action in done if job_of(action) not in refused], StartShared),
-        unshared=_count([action for action in done if job_of(action) not in refused], Unmark | Unshare),
+        shared=_count(went, StartShared),
+        unshared=_count(went, Unmark | Unshare),
         let_go=_count(done, Unsteer),
         restored=_count(done, RestoreSize),
         resized=_count(done, Resize),
+        emptied=_count(went, SetAdminComment),
     )
 
 

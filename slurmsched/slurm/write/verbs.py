@@ -1,7 +1,7 @@
 """The allow-list of every line for scontrol and every call to pyslurm. Nothing else here writes to Slurm.
 
 No verb cancels a job or shortens a time limit: scancel only sends one of ``SIGNALS``. A comment only gains or loses our
-share token and is otherwise unchanged. An AdminComment is only written where it is empty or ours.
+share token and is otherwise unchanged. An AdminComment is only written, or emptied, where it is empty or ours.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def ours_to_tell(admin_comment: str) -> bool:
 
 
 def _comment_arguments(action: SetAdminComment) -> tuple[str, ...]:
-    if not action.text.startswith(MARK):
+    if action.text and not action.text.startswith(MARK):
         raise ValueError(f"{action.text!r} does not say that it is ours")
     return (f"update jobid={action.job_id} admincomment={_comment(action.text)}",)
 
