@@ -116,6 +116,7 @@ class Steer(JobAction):
 
     types: str
     excluded: str  #: a host list, never empty
+    before: str = ""  #: what Slurm has now: nothing, or a list of ours
     power = "steer"
 
 
@@ -123,6 +124,7 @@ class Steer(JobAction):
 class Unsteer(JobAction):
     """Let a pending job start again on the nodes that we excluded."""
 
+    before: str = ""  #: what Slurm has now, of ours
     power = "steer"
 
 

@@ -62,7 +62,8 @@ def give_back(
 def let_go(pending: JobTable, intents: Sequence[Intent]) -> list[Unsteer]:
     """Return the ends of our exclusions of nodes, of jobs that still exclude just what we wrote."""
     steered = Intents(intent for intent in intents if intent.kind == "Steer").steered(pending)[0]
-    return [Unsteer(job) for job, types in zip(pending.job_id.tolist(), steered, strict=True) if types]
+    rows = zip(pending.job_id.tolist(), steered, pending.excluded_nodes, strict=True)
+    return [Unsteer(job, present) for job, types, present in rows if types]
 
 
 def sizes_restored(pending: JobTable, intents: Sequence[Intent]) -> list[RestoreSize]:

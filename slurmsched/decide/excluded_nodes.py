@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -53,7 +54,15 @@ def exclude_wishes(view: View, off: Mapping[int, frozenset[str]], steers: Sequen
     mine = {job_of(wish): wish for wish in steers if job_of(wish) in rows}
     lists = [_one_list(view, row, off[row], mine.get(job_id)) for job_id, row in rows.items()]
     wishes = [wish for wish in lists if wish is not None] + [wish for wish in steers if job_of(wish) not in rows]
-    return wishes + _shorter_lists(view, off, {job_of(wish) for wish in wishes})
+    return _from_present(jobs, wishes + _shorter_lists(view, off, {job_of(wish) for wish in wishes}))
+
+
+def _from_present(jobs: JobTable, wishes: list[Action]) -> list[Action]:
+    """Return *wishes* with the list that each job has now: another one by then is somebody else's, and stays."""
+    present = dict(zip(jobs.job_id.tolist(), jobs.excluded_nodes, strict=True)) if wishes else {}
+    return [
+        replace(wish, before=present[wish.job_id]) if isinstance(wish, Steer | Unsteer) else wish for wish in wishes
+    ]
 
 
 def _one_list(view: View, row: int, left: frozenset[str], steers: Action | None) -> Action | None:

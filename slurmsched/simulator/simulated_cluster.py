@@ -346,10 +346,10 @@ class SimulatedCluster:
                 return self._reshape(action, rows)
             case RequireNodes(nodes=names):
                 self._edits.put(rows, {"required_nodes": names})
-            case Steer(excluded=names):
-                self._edits.put(rows, {"excluded_nodes": names})
-            case Unsteer():
-                self._edits.put(rows, {"excluded_nodes": ""})
+            case Steer(before=before) | Unsteer(before=before):
+                if any(self._edits.text(self._table, "excluded_nodes", row) != before for row in rows):
+                    return CHANGED_MEANWHILE
+                self._edits.put(rows, {"excluded_nodes": action.excluded if isinstance(action, Steer) else ""})
             case Rightsize(before=before, after=text) | RestoreSize(before=before, own=text):
                 if any(self._edits.text(self._table, "node_request", row) != before for row in rows):
                     return CHANGED_MEANWHILE

@@ -253,7 +253,8 @@ def test_excluded_nodes_of_pending_jobs_can_be_set_changed_and_lifted(world):
     fill(world)
     job = world.submit(5)
     world.until(lambda state: pending(state, job), "the job pending")
-    for action, wanted in ((Steer(job, "x", "n2"), "n2"), (Steer(job, "y", "n[1,3]"), "n[1,3]"), (Unsteer(job), "")):
+    changes = (Steer(job, "x", "n2"), Steer(job, "y", "n[1,3]", before="n2"), Unsteer(job, before="n[1,3]"))
+    for action, wanted in zip(changes, ("n2", "n[1,3]", ""), strict=True):
         assert world.cluster.act([action])[0].refused is None
 
         def shows(state, wanted=wanted):
@@ -262,6 +263,10 @@ def test_excluded_nodes_of_pending_jobs_can_be_set_changed_and_lifted(world):
 
         world.until(shows, f"the excluded nodes {wanted}")
     assert world.cluster.act([Steer(4_000_000, "x", "n2")])[0].refused is not None
+    assert world.cluster.act([Steer(job, "x", "n2")])[0].refused is None
+    for late in (Steer(job, "x", "n3"), Unsteer(job, before="n3")):
+        assert "changed meanwhile" in (world.cluster.act([late])[0].refused or ""), "not the list that we saw"
+    assert world.cluster.act([Unsteer(job, before="n2")])[0].refused is None
 
 
 def test_cpus_and_memory_of_pending_jobs_can_be_changed_and_given_back_and_no_others_overwritten(world):

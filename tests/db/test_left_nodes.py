@@ -76,7 +76,7 @@ def test_the_exclusion_of_nodes_that_it_left_is_ours_and_is_lifted_like_that_of_
     memory = daemon(store)
     pending = look(memory, cluster).pending
     assert pending.steered[0] == ANY_TYPE
-    assert let_go(pending, memory.intents()) == [Unsteer(1)]
+    assert let_go(pending, memory.intents()) == [Unsteer(1, "n1")]
     cluster.advance(200.0)
     assert look(memory, cluster).running.steered[0] == ANY_TYPE, "so it is while it runs: the list is not its owner's"
     kinds = [event.kind for event in store.story("c", 1)]

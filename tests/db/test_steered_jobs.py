@@ -48,7 +48,7 @@ def test_wherever_the_daemon_is_killed_the_next_one_knows_its_own_exclusion_and_
     memory = daemon(store)
     job = int(look(memory, cluster).job_id[0])
     carried_out(memory, cluster, Steer(job, TO_A100, "n[2-3]"), step)
-    expected = ("", []) if step == "intended" else (TO_A100, [Unsteer(job)])
+    expected = ("", []) if step == "intended" else (TO_A100, [Unsteer(job, "n[2-3]")])
     assert told(store, cluster) == expected
 
 
@@ -57,12 +57,13 @@ def test_so_it_is_while_the_type_is_changed_or_the_job_let_go(store, cluster, st
     memory = daemon(store)
     job = int(look(memory, cluster).job_id[0])
     carried_out(memory, cluster, Steer(job, TO_A100, "n[2-3]"))
-    carried_out(memory, cluster, Steer(job, TO_V100, "n1"), step, cycle=2)
+    carried_out(memory, cluster, Steer(job, TO_V100, "n1", "n[2-3]"), step, cycle=2)
     assert told(store, cluster)[0] == (TO_A100 if step == "intended" else TO_V100)
     memory = daemon(store)
     look(memory, cluster)
-    carried_out(memory, cluster, Unsteer(job), step, cycle=3)
-    assert told(store, cluster)[1] == ([Unsteer(job)] if step == "intended" else [])
+    ours = cluster.jobs[job].excluded_nodes
+    carried_out(memory, cluster, Unsteer(job, ours), step, cycle=3)
+    assert told(store, cluster)[1] == ([Unsteer(job, ours)] if step == "intended" else [])
     if step != "intended":
         assert daemon_sees_time(store, cluster) == cluster.now_s, "it is not sent to a type again at once"
 
@@ -76,7 +77,7 @@ def test_what_a_user_excludes_before_or_after_us_is_the_users(store, cluster):
     job = int(look(memory, cluster).job_id[0])
     theirs = cluster.submit(60.0, excluded_nodes="n2")
     carried_out(memory, cluster, Steer(job, TO_A100, "n[2-3]"))
-    cluster.act([Steer(job, "by hand", "n[2-4]")])
+    cluster.act([Steer(job, "by hand", "n[2-4]", "n[2-3]")])
     pending = look(memory, cluster)
     assert list(pending.steered) == ["", ""]
     assert let_go(pending, memory.intents()) == []
@@ -87,9 +88,9 @@ def test_an_update_that_slurmctld_undoes_leaves_the_earlier_one_ours(store, clus
     memory = daemon(store)
     job = int(look(memory, cluster).job_id[0])
     carried_out(memory, cluster, Steer(job, TO_A100, "n[2-3]"))
-    carried_out(memory, cluster, Steer(job, TO_V100, "n1"), cycle=2)
-    cluster.act([Steer(job, "backfill", "n[2-3]")])
-    assert told(store, cluster) == (TO_A100, [Unsteer(job)])
+    carried_out(memory, cluster, Steer(job, TO_V100, "n1", "n[2-3]"), cycle=2)
+    cluster.act([Steer(job, "backfill", "n[2-3]", "n1")])
+    assert told(store, cluster) == (TO_A100, [Unsteer(job, "n[2-3]")])
 
 
 def test_a_requeued_job_keeps_our_exclusion_and_it_stays_ours(store, cluster):
@@ -101,7 +102,7 @@ def test_a_requeued_job_keeps_our_exclusion_and_it_stays_ours(store, cluster):
     assert not len(look(memory, cluster))
     assert memory.columns_apart() == {"excluded_nodes"}
     cluster.act([Requeue(job)])
-    assert told(store, cluster) == (TO_A100, [Unsteer(job)])
+    assert told(store, cluster) == (TO_A100, [Unsteer(job, "n[2-3]")])
 
 
 def test_another_job_with_the_same_id_is_not_ours(store, cluster):

@@ -249,7 +249,7 @@ def test_a_job_that_left_a_node_is_kept_off_it_before_it_may_start():
 def test_a_job_that_left_a_node_is_kept_off_other_overloaded_ones_too():
     where = room((12.0, 12.0, 1.0), (15_000.0,) * 3)
     assert lists(back(), where=where) == [Steer(1, ANY_TYPE, "n[1-2]")]
-    assert lists(back(**KEPT), where=where) == [Steer(1, ANY_TYPE, "n[1-2]")]
+    assert lists(back(**KEPT), where=where) == [Steer(1, ANY_TYPE, "n[1-2]", "n1")]
     assert lists(back(), where=room((12.0, 12.0), (15_000.0,) * 2)) == [OFF_N1], "where no calm one is left"
 
 
@@ -258,12 +258,14 @@ def test_a_steered_job_may_go_to_all_nodes_of_its_type_again_after_a_while():
     ready = {"eligible_s": [NOW_S - 1.0], "held_by_us": [False], "reason": ["Resources"]}
     whole = {"steered": ["a100"], "excluded_nodes": ["n[1-2,4]"], "steered_s": [NOW_S - 900.0]}
     assert lists(back(**SPEEDS, **ready, **whole), STEERS, where) == []
-    assert lists(back(**SPEEDS, **ready, **whole, ago_s=HOUR_S + 1.0), STEERS, where) == [Steer(1, "a100", "n4")]
+    assert lists(back(**SPEEDS, **ready, **whole, ago_s=HOUR_S + 1.0), STEERS, where) == [
+        Steer(1, "a100", "n4", "n[1-2,4]")
+    ]
 
 
 def test_after_an_hour_or_a_wait_that_is_too_long_it_may_go_back():
     for late in ({"ago_s": HOUR_S + 1.0}, {"submitted_s": [NOW_S - 601.0]}):
-        assert lists(back(**KEPT, **late)) == [Release(1), Unsteer(1)]
+        assert lists(back(**KEPT, **late)) == [Release(1), Unsteer(1, "n1")]
         assert lists(back(**late)) == [Release(1)]
 
 
@@ -297,10 +299,12 @@ def test_a_job_that_is_steered_and_left_a_node_has_one_list_of_both():
     ready = {"eligible_s": [NOW_S - 1.0], "held_by_us": [False], "reason": ["Resources"]}
     assert lists(back(**SPEEDS, **ready), STEERS, where) == [both]
     steered = {"steered": ["a100"], "excluded_nodes": ["n3"], "steered_s": [NOW_S - 900.0]}
-    assert lists(back(**SPEEDS, **ready, **steered), STEERS, where) == [both]
+    assert lists(back(**SPEEDS, **ready, **steered), STEERS, where) == [replace(both, before="n3")]
     whole = steered | {"excluded_nodes": ["n[1,3]"]}
     assert lists(back(**SPEEDS, **ready, **whole), STEERS, where) == []
-    assert lists(back(**SPEEDS, **ready, **whole, ago_s=HOUR_S + 1.0), STEERS, where) == [Steer(1, "a100", "n3")]
+    assert lists(back(**SPEEDS, **ready, **whole, ago_s=HOUR_S + 1.0), STEERS, where) == [
+        Steer(1, "a100", "n3", "n[1,3]")
+    ]
 
 
 def test_where_both_together_leave_no_node_the_node_that_it_left_stays_excluded_alone():
@@ -317,8 +321,10 @@ def test_a_typed_job_is_kept_off_a_node_only_where_another_of_its_type_can_hold_
 
 def test_without_the_power_what_was_excluded_is_lifted():
     ready = {"eligible_s": [NOW_S - 1.0], "held_by_us": [False], "reason": ["Resources"]}
-    assert lists(back(**KEPT, **ready), Rules()) == [Unsteer(1)]
-    assert lists(back(**KEPT, **ready), replace(STEERS, powers=frozenset({"steer"}), migration=None)) == [Unsteer(1)]
+    assert lists(back(**KEPT, **ready), Rules()) == [Unsteer(1, "n1")]
+    assert lists(back(**KEPT, **ready), replace(STEERS, powers=frozenset({"steer"}), migration=None)) == [
+        Unsteer(1, "n1")
+    ]
 
 
 # Words, records, properties.

@@ -57,7 +57,10 @@ def waiting(count=1, speeds=FAST_ON_A100, **columns):
     return jobs(count, type_speeds=[speeds] * count, **columns)
 
 
-def steered(types="a100", excluded="n2", ago_s=60.0, **columns):
+OURS = "n2"
+
+
+def steered(types="a100", excluded=OURS, ago_s=60.0, **columns):
     ours = {"steered": [types], "excluded_nodes": [excluded], "steered_s": [NOW_S - ago_s]}
     return waiting(**(ours | columns))
 
@@ -118,7 +121,7 @@ def test_a_job_is_sent_to_no_type_whose_nodes_cannot_hold_it():
 def test_a_promised_job_is_left_alone():
     promises = promise_table(1, job_id=[1], state=[PromiseState.OPEN], promised_s=[NOW_S + 9000.0])
     assert wishes(waiting(), promises=promises) == []
-    assert wishes(steered(), promises=promises) == [Unsteer(1)]
+    assert wishes(steered(), promises=promises) == [Unsteer(1, OURS)]
 
 
 def test_a_job_that_is_where_it_should_be_costs_no_write():
@@ -129,19 +132,19 @@ def test_a_job_that_is_where_it_should_be_costs_no_write():
 
 def test_a_job_changes_to_a_type_that_is_free_now_if_it_ends_sooner_there():
     running, seconds = full("n1", left_s=10_000.0)
-    assert wishes(steered(), used=(4, 0), running=running, seconds=seconds) == [Steer(1, "v100", "n1")]
+    assert wishes(steered(), used=(4, 0), running=running, seconds=seconds) == [Steer(1, "v100", "n1", OURS)]
 
 
 def test_new_nodes_of_another_type_are_excluded_too():
     room = replace(nodes((4, 4, 4)), gpu_type=Labels.of(["a100", "v100", "v100"]))
-    assert decide(view(steered(), room=room), FIFO, RULES).actions == (Steer(1, "a100", "n[2-3]"),)
+    assert decide(view(steered(), room=room), FIFO, RULES).actions == (Steer(1, "a100", "n[2-3]", OURS),)
 
 
 def test_a_job_whose_type_stays_full_is_let_go_and_not_sent_again_soon():
     running, seconds = full()
     busy = {"used": (4, 4), "running": running, "seconds": seconds}
     assert wishes(steered(ago_s=899.0), **busy) == []
-    assert wishes(steered(ago_s=901.0, submitted_s=[NOW_S - 5000.0]), **busy) == [Unsteer(1)]
+    assert wishes(steered(ago_s=901.0, submitted_s=[NOW_S - 5000.0]), **busy) == [Unsteer(1, OURS)]
     assert wishes(waiting(steered_s=[NOW_S - 7199.0]), **busy) == []
     assert wishes(waiting(steered_s=[NOW_S - 7201.0]), **busy) == [Steer(1, "a100", "n2")]
 
@@ -154,7 +157,7 @@ def test_patience_with_a_requeued_job_begins_anew():
 
 def test_a_job_is_let_go_when_the_nodes_of_its_type_are_down():
     room = replace(two_types(), usable=np.array([False, True]))
-    assert decide(view(steered(), room=room), FIFO, RULES).actions == (Unsteer(1),)
+    assert decide(view(steered(), room=room), FIFO, RULES).actions == (Unsteer(1, OURS),)
 
 
 @pytest.mark.parametrize(
@@ -164,12 +167,12 @@ def test_a_job_is_let_go_when_the_nodes_of_its_type_are_down():
 )
 def test_a_job_is_let_go_once_it_is_not_ours_to_steer(columns):
     ours = {"steered": ["a100"], "excluded_nodes": ["n2"], "steered_s": [NOW_S - 60.0], "type_speeds": [FAST_ON_A100]}
-    assert wishes(jobs(1, **(ours | columns))) == [Unsteer(1)]
+    assert wishes(jobs(1, **(ours | columns))) == [Unsteer(1, OURS)]
 
 
 def test_without_the_power_jobs_are_let_go_and_no_others_touched():
     pending = jobs(2, type_speeds=[FAST_ON_A100] * 2, steered=["a100", ""], excluded_nodes=["n2", "n1"])
-    assert wishes(pending, rules=Rules()) == [Unsteer(1)]
+    assert wishes(pending, rules=Rules()) == [Unsteer(1, OURS)]
 
 
 def test_a_job_keeps_to_the_types_that_its_owner_accepts():
@@ -186,7 +189,7 @@ def test_a_job_that_is_let_go_still_keeps_to_the_types_that_its_owner_accepts():
         excluded="n[2-3]", ago_s=901.0, comment=["slurmsched:types=a100+v100"], submitted_s=[NOW_S - 5000.0]
     )
     seen = view(pending, running=running, room=room)
-    assert decide(seen, FIFO, RULES).actions == (Steer(1, "a100+v100", "n3"),)
+    assert decide(seen, FIFO, RULES).actions == (Steer(1, "a100+v100", "n3", "n[2-3]"),)
     wide = steered("a100+v100", "n3", comment=["slurmsched:types=a100+v100"])
     assert decide(view(wide, running=running, room=room), FIFO, RULES).actions == ()
 
@@ -206,7 +209,7 @@ def test_only_the_next_jobs_are_sent_and_those_that_were_are_looked_after():
     )
     running, seconds = full()
     sent = wishes(pending, used=(4, 4), running=running, seconds=seconds, rules=replace(RULES, window=2))
-    assert sent == [Steer(1, "a100", "n2"), Steer(2, "a100", "n2"), Unsteer(4)]
+    assert sent == [Steer(1, "a100", "n2"), Steer(2, "a100", "n2"), Unsteer(4, OURS)]
 
 
 def test_a_plan_without_steering_is_the_same_whatever_is_known_of_types():

@@ -45,7 +45,7 @@ def test_a_job_never_starts_on_excluded_nodes_and_does_once_they_are_not_exclude
     assert list(cluster.observe().pending.excluded_nodes) == ["a100", "a100"]
     cluster.advance(150.0)
     assert nodes_of(cluster) == {3: "v100"}
-    assert cluster.act([Unsteer(4)])[0].refused is None
+    assert cluster.act([Unsteer(4, "a100")])[0].refused is None
     cluster.advance(190.0)
     assert nodes_of(cluster) == {3: "v100", 4: "a100"}
 

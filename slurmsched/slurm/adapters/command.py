@@ -21,11 +21,13 @@ from ...cluster.actions import (
     SetAdminComment,
     Share,
     StartShared,
+    Steer,
     Unshare,
+    Unsteer,
     job_of,
 )
 from ...cluster.columns import Labels, table_of
-from ...cluster.exclusions import UNREAD
+from ...cluster.exclusions import UNREAD, same_nodes
 from ...cluster.nodes import QosTable
 from ...cluster.records.outcomes import OutcomeTable
 from ...cluster.records.usage import NO_USAGE, UsageTable
@@ -110,17 +112,26 @@ class SlurmCommand:
         wanted, columns = self.apart(), {}
         if "excluded_nodes" in wanted:
             states = {"PENDING": "PD", "RUNNING": "R"} if "node_loads" in wanted else {"PENDING": "PD"}
-            columns[squeue.EXCLUDED] = _apart(jobs, states, self._exclusions(states), UNREAD)
+            columns[squeue.EXCLUDED] = _apart(jobs, states, self._exclusions(["-t", ",".join(states.values())]), UNREAD)
         if parts := [(column, of) for name, column, of in squeue.REQUESTED if name in wanted]:
             shown = self._request_columns(["-t", "PD"])
             columns |= {column: _apart(jobs, {"PENDING"}, _of_arrays_too(shown, of(shown)), "") for column, of in parts}
         return RecordColumns(jobs.by_name | columns)
 
-    def _exclusions(self, wanted: Mapping[str, str]) -> dict[str, str]:
-        """Return the excluded nodes of jobs in these states by id."""
+    def _exclusions_of(self, jobs: Sequence[int]) -> dict[int, str]:
+        """Return the excluded nodes that each of *jobs* has now, without those that no longer wait."""
+        if not jobs:
+            return {}
+        try:
+            found = self._exclusions(["-t", "PD", "-j", ",".join(map(str, jobs))])
+        except SlurmRefused:  # with a single job id: Slurm no longer has the job
+            return {}
+        return {int(job): "" if text in NOTHING else text for job, text in found.items()}
+
+    def _exclusions(self, options: Sequence[str]) -> dict[str, str]:
+        """Return the excluded nodes of the jobs that *options* of squeue select, by id."""
         field_mark, record_mark = mark(), mark()
-        states = ",".join(wanted.values())
-        shown = self.console.query(["squeue", "-a", "-t", states, "-o", f"%A{field_mark}%x{record_mark}"])
+        shown = self.console.query(["squeue", "-a", *options, "-o", f"%A{field_mark}%x{record_mark}"])
         found = cut("squeue", shown, ("JobID", squeue.EXCLUDED), "JobID", field_mark, record_mark)
         return dict(zip(found["JobID"], found[squeue.EXCLUDED], strict=True))
 
@@ -226,12 +237,17 @@ class SlurmCommand:
         requests = self._requests([a.job_id for a in actions if isinstance(a, _BY_REQUEST)])
         by_nodes = [a.job_id for a in actions if isinstance(a, Resize) and a.each]
         sizes = self._sizes([*by_nodes, *(a.job_id for a in actions if isinstance(a, Rightsize | RestoreSize))])
+        exclusions = self._exclusions_of([a.job_id for a in actions if isinstance(a, Steer | Unsteer)])
         there = requests.keys() & set(by_nodes)
         requests |= {job: replace(requests[job], node_request=sizes.get(job, "")) for job in there}
 
         def first(action: Action) -> tuple[str, ...]:
             if isinstance(action, Rightsize | RestoreSize) and sizes.get(action.job_id) != action.before:
                 raise ValueError(CHANGED_MEANWHILE)
+            if isinstance(action, Steer | Unsteer):
+                present = exclusions.get(action.job_id)
+                if present is None or not (present == action.before or same_nodes(present, action.before)):
+                    raise ValueError(CHANGED_MEANWHILE)
             if isinstance(action, Share) and (hidden := self._hidden(action.job_id)):
                 raise ValueError(hidden)
             request = _request_of(action, requests) if isinstance(action, _BY_REQUEST) else None

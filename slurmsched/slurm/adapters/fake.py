@@ -217,6 +217,8 @@ class FakeSlurm:
                 return reshaped(job, action, self.now_s)
             case RequireNodes(nodes=nodes) if pending:
                 return replace(job, required_nodes=nodes)
+            case Steer(before=before) | Unsteer(before=before) if pending and before != job.excluded_nodes:
+                return CHANGED_MEANWHILE
             case Steer(excluded=nodes) if pending:
                 return replace(job, excluded_nodes=nodes)
             case Unsteer() if pending:

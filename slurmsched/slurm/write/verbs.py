@@ -51,7 +51,7 @@ SIGNALS = ("URG", "USR1", "USR2")
 MARK = "slurmsched:"
 """The first characters of an AdminComment of ours."""
 
-CHANGED_MEANWHILE = "its CPUs or memory were changed meanwhile"
+CHANGED_MEANWHILE = "its request was changed meanwhile"
 """The refusal of new CPUs and memory over a request that is not the one that was observed."""
 
 _TOKEN = re.compile(r"[0-9]{1,3}(\+[0-9]{1,3})*(:[a-z0-9]+)*")
