@@ -41,10 +41,20 @@ ADDED: dict[type[Table], dict[str, float | bool | str]] = {
         **dict.fromkeys(("own_gpus", "gpus_each", "step_samples"), 0),
         "beside": 0,
         "guest_gpus": 0,
+        "ntasks": 0,
+        "per_job": False,
     },
     Forecast: {"floor_s": 0.0},
-    NodeTable: dict.fromkeys(("cpu_load", "free_memory_mib"), np.nan),
-    PartitionTable: {"default": False, "default_time_s": np.nan},
+    NodeTable: {
+        **dict.fromkeys(("cpu_load", "free_memory_mib", "down_since_s"), np.nan),
+        **dict.fromkeys(("gpu_types", "down_reason", "down_by"), ""),
+    },
+    PartitionTable: {
+        "default": False,
+        "default_time_s": np.nan,
+        "node_memory_mib": 0.0,
+        **dict.fromkeys(("least_nodes", "most_nodes", "node_cpus"), 0),
+    },
     ProgressTable: {"settled": False, "late_fall": np.nan, "slowdown": np.nan},
 }
 """Columns that stored tables of an earlier release lack, with the values to fill in."""

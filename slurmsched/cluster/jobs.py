@@ -68,6 +68,7 @@ class JobTable(Table):
     gpus: IntArray  #: per task, over all its nodes
     gpu_type: Labels
     nodes: IntArray
+    ntasks: IntArray  #: those that its CPUs are for; 0 where not known
     cpus: IntArray
     memory_mib: FloatArray  #: over all nodes
     time_limit_s: FloatArray  #: infinite where unlimited
@@ -146,6 +147,7 @@ class JobTable(Table):
     asked_for: Labels  #: PARTITIONS GPUS such as gpu gpu:a100:2, of a job that shares: what it has back if it does not
     given_back: BoolArray  #: it waited for GPUs to share without success and got its own back
     share_refusal: Labels  #: Slurm's message if it recently refused to change its GPUs into shared ones; else empty
+    per_job: BoolArray  #: requests GPUs for the whole job, so that they may be spread over nodes
     per_task: BoolArray  #: requests generic resources per task or socket, which cannot be changed into slots
     per_gpu: BoolArray  #: it or its partition requests CPUs or memory per GPU, which slots would change
     # The columns from here on are derived from the comment (``comment_columns``).

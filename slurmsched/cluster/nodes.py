@@ -17,11 +17,14 @@ def _unread() -> Any:
     return _UNREAD
 
 
-def _fill(table: Table, **neutral: float | bool) -> None:
+def _fill(table: Table, **neutral: float | bool | str) -> None:
     """Give the columns of *table* that were not read their *neutral* values."""
     for name, value in neutral.items():
         if getattr(table, name) is _UNREAD:
-            object.__setattr__(table, name, np.full(len(table), value))
+            many = len(table)
+            texts = isinstance(value, str)
+            column = Labels(np.zeros(many, dtype=np.int64), (str(value),)) if texts else np.full(many, value)
+            object.__setattr__(table, name, column)
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,15 +41,20 @@ class NodeTable(Table):
     memory_used_mib: FloatArray
     gpus: IntArray
     gpus_used: IntArray  #: all of them on a node whose GPUs are shared, since no job can have a whole one
-    gpu_type: Labels
+    gpu_type: Labels  #: of a node with several, the first
     features: Labels
     cpu_load: FloatArray = field(
         default_factory=_unread
     )  #: processes that run or wait for a CPU; NaN where nobody reads it (``power.migrate``)
     free_memory_mib: FloatArray = field(default_factory=_unread)  #: as the node reports it; NaN likewise
+    gpu_types: Labels = field(default_factory=_unread)  #: of a node with several, as a100=2+v100=2; else empty
+    down_reason: Labels = field(default_factory=_unread)  #: why it takes no jobs, in an admin's or Slurm's words
+    down_by: Labels = field(default_factory=_unread)  #: the user who said so
+    down_since_s: FloatArray = field(default_factory=_unread)  #: when; NaN where unknown
 
     def __post_init__(self) -> None:
-        _fill(self, cpu_load=np.nan, free_memory_mib=np.nan)
+        _fill(self, cpu_load=np.nan, free_memory_mib=np.nan, down_since_s=np.nan)
+        _fill(self, gpu_types="", down_reason="", down_by="")
         super().__post_init__()
 
     def with_gpus_for(self, partitions: str, gpu_type: str) -> BoolArray:
@@ -58,9 +66,30 @@ class NodeTable(Table):
         wanted, bind = set(partitions.split(",")), any(self.partitions.names)
         inside = [not bind or bool(wanted & set(names.split(","))) for names in self.partitions.names]
         found = self.partitions.map(inside, np.bool_) & self.usable & (self.gpus > 0)
-        if gpu_type:
-            found &= self.gpu_type.map([name in gpu_type.split("+") for name in self.gpu_type.names], np.bool_)
+        return found & self.of_types(gpu_type) if gpu_type else found
+
+    def of_types(self, gpu_types: str) -> BoolArray:
+        """Select nodes with GPUs of one of some types, joined as a100+v100."""
+        wanted = set(gpu_types.split("+"))
+        found: BoolArray = self.gpu_type.map([name in wanted for name in self.gpu_type.names], np.bool_)
+        if any(self.gpu_types.names):
+            found |= self.gpu_types.map(
+                [bool(wanted & by_type(text).keys()) for text in self.gpu_types.names], np.bool_
+            )
         return found
+
+    def gpus_of(self, gpu_type: str) -> IntArray:
+        """Return the GPUs of one type on each node; all of them for no type."""
+        if not gpu_type:
+            return self.gpus
+        of_one = self.gpu_type.map([name == gpu_type for name in self.gpu_type.names], np.bool_)
+        mixed = self.gpu_types.map([by_type(text).get(gpu_type, 0) for text in self.gpu_types.names], np.int64)
+        return np.where(self.gpu_types.said(), mixed, np.where(of_one, self.gpus, 0))
+
+
+def by_type(text: str) -> dict[str, int]:
+    """Return the GPUs by type in a text such as a100=2+v100=2."""
+    return {name: int(many) for name, _, many in (part.rpartition("=") for part in text.split("+") if part)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,9 +103,14 @@ class PartitionTable(Table):
     nodes: Labels  #: host list
     default: BoolArray = field(default_factory=_unread)  #: takes jobs that name no partition
     default_time_s: FloatArray = field(default_factory=_unread)  #: limit of jobs that name none; NaN: the longest
+    least_nodes: IntArray = field(default_factory=_unread)  #: that a job must have
+    most_nodes: IntArray = field(default_factory=_unread)  #: that a job may have; 0 for any number
+    node_cpus: IntArray = field(default_factory=_unread)  #: CPUs of a node for all its jobs; 0 for all
+    node_memory_mib: FloatArray = field(default_factory=_unread)  #: memory of a node for one job; 0 for all
 
     def __post_init__(self) -> None:
         _fill(self, default=False, default_time_s=np.nan)
+        _fill(self, least_nodes=0, most_nodes=0, node_cpus=0, node_memory_mib=0.0)
         super().__post_init__()
 
 

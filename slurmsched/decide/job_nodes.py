@@ -7,13 +7,13 @@ import numpy as np
 from ..cluster.columns import BoolArray, IntArray
 from ..cluster.jobs import JobTable
 from ..cluster.state import View
-from ..policies.selection.allowed_nodes import allowed_nodes
+from ..policies.selection.allowed_nodes import allowed_nodes, binding
 
 
 def nodes_by_kind(view: View, jobs: JobTable) -> tuple[IntArray, BoolArray]:
     """Return the kind of each of *jobs*, and the nodes, up or not, that jobs of each kind may use: [kind, node]."""
     try:
-        found = allowed_nodes(jobs, view.nodes, view.partitions, jobs.required_nodes, jobs.excluded_nodes)
+        found = allowed_nodes(jobs, view.nodes, view.partitions, binding(jobs), jobs.excluded_nodes)
     except (KeyError, ValueError):  # partitions or nodes that changed since the jobs were read
         return np.zeros(len(jobs), dtype=np.int64), np.zeros((1, len(view.nodes)), dtype=np.bool_)
     return found.kind, found.allowed

@@ -115,7 +115,12 @@ def _nodes(spec: LabSpec, ports: Mapping[str, int], host: str) -> list[str]:
 
 
 def _whole_nodes(spec: LabSpec, port: int, host: str, ones: str) -> Iterable[str]:
-    """Yield the lines of the nodes with whole GPUs, one for each type of GPU."""
+    """Yield the lines of the nodes with whole GPUs, one for each type of GPU or each node with a shape of its own."""
+    for at, shape in enumerate(spec.shapes):
+        where = f"NodeHostname={host} NodeAddr=127.0.0.1 Port={port + at}"
+        yield f"NodeName=n{at + 1} {where} {shape} State=UNKNOWN"
+    if spec.shapes:
+        return
     cpus = spec.type_cpus or (spec.cpus,) * len(spec.parts)
     for (kind, first, count), each in zip(spec.parts, cpus, strict=True):
         gres = f"gpu:{kind}{':' * bool(kind)}{spec.gpus}" * bool(spec.gpus)
@@ -159,6 +164,8 @@ def gres_conf(layout: Layout, spec: LabSpec) -> str:
     """Return gres.conf: every node of the lab shares the same fake devices."""
     if not spec.gpus:
         return "AutoDetect=off\n"
+    if spec.shapes:
+        return "\n".join(["AutoDetect=off", *_devices_of_shapes(layout, spec.shapes)]) + "\n"
     plain, shared = _names(spec)
     devices = f"File={layout.devices}/gpu[0-{spec.gpus - 1}]"
     lines = ["AutoDetect=off"]
@@ -174,6 +181,17 @@ def gres_conf(layout: Layout, spec: LabSpec) -> str:
         # A job that gets whole GPUs back still requests zero slots; Slurm requires one where it starts.
         lines += [f"NodeName={plain} Name=slot Type=i{gpu} Count=1 Flags=CountOnly" for gpu in range(spec.gpus)]
     return "\n".join(lines) + "\n"
+
+
+def _devices_of_shapes(layout: Layout, shapes: Iterable[str]) -> Iterable[str]:
+    """Yield the lines of gres.conf for the GPUs of each shape, the first devices for the first type."""
+    for number, shape in enumerate(shapes, start=1):
+        first = 0
+        for kind, many in re.findall(r"\bgpu:(?:(\w+):)?([0-9]+)", shape):
+            last = first + int(many) - 1
+            of = f" Type={kind}" if kind else ""
+            yield f"NodeName=n{number} Name=gpu{of} File={layout.devices}/gpu[{first}-{last}]"
+            first = last + 1
 
 
 def cgroup_conf(release: tuple[int, ...]) -> str:

@@ -22,6 +22,7 @@ class LabSpec:
     gpu_types: tuple[str, ...] = ()  #: types of GPUs, each on an equal part of the nodes; none for GPUs without type
     cpus: int = 8  #: per node, whatever the machine has
     type_cpus: tuple[int, ...] = ()  #: the same on the nodes of each type of GPU, where they differ
+    shapes: tuple[str, ...] = ()  #: what each node has in words of slurm.conf, as CPUs=8 Gres=gpu:a100:2,gpu:v100:2
     memory_mib: int = 16_000  #: per node, never enforced
     accounting: bool = True  #: slurmdbd over a MariaDB of the lab's own
     slurm_root: str | None = None  #: a root tree whose Slurm is run instead of the host's
@@ -51,6 +52,11 @@ class LabSpec:
             raise LabError(
                 f"each type of GPU has its number of CPUs, or none has; got gpu_types={','.join(self.gpu_types)}"
                 f" type_cpus={self.type_cpus}"
+            )
+        if self.shapes and (len(self.shapes) != self.nodes or self.gpu_types or self.shared_nodes):
+            raise LabError(
+                f"each node has its shape, or none has, and shapes have the types of GPUs; got nodes={self.nodes}"
+                f" shapes={len(self.shapes)} gpu_types={','.join(self.gpu_types)} shared_nodes={self.shared_nodes}"
             )
         if both := sorted(set(self.users) & set(self.operators)):
             raise LabError(f"a lab user is either ordinary or an operator, not both: {', '.join(both)}")

@@ -25,7 +25,7 @@ from .predict_completion import places, with_few_reservations
 from .slurmctld.multifactor import Weights
 from .slurmctld.slurmconf import SlurmConf
 from .slurmctld.slurmctld import CALC_DUE, Controller
-from .snapshot import barred, held, one_row_per_task, reprioritize, resumed, unfit
+from .snapshot import barred, held, one_row_per_task, reprioritize, resumed, unplaced
 from .studies.whatif import simulated_tasks, span_s
 
 ARRIVALS_MOST = 2_000
@@ -65,7 +65,7 @@ def composition_outlooks(
         forecast_running=_complete(present.forecast_running),
     )
     tasks = simulated_tasks(future.pending).copy()
-    tasks[list(unfit(future, config))] = 0
+    tasks[list(unplaced(future, config))] = 0
     able = np.flatnonzero(tasks)
     jobs = one_row_per_task(_numbered(replace(future.take(able), pending=_with_tasks(future.pending, tasks, able))))
     rows = np.repeat(able, tasks[able])

@@ -11,18 +11,19 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..cluster.columns import BoolArray, FloatArray, IntArray
+from ..cluster.columns import BoolArray, FloatArray, IntArray, Labels
 from ..cluster.jobs import JobState, JobTable
 from ..cluster.plan import Standing
 from ..cluster.reasons import ReasonKind, where_kind
 from ..cluster.records.predictions import PredictionKind, PredictionTable, prediction_table
 from ..cluster.state import View
+from ..decide.explain.obstacles import cannot_run, obstacles
 from ..decide.ordering.ranking import tiers
 from .engine.calendar import NEVER
 from .simulated_cluster import SimulatedCluster
 from .slurmctld.slurmconf import SlurmConf
 from .slurmctld.slurmctld import CALC_DUE
-from .snapshot import barred, held, resumed, unfit
+from .snapshot import barred, held, resumed, unplaced
 from .studies.whatif import simulated_tasks
 
 PASSES = 12
@@ -78,13 +79,15 @@ def _begun(view: View, begins_s: FloatArray) -> View:
 def _predicted(view: View, rank: IntArray, standing: IntArray, config: Mapping[str, str]) -> PredictionTable:
     """Predict all jobs by one simulation."""
     kinds = _kinds(view, standing)
+    rows = np.array(list(cannot_run(view)), dtype=np.int64)
+    kinds[rows[kinds[rows] != PredictionKind.HELD]] = PredictionKind.CANNOT_RUN
     able = np.flatnonzero(kinds <= PredictionKind.NO_HISTORY)
     simulated = view.take(able)
     tasks = simulated_tasks(simulated.pending)
     kinds[able[tasks == 0]] = PredictionKind.BEYOND
     has_tasks = tasks > 0
-    for row in unfit(simulated, config):
-        kinds[able[row]] = PredictionKind.CANNOT_RUN
+    for row in unplaced(simulated, config):
+        kinds[able[row]] = PredictionKind.UNPLACED
         has_tasks[row] = False
     able, tasks = able[has_tasks], tasks[has_tasks]
     place = places(view, able, rank)
@@ -119,7 +122,6 @@ def _kinds(view: View, standing: IntArray) -> IntArray:
         (np.isin(standing, _LEFT_ALONE), PredictionKind.LEFT_ALONE),
         (guessed, PredictionKind.NO_HISTORY),
         (barred(jobs), PredictionKind.LIMITED),
-        (because(ReasonKind.CANNOT_RUN), PredictionKind.CANNOT_RUN),
         (jobs.partition.map(down, np.bool_) | because(ReasonKind.CLOSED), PredictionKind.PARTITION_DOWN),
         (jobs.reservation.said(), PredictionKind.RESERVED),
         (jobs.dependency.said() | because(*_WAITS_FOR_JOBS), PredictionKind.DEPENDENT),
@@ -236,6 +238,7 @@ def _pending(
         return column
 
     starts_s, finishes_s = spread(start_s, np.nan), spread(finish_s, np.nan)
+    kept = obstacles(view)
     rank, before, ahead_s, running_s = ahead
     return prediction_table(
         len(jobs),
@@ -254,6 +257,7 @@ def _pending(
         running_gpu_s=spread(running_s, np.nan),
         runtime_s=forecast.runtime_s,
         source=forecast.source,
+        obstacle=Labels.of(kept.get(row, "") for row in range(len(jobs))),
     )
 
 

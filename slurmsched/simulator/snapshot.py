@@ -16,6 +16,8 @@ from ..cluster.text.hostlist import expand
 from ..cluster.text.tres import slots_in
 from ..decide.ordering.ranking import base_priority
 from ..errors import ConfigError
+from ..policies.selection.allowed_nodes import binding
+from ..policies.selection.could_hold import fewest_nodes, never
 from ..policies.selection.planned_room import YEAR_S
 from ..policies.selection.resources import link, take_slots
 from ..policies.selection.sorted_rows import Line
@@ -32,6 +34,8 @@ HELD = (ReasonKind.HELD_BY_USER, ReasonKind.HELD_BY_ADMIN, ReasonKind.HELD_BY_SL
 MODELLED = (ReasonKind.WAITS, ReasonKind.BEGIN, *HELD)
 """Kinds of reasons that are modelled; a job with any other (a dependency, a limit, a reservation) keeps waiting."""
 
+NOT_MODELLED = "it may be spread over nodes in a way that is not played forward"
+
 COMPLETION_S = 5.0
 """The remaining time assumed for a completing job."""
 
@@ -47,7 +51,7 @@ def resumed(
     are. Of a running job only its part of the nodes that sinfo shows is known. The nodes of the partition *shared*, by
     default that of jobs with slots, have slots of their GPUs; jobs that share them lose no speed, since their forecasts
     come from such runs too.
-    ConfigError names a pending job that no nodes could hold (``unfit`` lists those).
+    ConfigError names a pending job that no nodes could hold (``unplaced`` lists those).
     """
     view = one_row_per_task(view)
     arrived = len(view.running) + len(view.pending)
@@ -57,7 +61,7 @@ def resumed(
         )
     shared = shared or _partition_of_slots(view)
     running, fleet = view.running, ClusterSpec(view.nodes, view.partitions, view.qos, shared=shared)
-    table = running.joined(view.pending)
+    table = _with_binding_nodes(running.joined(view.pending))
     jobs, table = _at_ease(_as_workload(table, _left_s(view), view, config), table, len(running), fleet)
     cluster = SimulatedCluster(jobs, fleet, conf or SlurmConf.of(config), config, submitted=table, unmeasured=1.0)
     _put(cluster, table, len(running), arrived, view)
@@ -82,13 +86,21 @@ def barred(jobs: JobTable) -> BoolArray:
     return ~(free & where_kind(jobs.reason, jobs.partition, *MODELLED))
 
 
-def unfit(view: View, config: Mapping[str, str]) -> dict[int, str]:
-    """Find pending jobs that these nodes could not hold even if nothing ran; each row with the reason as a sentence.
+def unplaced(view: View, config: Mapping[str, str]) -> dict[int, str]:
+    """Find pending jobs that the modelled slurmctld cannot hold, each with the reason as a clause.
 
-    Nodes that are down count as if they were there: they may come back.
+    Among them are those that these nodes could never hold. Nodes that are down count as if they were there.
     """
-    jobs = _as_workload(view.pending, view.forecast.runtime_s, view, config)
-    return _unfit(jobs, view.pending, ClusterSpec(view.nodes, view.partitions, view.qos))
+    table = _with_binding_nodes(view.pending)
+    jobs = _as_workload(table, view.forecast.runtime_s, view, config)
+    found = _unfit(jobs, table, ClusterSpec(view.nodes, view.partitions, view.qos))
+    unfit = never(view.pending, view.nodes, view.partitions)
+    return dict.fromkeys(found, NOT_MODELLED) | {row: one.why for row, one in unfit.items()}
+
+
+def _with_binding_nodes(table: JobTable) -> JobTable:
+    """Return the jobs without the nodes that they require beside others."""
+    return table.changed(required_nodes=binding(table))
 
 
 def _unfit(jobs: Workload, table: JobTable, fleet: ClusterSpec) -> dict[int, str]:
@@ -143,9 +155,8 @@ def _as_workload(table: JobTable, runtime_s: FloatArray, view: View, config: Map
 
     squeue shows one node for a job that left their number to Slurm; such a job gets as few as can hold it.
     """
-    largest = max(1, int(view.nodes.gpus.max(initial=0)))
     where = table.node_list.map([len(_names(text)) for text in table.node_list.names], np.int64)
-    nodes = np.where(where > 0, where, np.maximum(np.maximum(table.nodes, 1), -(-table.gpus // largest)))
+    nodes = np.where(where > 0, where, fewest_nodes(table, view.nodes, view.partitions))
     consumable = "MEMORY" in config.get("SelectTypeParameters", "CR_CORE_MEMORY").upper()
     return workload(
         len(table),

@@ -113,7 +113,7 @@ def test_room_by_the_forecasts_of_what_runs():
 
 
 def test_a_job_larger_than_the_cluster_is_told_so():
-    assert "More GPUs than the nodes that are up have" in said(view(jobs(1, gpus=[64])), 1)
+    assert "It cannot run as it is: it asks for 64 GPUs, more than the 2 nodes" in said(view(jobs(1, gpus=[64])), 1)
 
 
 def test_a_starving_and_a_capped_job_are_told_so():
@@ -148,7 +148,7 @@ def test_an_unknown_job_is_not_invented():
 
 def test_without_nodes_a_job_cannot_start():
     seen = view(jobs(1), room=nodes(()))
-    assert "cannot start before nodes come back" in said(seen, 1)
+    assert "It cannot run as it is: partition gpu has no nodes." in said(seen, 1)
 
 
 def test_the_terms_add_up_to_the_priority():

@@ -47,15 +47,7 @@ def site(gpus: int = 4, usable: bool = True) -> Any:
 
 def doors() -> Any:
     table = partitions()
-    longer = [np.append(column, column[0]) for column in (table.tier, table.up, table.max_time_s)]
-    return replace(
-        table,
-        name=Labels.of([*table.name, "shared"]),
-        tier=longer[0],
-        up=longer[1],
-        max_time_s=longer[2],
-        nodes=Labels.of([*table.nodes, "n3"]),
-    )
+    return table.joined(table.take(slice(0, 1)).changed(name=Labels.of(["shared"]), nodes=Labels.of(["n3"])))
 
 
 LIGHT = {"measured": [True], "gpu_util": [0.2], "gpu_memory_mib": [4000.0], "share_score": [0]}

@@ -28,7 +28,7 @@ from slurmsched.simulator.simulated_cluster import SimulatedCluster
 from slurmsched.simulator.slurmctld.multifactor import Weights
 from slurmsched.simulator.slurmctld.slurmconf import SlurmConf
 from slurmsched.simulator.slurmctld.slurmctld import SlurmctldConfig as Loops
-from slurmsched.simulator.snapshot import barred, held, resumed, unfit
+from slurmsched.simulator.snapshot import barred, held, resumed, unplaced
 from slurmsched.simulator.workload.workload import Workload, workload
 
 CONFIG = {"PriorityType": "priority/multifactor"}
@@ -192,25 +192,25 @@ def test_nothing_starts_on_a_node_that_drains():
 
 def test_a_job_that_left_the_number_of_its_nodes_to_slurm_gets_as_many_as_it_needs():
     view = with_pending(look(FULL), nodes=np.array([1]), gpus=np.array([8]))
-    assert unfit(view, CONFIG) == {}
+    assert unplaced(view, CONFIG) == {}
     assert on_to_the_end(view)[2] == 160.0
 
 
 @pytest.mark.parametrize(
     ("columns", "words"),
     [
-        ({"gpus": np.array([99])}, "no nodes of the cluster can hold it"),
-        ({"partition": ["gone"]}, "partition 'gone'"),
-        ({"features": ["fast"]}, "no nodes of the cluster can hold it"),
-        ({"required_nodes": ["n9"]}, "no nodes of the cluster can hold it"),
-        ({"required_nodes": ["n["]}, "host list"),
-        ({"excluded_nodes": ["n["]}, "host list"),
-        ({"memory_mib": np.array([5000.0])}, "no nodes of the cluster can hold it"),
+        ({"gpus": np.array([99])}, "it asks for 99 GPUs, more than the 3 nodes"),
+        ({"partition": ["gone"]}, "there is no partition gone"),
+        ({"features": ["fast"]}, "has the features fast"),
+        ({"required_nodes": ["n9"]}, "has no node n9"),
+        ({"required_nodes": ["n["]}, "not played forward"),
+        ({"excluded_nodes": ["n["]}, "not played forward"),
+        ({"memory_mib": np.array([5000.0])}, "has 5000 MiB of memory"),
     ],
 )
 def test_a_waiting_job_that_no_nodes_can_hold_is_named_with_the_reason(columns, words):
     view = with_pending(look(FULL), **columns)
-    assert [row for row, why in unfit(view, CONFIG).items() if words in why] == [0]
+    assert [row for row, why in unplaced(view, CONFIG).items() if words in why] == [0]
     with pytest.raises((ConfigError, ValueError)):
         resumed(view, CONFIG)
 
@@ -218,12 +218,23 @@ def test_a_waiting_job_that_no_nodes_can_hold_is_named_with_the_reason(columns, 
 def test_a_waiting_job_with_a_limit_beyond_its_partition_is_named():
     view = look(FULL)
     short = replace(view, partitions=replace(view.partitions, max_time_s=np.array([15.0])))
-    assert list(unfit(short, CONFIG)) == [0]
+    assert list(unplaced(short, CONFIG)) == [0]
 
 
-def test_memory_does_not_count_where_slurm_does_not_count_it():
+def test_memory_in_use_does_not_count_where_slurm_does_not_count_it():
+    full = look(jobs_of((50, 3, 4), *((10, 1, 1) for _ in range(4))))
+    view = with_pending(full, memory_mib=np.full(4, 600.0))
+    last_s = []
+    for config in (CONFIG, CONFIG | {"SelectTypeParameters": "CR_CORE"}):
+        cluster = resumed(view, config, AT_ONCE)
+        cluster.advance(np.inf)
+        last_s.append(max(ends(cluster).values()))
+    assert last_s == [170.0, 160.0]
+
+
+def test_memory_that_no_node_has_counts_even_where_slurm_does_not_count_what_is_in_use():
     view = with_pending(look(FULL), memory_mib=np.array([5000.0]))
-    assert unfit(view, CONFIG | {"SelectTypeParameters": "CR_CORE"}) == {}
+    assert list(unplaced(view, CONFIG | {"SelectTypeParameters": "CR_CORE"})) == [0]
 
 
 def test_who_waits_for_what_is_not_modelled_keeps_waiting():

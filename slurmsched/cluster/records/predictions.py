@@ -29,6 +29,7 @@ class PredictionKind(IntEnum):
     NO_ROOM = 12  #: the nodes that could hold it do not become free within the play-forward
     SUSPENDED = 13  #: the time at which it continues is unknown
     BEYOND = 14  #: too far back in a very long queue to be played forward
+    UNPLACED = 15  #: it could run, spread over nodes in a way that is not played forward
 
     @property
     def has_value(self) -> bool:
@@ -70,6 +71,7 @@ class PredictionTable(Table):
     time_limit_s: FloatArray  #: infinite where unlimited
     source: Labels  #: the origin of the runtime, in words
     reason: Labels  #: Slurm's reason for its wait
+    obstacle: Labels  #: what keeps it from any start, and what ends that, in sentences; empty where nothing does
     start_basis: IntArray  #: number of past predictions behind the start's interval; 0 before calibration
     finish_basis: IntArray  #: the same for the finish's
 

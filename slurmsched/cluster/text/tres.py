@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 _ABSENT = frozenset(("", "n/a", "(null)", "none"))
@@ -34,23 +34,41 @@ def gpus_in(gres: str) -> tuple[int, str]:
     Other GRES (shard, mps, slots, gpumem) do not count. A TRES text lists GPUs with a type twice,
     ``gres/gpu=4,gres/gpu:a100=4``; they count once.
     """
-    plain = _IN_BRACKETS.sub("", gres).strip()
-    if plain.lower() in _ABSENT:
-        return 0, ""
     requested = total = typed = 0
     first = ""
-    for item in plain.split(","):
-        name, kind, count, is_sum = _gres_item(item, gres)
-        if name != "gpu":
-            continue
+    for kind, number, is_sum in _gpu_items(gres):
         first = first or kind
         if not is_sum:
-            requested += count
+            requested += number
         elif kind:
-            typed += count
+            typed += number
         else:
-            total += count
+            total += number
     return requested + max(total, typed), first
+
+
+def gpus_by_type(gres: str) -> dict[str, int]:
+    """Return the number of GPUs of each type in a GRES or TRES text; those without a type under an empty one."""
+    counts: dict[str, int] = {}
+    total = 0
+    for kind, number, is_sum in _gpu_items(gres):
+        if is_sum and not kind:
+            total += number
+        else:
+            counts[kind] = counts.get(kind, 0) + number
+    others = total - sum(counts.values())
+    return counts | ({"": others} if others > 0 else {})
+
+
+def _gpu_items(gres: str) -> Iterator[tuple[str, int, bool]]:
+    """Yield type and number of each item of a text about GPUs, and True if it is a sum over all items (TRES)."""
+    plain = _IN_BRACKETS.sub("", gres).strip()
+    if plain.lower() in _ABSENT:
+        return
+    for item in plain.split(","):
+        name, kind, number, is_sum = _gres_item(item, gres)
+        if name == "gpu":
+            yield kind, number, is_sum
 
 
 @lru_cache(maxsize=10_000)  # the same few requests come every cycle

@@ -101,8 +101,11 @@ _WHY_NONE = {
     PredictionKind.CANNOT_RUN: "No nodes of its partition ({partition}) could ever hold it as they are now.",
     PredictionKind.NO_ROOM: "The nodes that could hold it do not become free within the prediction.",
     PredictionKind.SUSPENDED: "It is suspended, and it is not known when it continues.",
+    PredictionKind.UNPLACED: "It may be spread over nodes in a way that is not played forward, so there is no time; "
+    "'squeue --start -j {job}' has Slurm's own.",
     PredictionKind.BEYOND: "It stands so far back in a long queue that it was not played forward.",
 }
+_OBSTRUCTED = (PredictionKind.CANNOT_RUN, PredictionKind.NO_ROOM, PredictionKind.UNPLACED)
 _BESIDE = {
     PredictionKind.ARRAY: "It is an array: the times are those of the first of its {tasks} to start.",
     PredictionKind.LEFT_ALONE: "We do not order it ('slurmsched why {job}' says why): the times go by Slurm's own "
@@ -190,7 +193,9 @@ def _derivation(row: Row, kind: PredictionKind) -> str:
 
 
 def _notes(row: Row, kind: PredictionKind, now_s: float) -> Iterator[str]:
-    if text := (_WHY_NONE.get(kind) or _BESIDE.get(kind)):
+    if row["obstacle"] and kind in _OBSTRUCTED:
+        yield row["obstacle"]
+    elif text := (_WHY_NONE.get(kind) or _BESIDE.get(kind)):
         yield text.format(
             job=row["job_id"],
             reason=row["reason"] or "it may not start",

@@ -21,6 +21,7 @@ from ..phrasing import spell
 from ..request_words import request_words
 from .deadlines import promise_words
 from .eta import delayed_jobs
+from .obstacles import obstacle
 
 
 @dataclass(frozen=True)
@@ -118,8 +119,10 @@ def why(view: View, plan: Plan, job_id: int) -> Why:
     ahead = np.flatnonzero((plan.jobs.rank >= 0) & (plan.jobs.rank < rank))
     may_use = view.nodes.with_gpus_for(jobs.partition[row], jobs.gpu_type[row] or sent_to(jobs.steered[row]))
     free = free_gpus(view.nodes, may_use)
-    sentences = [_introduction(view, row)]
-    if what != Standing.RANKED:
+    sentences, kept = [_introduction(view, row)], obstacle(view, row)
+    if kept and what in (Standing.RANKED, Standing.CANNOT_RUN):
+        sentences.append(kept)
+    elif what != Standing.RANKED:
         fields = {name: getattr(jobs, name)[row] for name in ("reason", "partition", "reservation", "dependency")}
         alone = _begin(view, row) if what == Standing.WAITS_FOR_BEGIN else LEFT_ALONE[what]
         sentences.append(f"We leave it alone: {alone.format(job=job_id, **fields)}.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from ...cluster.columns import BoolArray, IntArray, Labels
 from ...cluster.exclusions import UNREAD
 from ...cluster.nodes import NodeTable, PartitionTable
+from ...cluster.text.constraint import constraint_of
 from ...cluster.text.hostlist import expand
 
 
@@ -46,7 +48,21 @@ class Wants(Protocol):
 
     @property
     def features(self) -> Labels:
-        """Features, such as ``a&b``; empty for none."""
+        """Features, such as ``a&b`` (``cluster.text.constraint``); empty for none."""
+        ...
+
+
+class Placed(Protocol):
+    """The columns of jobs that bind them to a number of named nodes."""
+
+    @property
+    def required_nodes(self) -> Labels:
+        """Host lists; empty for none."""
+        ...
+
+    @property
+    def nodes(self) -> IntArray:
+        """Numbers of nodes, at least."""
         ...
 
 
@@ -73,6 +89,24 @@ def allowed_nodes(
     return AllowedNodes(parts, kind, allowed)
 
 
+def binding(jobs: Placed) -> Labels:
+    """Return the required nodes of the jobs that use no others; a job on more nodes than these may use any beside."""
+    many = jobs.required_nodes.map([_size(text) for text in jobs.required_nodes.names], np.int64)
+    beside = (jobs.nodes > many) & (many > 0)
+    if not beside.any():
+        return jobs.required_nodes
+    names = (*jobs.required_nodes.names, "")
+    return Labels(np.where(beside, len(names) - 1, jobs.required_nodes.codes), names)
+
+
+def _size(names: str) -> int:
+    """Return the number of nodes in a host list; 0 of one that cannot be read, which binds."""
+    try:
+        return len(expand(names)) if names else 0
+    except ValueError:
+        return 0
+
+
 def _kinds(*columns: Labels) -> tuple[IntArray, IntArray]:
     """Return the first row of each distinct combination of values, and the number of that of each row."""
     kind = columns[0].codes
@@ -88,14 +122,19 @@ def _known(names: str) -> tuple[str, ...]:
 
 
 def suits(gpu_type: str, features: str, nodes: NodeTable) -> BoolArray:
-    """Select the *nodes* that have the GPU type and all features (``a&b``) a job requests."""
+    """Select the *nodes* that have the GPU type and the features a job requests, as ``--constraint`` has them."""
     right = np.ones(len(nodes), dtype=np.bool_)
     if gpu_type:
-        right &= nodes.gpu_type.map([name == gpu_type for name in nodes.gpu_type.names], np.bool_)
-    wanted = set(filter(None, features.replace(",", "&").split("&")))
-    if wanted:
-        right &= nodes.features.map([wanted <= set(name.split(",")) for name in nodes.features.names], np.bool_)
+        right &= nodes.of_types(gpu_type)
+    if features:
+        right &= having(nodes.features, constraint_of(features).allows)
     return right
+
+
+def having(features: Labels, holds: Callable[[Collection[str]], bool]) -> BoolArray:
+    """Select the nodes of whose *features*, comma lists, a test holds; it may also be of their partitions."""
+    selected: BoolArray = features.map([holds(set(names.split(","))) for names in features.names], np.bool_)
+    return selected
 
 
 def _partition_sets(partition_lists: Labels, nodes: NodeTable, partitions: PartitionTable) -> PartitionSets:

@@ -15,7 +15,7 @@ from ...cluster.nodes import NodeTable, PartitionTable
 from ...cluster.state import View
 from ...cluster.text.hostlist import expand
 from ..contract import Placement
-from .allowed_nodes import AllowedNodes, allowed_nodes
+from .allowed_nodes import AllowedNodes, allowed_nodes, binding
 from .loops import AccountGpus, DecisionJobs, PlannedLife, Started, nothing_started, start_one
 from .planned_room import MOST_STEPS, YEAR_S, BackfillPlan, blank_outlook
 from .resources import (
@@ -127,11 +127,11 @@ def _places(jobs: JobTable, nodes: NodeTable, partitions: PartitionTable) -> All
     """Return the nodes that each job may use; partitions that are gone count as none."""
     known = set(partitions.name)
     if not len(partitions) or all(known.issuperset(names.split(",")) for names in jobs.partition.names):
-        return allowed_nodes(jobs, nodes, partitions, jobs.required_nodes)
+        return allowed_nodes(jobs, nodes, partitions, binding(jobs))
     lists = [",".join(name for name in names.split(",") if name in known) for names in jobs.partition.names]
     left = Labels(jobs.partition.codes, tuple(text or partitions.name[0] for text in lists))
     gone = jobs.partition.map([not text for text in lists], np.bool_)
-    found = allowed_nodes(_Wants(left, jobs.gpu_type, jobs.features), nodes, partitions, jobs.required_nodes)
+    found = allowed_nodes(_Wants(left, jobs.gpu_type, jobs.features), nodes, partitions, binding(jobs))
     nowhere = np.concatenate([found.allowed, np.zeros((1, len(nodes)), dtype=np.bool_)])
     return found._replace(kind=np.where(gone, len(found.allowed), found.kind), allowed=nowhere)
 

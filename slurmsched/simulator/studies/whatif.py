@@ -19,7 +19,7 @@ from ..cycle_driver import CycleDriver
 from ..engine.job_state import Life
 from ..fixed_forecast import FixedForecast
 from ..slurmctld.slurmconf import SlurmConf
-from ..snapshot import barred, held, one_row_per_task, resumed, unfit
+from ..snapshot import barred, held, one_row_per_task, resumed, unplaced
 
 MOST_JOBS = 20_000
 
@@ -200,7 +200,7 @@ def _course(
 ) -> Course:
     """Simulate one option to its end."""
     view = queue if option.more is None else replace(queue, nodes=queue.nodes.joined(option.more))
-    misfits = unfit(view, config)
+    misfits = unplaced(view, config)
     fits = ~np.isin(np.arange(len(queue.pending)), list(misfits))
     start_s, end_s = np.full(len(fits), np.nan), np.full(len(fits), np.nan)
     if fits.any():

@@ -36,6 +36,7 @@ from ...errors import SlurmError, SlurmRefused, SlurmUnavailable
 from ..port import ActionResult, ClusterInfo, ControllerLoad, keeps_jobs_private
 from ..read import sinfo, sprio, squeue
 from ..read.cluster_reading import state_of
+from ..read.partitions import PartitionLimits, read_limits
 from ..read.records import RecordColumns, cut, heads, long_format, reading
 from ..read.sacct import read_outcomes, read_runs
 from ..read.usage import read_usage
@@ -71,6 +72,7 @@ class SlurmCommand:
     _facts: ClusterInfo | None = None
     _fields: tuple[str, ...] = squeue.FIELDS
     qos: QosTable = field(default_factory=lambda: table_of(QosTable, 0, {}, {}))
+    limits: Mapping[str, PartitionLimits] = field(default_factory=dict)
     apart: Callable[[], Set[str]] = field(default=_nothing)
     """What to read because somebody needs it: excluded_nodes, node_request and node_range, and node_loads.
 
@@ -91,6 +93,7 @@ class SlurmCommand:
         )
         self._facts = self._with_rights(self._facts, earlier)
         self.qos = self._read_qos(self._facts)
+        self.limits = read_limits(self.console.query(["scontrol", "--all", "--oneliner", "show", "partition"]))
         self._fields = squeue.fields_of(self._release_of_commands(self._facts))
         return self._facts
 
@@ -101,7 +104,8 @@ class SlurmCommand:
             nodes = beside.submit(self.nodes)
             factors = beside.submit(self.factors) if facts.multifactor else None
             jobs = self.with_columns_apart(self.long("squeue", ["-a", "-t", "all"], self._fields))
-            return state_of(jobs, nodes.result(), factors.result() if factors else None, self.qos)
+            records, points = nodes.result(), factors.result() if factors else None
+            return state_of(jobs, records, points, self.qos, self.limits, self.why_down(records))
 
     def with_columns_apart(self, jobs: RecordColumns) -> RecordColumns:
         """Add to *jobs* the columns of pending ones that somebody needs, and with loads those of running ones.
@@ -414,6 +418,10 @@ class SlurmCommand:
     def nodes(self) -> RecordColumns:
         """Return sinfo's records of nodes and partitions."""
         return self.long("sinfo", ["-a", "-N"], (*sinfo.FIELDS, *(sinfo.LOADS if "node_loads" in self.apart() else ())))
+
+    def why_down(self, nodes: RecordColumns) -> RecordColumns | None:
+        """Return sinfo's records about nodes that take no jobs; None while all do."""
+        return self.long("sinfo", ["-a", "-N"], sinfo.WHY_DOWN) if sinfo.takes_no_jobs(nodes) else None
 
     def _config(self) -> dict[str, str]:
         """Return the settings that ``scontrol show config`` prints, by name."""

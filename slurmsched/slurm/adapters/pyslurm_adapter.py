@@ -57,7 +57,8 @@ class SlurmBinding:
             self._arrays = frozenset(int(array) for array in jobs["ArrayJobID"] if array)
             ours = counted and "node_loads" not in self.command.apart()
             nodes = RecordColumns(self.worker.call("nodes")) if ours else self.command.nodes()
-            return state_of(jobs, nodes, factors.result() if factors else None, self.command.qos)
+            points, limits = factors.result() if factors else None, self.command.limits
+            return state_of(jobs, nodes, points, self.command.qos, limits, self.command.why_down(nodes))
 
     def act(self, actions: Sequence[Action]) -> list[ActionResult]:
         """Execute *actions* in order, through pyslurm where it can, else through scontrol."""

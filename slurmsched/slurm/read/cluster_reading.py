@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -11,13 +12,25 @@ from ...cluster.nodes import QosTable
 from ...cluster.state import ClusterState
 from ..write.verbs import BASIC_BAND
 from . import sinfo, sprio, squeue
+from .partitions import PartitionLimits, with_limits
 from .records import RecordColumns, reading
+
+NO_LIMITS: Mapping[str, PartitionLimits] = {}
+"""The limits of partitions where they were not read."""
 
 
 def state_of(
-    jobs_seen: RecordColumns, nodes_seen: RecordColumns, factors: RecordColumns | None, qos: QosTable
+    jobs_seen: RecordColumns,
+    nodes_seen: RecordColumns,
+    factors: RecordColumns | None,
+    qos: QosTable,
+    limits: Mapping[str, PartitionLimits] = NO_LIMITS,
+    why_down: RecordColumns | None = None,
 ) -> ClusterState:
-    """Build the state from columns by the names of squeue, sinfo and sprio; *factors* is None with priority/basic."""
+    """Build the state from columns by the names of squeue, sinfo and sprio; *factors* is None with priority/basic.
+
+    *limits* are those of partitions, *why_down* sinfo's columns about nodes that take no jobs, where they were read.
+    """
     with reading("squeue"):
         jobs = squeue.read_jobs(jobs_seen)
     pending = jobs.take(jobs.state == JobState.PENDING)
@@ -29,7 +42,8 @@ def state_of(
     running = (jobs.state >= JobState.CONFIGURING) & (jobs.state <= JobState.COMPLETING)
     ended = (jobs.state >= JobState.COMPLETED) & (jobs.state <= JobState.REQUEUED)
     with reading("sinfo"):
-        nodes, partitions = sinfo.read_nodes(nodes_seen), sinfo.read_partitions(nodes_seen)
+        nodes = sinfo.with_reasons(sinfo.read_nodes(nodes_seen), why_down)
+        partitions = with_limits(sinfo.read_partitions(nodes_seen), limits)
     return ClusterState(
         pending=pending,
         running=jobs.take(running),

@@ -9,7 +9,7 @@ import numpy as np
 from ...cluster.columns import FloatArray, Labels, table_of
 from ...cluster.nodes import NodeTable, PartitionTable
 from ...cluster.text.hostlist import fold
-from ...cluster.text.tres import gpus_in, seconds, slots_on
+from ...cluster.text.tres import gpus_by_type, gpus_in, seconds, slots_on
 from ..versions import UNUSABLE_NODE
 from .records import RecordColumns
 
@@ -24,6 +24,9 @@ Partition is the name of a partition with ``*`` behind it if it is the default o
 
 LOADS = ("CPUsLoad", "FreeMem")
 """More of them, of which nothing is read unless somebody needs the load of nodes: they change all the time."""
+
+WHY_DOWN = ("NodeList", "Reason", "User", "Timestamp")
+"""Fields about nodes that take no jobs, read only while there are some: Slurm's words, who said so, and when."""
 
 _WHOLE = re.compile(r"([0-9]{1,15})(K?)")
 _DECIMAL = re.compile(r"[0-9]{1,12}(\.[0-9]{1,6})?")
@@ -61,8 +64,32 @@ def read_nodes(columns: RecordColumns) -> NodeTable:
         ),
         gpu_type=Labels.of(kind for _, kind in has),
         features=Labels.of(_or_empty(text) for text in pick["Features"]),
+        gpu_types=Labels.of(several_types(_or_empty(text)) for text in pick["Gres"]),
         cpu_load=_decimal(pick.get("CPUsLoad", [""] * len(has))),
         free_memory_mib=_decimal(pick.get("FreeMem", [""] * len(has))),
+    )
+
+
+def takes_no_jobs(columns: RecordColumns) -> bool:
+    """Return True if a node is in a state in which it takes no jobs."""
+    return any(UNUSABLE_NODE.search(text) for text in set(columns["StateComplete"]))
+
+
+def with_reasons(nodes: NodeTable, columns: RecordColumns | None) -> NodeTable:
+    """Return *nodes* with why, by whom and since when each takes no jobs, by *columns* of ``WHY_DOWN``."""
+    if columns is None:
+        return nodes
+    rows = {name: row for row, name in enumerate(columns["NodeList"])}
+    at = [rows.get(name) for name in nodes.name]
+
+    def texts(field: str) -> list[str]:
+        return ["" if row is None else _or_empty(columns[field][row]) for row in at]
+
+    since = [float(text) if text.isdecimal() else np.nan for text in texts("Timestamp")]
+    return nodes.changed(
+        down_reason=Labels.of("" if text == "none" else text for text in texts("Reason")),
+        down_by=Labels.of("" if text == "Unknown" else text for text in texts("User")),
+        down_since_s=np.array(since, dtype=np.float64),
     )
 
 
@@ -82,6 +109,12 @@ def read_partitions(columns: RecordColumns) -> PartitionTable:
         default=np.array([columns["Partition"][row] == f"{name}*" for name, row in rows.items()], dtype=bool),
         default_time_s=np.array([seconds(columns["DefaultTime"][row]) for row in rows.values()], dtype=np.float64),
     )
+
+
+def several_types(gres: str) -> str:
+    """Return the GPUs of a node with several types as a100=2+v100=2; empty of any other node."""
+    counts = gpus_by_type(gres)
+    return "+".join(f"{name}={many}" for name, many in counts.items()) if len(counts) > 1 else ""
 
 
 def _shares(gres: str) -> bool:

@@ -1,0 +1,116 @@
+"""What keeps a pending job from any start: a request that nothing can meet, or nodes that take no jobs.
+
+``why`` and ``eta`` say the same sentence. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from ...cluster.columns import BoolArray
+from ...cluster.jobs import JobTable
+from ...cluster.nodes import NodeTable
+from ...cluster.reasons import ReasonKind, reason_of, where_kind
+from ...cluster.state import View
+from ...cluster.text.hostlist import expand
+from ...policies.selection.could_hold import Never, never
+from ..job_nodes import nodes_by_kind
+from ..phrasing import spell
+
+NAMED_MOST = 3  #: nodes that a sentence describes one by one
+
+_POWER = re.compile(r"power|planned", re.IGNORECASE)
+
+
+def cannot_run(view: View) -> dict[int, Never]:
+    """Find the pending jobs that cannot run as they are, by their requests or by Slurm's reason; each row with why."""
+    jobs = view.pending
+    said = np.flatnonzero(where_kind(jobs.reason, jobs.partition, ReasonKind.CANNOT_RUN)).tolist()
+    return {row: Never(f"Slurm says {_slurms(jobs.reason[row])}") for row in said} | never(
+        jobs, view.nodes, view.partitions
+    )
+
+
+def obstacles(view: View) -> dict[int, str]:
+    """Return, by row of the pending jobs, what keeps a job from any start and what ends that, in sentences."""
+    found = {row: _never_words(view.pending, row, one) for row, one in cannot_run(view).items()}
+    for row in np.flatnonzero(_lacks_nodes(view)).tolist():
+        found.setdefault(row, _down_words(view, row))
+    return {row: words for row, words in found.items() if words}
+
+
+def obstacle(view: View, row: int) -> str:
+    """Return that of one pending job; empty where nothing keeps it from a start for good."""
+    return obstacles(view.take(np.array([row]))).get(0, "")
+
+
+def _slurms(reason: str) -> str:
+    """Return Slurm's reason with what it means."""
+    found = reason_of(reason)
+    return f"{reason}: {found.clause}" if found.known else reason
+
+
+def _never_words(jobs: JobTable, row: int, one: Never) -> str:
+    if one.change:
+        fix = f"'scontrol update jobid={jobs.job_id[row]} {one.change}', or another partition, lets it run."
+    else:
+        fix = "It starts only after its request or the cluster has changed."
+    return f"It cannot run as it is: {one.why}. {fix}"
+
+
+def _lacks_nodes(view: View) -> BoolArray:
+    """Select the pending jobs for which too few nodes are up, though enough are there."""
+    jobs, away = view.pending, _away(view.nodes)
+    if not away.any():
+        return np.zeros(len(jobs), dtype=np.bool_)
+    kind, allowed = nodes_by_kind(view, jobs)
+    left, there = (allowed & ~away).sum(axis=1)[kind], allowed.sum(axis=1)[kind]
+    names = set(view.nodes.name.take(away))
+    named = jobs.required_nodes.map([bool(names & set(_names(text))) for text in jobs.required_nodes.names], np.bool_)
+    return np.asarray(named | ((left < np.maximum(jobs.nodes, 1)) & (there > 0)), dtype=np.bool_)
+
+
+def _away(nodes: NodeTable) -> BoolArray:
+    """Select the nodes that take no jobs until somebody acts; those that power saving switched off come back."""
+    saved = nodes.state.map([bool(_POWER.search(text)) for text in nodes.state.names], np.bool_)
+    return np.asarray(~nodes.usable & ~saved, dtype=np.bool_)
+
+
+def _down_words(view: View, row: int) -> str:
+    """Return which nodes of the job in *row* take no jobs, why and since when, and what would help."""
+    jobs, nodes, away = view.pending, view.nodes, _away(view.nodes)
+    required = set(_names(jobs.required_nodes[row]))
+    kind, allowed = nodes_by_kind(view, jobs.take(np.array([row])))
+    asked = np.array([name in required for name in nodes.name], dtype=np.bool_) & away
+    at = np.flatnonzero(asked if asked.any() else allowed[kind[0]] & away)
+    told = [_node_words(nodes, node, view.now_s) for node in at[:NAMED_MOST].tolist()]
+    more = f", and {len(at) - NAMED_MOST} more" if len(at) > NAMED_MOST else ""
+    back = "It starts only after an administrator has returned "
+    back += "it to service" if len(at) == 1 else "some of them to service"
+    if asked.any():
+        begin = "It asks for " + ("a node that takes no jobs" if len(at) == 1 else "nodes that take no jobs")
+        free = f", or without them: 'scontrol update jobid={jobs.job_id[row]} reqnodelist='."
+    else:
+        begin, free = "Too few of the nodes that it may use take jobs", "."
+    return f"{begin}: {'; '.join(told)}{more}. {back}{free}"
+
+
+def _node_words(nodes: NodeTable, node: int, now_s: float) -> str:
+    """Return the state of a node, since when, and the words of who set it."""
+    state = nodes.state[node].lower()
+    word = "drained" if "drain" in state else "down" if "down" in state else state or "down"
+    since_s = now_s - float(nodes.down_since_s[node])
+    words = f"{nodes.name[node]} is {word}" + (f" for {spell(since_s)}" if np.isfinite(since_s) else "")
+    if not nodes.down_reason[node]:
+        return words
+    by = f", by {nodes.down_by[node]}" if nodes.down_by[node] else ""
+    return f"{words} ({nodes.down_reason[node]}{by})"
+
+
+def _names(text: str) -> tuple[str, ...]:
+    try:
+        return expand(text) if text else ()
+    except ValueError:
+        return ()

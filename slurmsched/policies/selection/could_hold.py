@@ -1,0 +1,309 @@
+"""Whether nodes could ever hold a job, if nothing else ran: one answer for deciding, predicting and explaining.
+
+Nodes that are down count as if they were there: they may come back. Where the columns of a job leave open how it may be
+spread over nodes, the answer is that it could run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from ...cluster.columns import BoolArray, FloatArray, IntArray
+from ...cluster.exclusions import UNREAD
+from ...cluster.jobs import JobTable
+from ...cluster.node_request import read_request
+from ...cluster.nodes import NodeTable, PartitionTable
+from ...cluster.text.constraint import Choice, Constraint, constraint_of
+from ...cluster.text.hostlist import expand, fold
+from ...cluster.text.plural import count
+from ...cluster.text.tres import gpus_by_type, timelimit
+from .allowed_nodes import allowed_nodes, binding, having
+
+NO_LIMIT = 2**31
+"""A number of nodes that is no limit."""
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What one job asks for, as far as its columns tell."""
+
+    partitions: tuple[str, ...]
+    limit_s: float
+    least_nodes: int
+    most_nodes: int  #: a large number where it leaves them to Slurm
+    cpus: int  #: over all nodes
+    task_cpus: int  #: the fewest CPUs on a node that are of use to it
+    memory_mib: float  #: on each node
+    gpus: dict[str, int]  #: by type, over all nodes
+    node_gpus: dict[str, int]  #: by type, on each node; empty where they may be spread
+    constraint: Constraint
+    features: str
+    required: tuple[str, ...]
+    excluded: tuple[str, ...]
+
+
+_SHAPE = (
+    "partition",
+    "gpu_type",
+    "features",
+    "required_nodes",
+    "excluded_nodes",
+    "per_node",
+    "node_request",
+    "node_range",
+)
+_NUMBERS = ("gpus", "nodes", "cpus", "ntasks", "memory_mib", "time_limit_s", "per_job", "per_task", "gpus_each")
+
+
+class Never(NamedTuple):
+    """Why a job could never run as it is."""
+
+    why: str  #: a clause, which continues "it cannot run as it is: ..."
+    change: str = ""  #: what would let it run, as scontrol takes it, such as timelimit=1:00:00; empty for none such
+
+
+def never(jobs: JobTable, nodes: NodeTable, partitions: PartitionTable) -> dict[int, Never]:
+    """Find the jobs that these nodes and partitions could never run as they are: each row with the reason."""
+    if not len(jobs):
+        return {}
+    shapes = [getattr(jobs, name).codes for name in _SHAPE] + [getattr(jobs, name) for name in _NUMBERS]
+    numbers = [np.unique(shape, return_inverse=True)[1] for shape in shapes]
+    _, first, shape = np.unique(np.stack(numbers), axis=1, return_index=True, return_inverse=True)
+    cluster = Cluster(nodes, partitions)
+    whys = [cluster.refusal(jobs, row) for row in first.tolist()]
+    return {row: why for row, at in enumerate(shape.reshape(-1).tolist()) if (why := whys[at]) is not None}
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Nodes and partitions, to be asked about one job after the other."""
+
+    nodes: NodeTable
+    partitions: PartitionTable
+
+    def refusal(self, jobs: JobTable, row: int) -> Never | None:
+        """Return why the job in *row* could never run; None if it could."""
+        try:
+            demand = demand_of(jobs, row)
+        except ValueError:  # a list or a number in a form that we cannot read
+            return None
+        if not len(self.partitions):
+            why = self._room(demand, np.ones(len(self.nodes), dtype=np.bool_), "the cluster", 0, NO_LIMIT)
+            return Never(why) if why else None
+        found = []
+        for name in demand.partitions:
+            one = self._in_partition(demand, name)
+            if one is None:
+                return None
+            found.append(one)
+        return found[0] if len(found) == 1 else Never("; ".join(one.why for one in found), found[0].change)
+
+    @cached_property
+    def _rows(self) -> dict[str, int]:
+        return {name: row for row, name in enumerate(self.partitions.name)}
+
+    @cached_property
+    def _names(self) -> dict[str, int]:
+        return {name: row for row, name in enumerate(self.nodes.name)}
+
+    def _in_partition(self, demand: Demand, name: str) -> Never | None:
+        """Return why *demand* could never run in one partition; None if it could."""
+        row = self._rows.get(name)
+        if row is None:
+            return Never(f"there is no partition {name}")
+        parts = self.partitions
+        longest_s = float(parts.max_time_s[row])
+        if math.isfinite(demand.limit_s) and demand.limit_s > longest_s:
+            asked, allowed = timelimit(demand.limit_s), timelimit(longest_s)
+            why = f"its time limit of {asked} is longer than the {allowed} that partition {name} allows"
+            return Never(why, f"timelimit={allowed}")
+        least, most = int(parts.least_nodes[row]), int(parts.most_nodes[row]) or NO_LIMIT
+        for wrong, number, bound, verb in (
+            (demand.least_nodes > most, demand.least_nodes, most, "allows"),
+            (demand.most_nodes < least, demand.most_nodes, least, "requires"),
+        ):
+            if wrong:
+                why = f"it asks for {count(number, 'node')}, and partition {name} {verb} {bound}"
+                return Never(why, f"numnodes={bound}")
+        inside = having(self.nodes.partitions, lambda names: name in names)
+        if not inside.any():
+            return Never(f"partition {name} has no nodes")
+        room = self._room(demand, inside, f"partition {name}", row, most)
+        return Never(room) if room else None
+
+    def _room(self, demand: Demand, inside: BoolArray, where: str, row: int, most_nodes: int) -> str | None:
+        """Return why *demand* finds no room on the nodes *inside*; None if it does."""
+        for name in demand.required:
+            if name not in self._names or not inside[self._names[name]]:
+                return f"{where} has no node {name}, which it asks for"
+            if name in demand.excluded:
+                return f"it asks for node {name} and excludes it"
+        excluded = set(demand.excluded)
+        left = inside & ~np.array([name in excluded for name in self.nodes.name], dtype=np.bool_)
+        steps = [
+            (left, "is beside those that it excludes" if excluded else "is there"),
+            *self._steps(demand, left, row),
+        ]
+        most, why = min(most_nodes, demand.most_nodes), None
+        for choice in demand.constraint.choices:
+            right = having(self.nodes.features, choice.each.holds)
+            tests = [steps[0], (right, f"has the features {demand.features}"), *steps[1:]]
+            why = self._with_tests(demand, choice, tests, where) or self._in_all(
+                demand, choice, tests, where, row, most
+            )
+            if why is None:
+                return None
+        return why
+
+    def _steps(self, demand: Demand, left: BoolArray, row: int) -> Iterator[tuple[BoolArray, str]]:
+        """Yield the nodes that meet one demand after the other, and how such a node is, in words."""
+        for kind in demand.gpus:
+            on, each = self.nodes.gpus_of(kind), max(1, demand.node_gpus.get(kind, 1))
+            most = f" (the most is {int(on[left].max(initial=0))})" if each > 1 else ""
+            yield on >= each, f"has {count(each, 'GPU')}{_of(kind)}{most}"
+        cpus, memory_mib = self._cpus(row), self._memory_mib(row)
+        most = f" (the most is {int(cpus[left].max(initial=0))})"
+        yield cpus >= demand.task_cpus, f"has {count(demand.task_cpus, 'CPU')} for a job{most}"
+        if demand.memory_mib > 0:
+            most = f" (the most is {float(memory_mib[left].max(initial=0.0)):.0f})"
+            yield memory_mib >= demand.memory_mib, f"has {demand.memory_mib:.0f} MiB of memory for a job{most}"
+
+    def _with_tests(self, demand: Demand, choice: Choice, tests: Sequence[Step], where: str) -> str | None:
+        """Return which test leaves too few nodes, in words; None if enough are left."""
+        may = np.ones(len(self.nodes), dtype=np.bool_)
+        for right, words in tests:
+            may = may & right
+            many = int(may.sum())
+            if not many:
+                return f"no node of {where} {words}"
+            if many < demand.least_nodes:
+                return f"it asks for {count(demand.least_nodes, 'node')}, and in {where} only {many} {words}"
+            if any(not may[self._names[name]] for name in demand.required):
+                return f"not each node that it asks for ({fold(demand.required)}) {words}"
+        for test, number in choice.some:
+            if int((may & having(self.nodes.features, test.holds)).sum()) < number:
+                return f"{where} has fewer nodes than it asks for with some of the features {demand.features}"
+        return None
+
+    def _in_all(
+        self, demand: Demand, choice: Choice, tests: Sequence[Step], where: str, row: int, most: int
+    ) -> str | None:
+        """Return what all the nodes that are left have too little of, together, as many as it may have."""
+        may = np.logical_and.reduce([right for right, _ in tests])
+        nodes = f"the {count(min(most, int(may.sum())), 'node')} that it may use in {where}"
+        tasks = -(-demand.cpus // demand.task_cpus)
+        if int(_most_first((self._cpus(row) // demand.task_cpus)[may])[:most].sum()) < tasks:
+            return f"it asks for {count(demand.cpus, 'CPU')}, more than {nodes} can give it"
+        for kind, many in demand.gpus.items():
+            if int(_most_first(self.nodes.gpus_of(kind)[may])[:most].sum()) < many:
+                return f"it asks for {count(many, 'GPU')}{_of(kind)}, more than {nodes} have"
+        return None
+
+    def _cpus(self, row: int) -> IntArray:
+        """Return the CPUs of each node that one job may have in the partition in *row*."""
+        most = int(self.partitions.node_cpus[row]) if len(self.partitions) else 0
+        return np.asarray(np.minimum(self.nodes.cpus, most) if most else self.nodes.cpus)
+
+    def _memory_mib(self, row: int) -> FloatArray:
+        """Return the memory of each node that one job may have there."""
+        most = float(self.partitions.node_memory_mib[row]) if len(self.partitions) else 0.0
+        return np.asarray(np.minimum(self.nodes.memory_mib, most) if most else self.nodes.memory_mib)
+
+
+Step = tuple[BoolArray, str]
+"""Nodes, and how they are, in words."""
+
+
+def demand_of(jobs: JobTable, row: int) -> Demand:
+    """Return what the job in *row* asks for; ValueError for a list of nodes that cannot be read."""
+    nodes, gpus, cpus = max(1, int(jobs.nodes[row])), int(jobs.gpus[row]), max(1, int(jobs.cpus[row]))
+    types = _types(jobs, row, nodes, gpus)
+    on_each = sum(gpus_by_type(jobs.per_node[row]).values())
+    spread = bool(jobs.per_job[row] or jobs.per_task[row]) or on_each * nodes != gpus
+    each = int(jobs.gpus_each[row])
+    least, most = _node_range(jobs.node_range[row], nodes)
+    return Demand(
+        partitions=tuple(jobs.partition[row].split(",")),
+        limit_s=float(jobs.time_limit_s[row]),
+        least_nodes=least,
+        most_nodes=most,
+        cpus=cpus,
+        task_cpus=_task_cpus(cpus, int(jobs.ntasks[row])),
+        memory_mib=_node_memory_mib(jobs, row, nodes, cpus),
+        gpus=types,
+        node_gpus={} if spread and not each else {kind: each or -(-many // nodes) for kind, many in types.items()},
+        constraint=constraint_of(jobs.features[row]),
+        features=jobs.features[row],
+        required=expand(jobs.required_nodes[row]) if jobs.required_nodes[row] else (),
+        excluded=_excluded(jobs.excluded_nodes[row]),
+    )
+
+
+def _types(jobs: JobTable, row: int, nodes: int, gpus: int) -> dict[str, int]:
+    """Return the GPUs by type over all nodes; under an empty text those of any type."""
+    asked = gpus_by_type(jobs.per_node[row])
+    total = sum(asked.values())
+    if len(asked) < 2 or not total or gpus % total:
+        return {jobs.gpu_type[row]: gpus} if gpus else {}
+    return {kind: many * (gpus // total) for kind, many in asked.items() if many}
+
+
+def _task_cpus(cpus: int, tasks: int) -> int:
+    """Return the CPUs of a task, which are on one node; 1 where they cannot be told."""
+    return cpus // tasks if tasks and cpus % tasks == 0 else 1
+
+
+def _node_memory_mib(jobs: JobTable, row: int, nodes: int, cpus: int) -> float:
+    """Return the memory that each node must have for the job, at least."""
+    if asked := read_request(jobs.node_request[row]):
+        return float(asked.memory_mib * (max(1, asked.per_task) if asked.per_cpu else 1))
+    memory_mib = float(jobs.memory_mib[row])
+    least = memory_mib / max(nodes, cpus) * _task_cpus(cpus, int(jobs.ntasks[row]))  # if it was asked for by CPU
+    return memory_mib if nodes == 1 == cpus else least
+
+
+def _node_range(text: str, nodes: int) -> tuple[int, int]:
+    least, _, most = text.partition("-")
+    return (int(least), int(most)) if least.isdecimal() and most.isdecimal() else (nodes, NO_LIMIT)
+
+
+def _excluded(text: str) -> tuple[str, ...]:
+    return expand(text) if text and text != UNREAD else ()
+
+
+def _of(kind: str) -> str:
+    return f" of {kind}" if kind else ""
+
+
+def _most_first(amounts: IntArray) -> IntArray:
+    return np.sort(amounts)[::-1]
+
+
+def fewest_nodes(jobs: JobTable, nodes: NodeTable, partitions: PartitionTable) -> IntArray:
+    """Return the fewest nodes, of those that each job may use, that can each hold an equal part of it.
+
+    They are no fewer than it asks for, and just as many where no number will do.
+    """
+    least = np.maximum(jobs.nodes, 1)
+    try:
+        found = allowed_nodes(jobs, nodes, partitions, binding(jobs), jobs.excluded_nodes)
+    except (KeyError, ValueError):  # partitions or nodes that changed since the jobs were read
+        return least
+    shapes = np.stack([found.kind, least, jobs.gpus, jobs.cpus])
+    distinct, shape = np.unique(shapes, axis=1, return_inverse=True)
+    numbers = [_fewest(nodes, found.allowed[kind], *numbers) for kind, *numbers in distinct.T.tolist()]
+    return np.array(numbers, dtype=np.int64)[shape.reshape(-1)]
+
+
+def _fewest(nodes: NodeTable, may: BoolArray, least: int, gpus: int, cpus: int) -> int:
+    on_gpus, on_cpus = nodes.gpus[may], nodes.cpus[may]
+    for many in range(least, int(may.sum()) + 1):
+        if int(((on_gpus >= -(-gpus // many)) & (on_cpus >= -(-cpus // many))).sum()) >= many:
+            return many
+    return least

@@ -1,0 +1,88 @@
+"""The limits of partitions that sinfo does not show, and partitions without nodes, from ``scontrol show partition``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...cluster.columns import Labels, table_of
+from ...cluster.nodes import PartitionTable
+from ...cluster.text.tres import seconds
+
+_FIELD = re.compile(r"(?:^|\s)([A-Za-z]+)=(\S*)")
+_DIGITS = re.compile(r"[0-9]{1,12}")
+
+
+@dataclass(frozen=True)
+class PartitionLimits:
+    """What a partition allows a job, and what there is to know of one without nodes; 0 stands for no limit."""
+
+    least_nodes: int = 0
+    most_nodes: int = 0
+    node_cpus: int = 0
+    node_memory_mib: float = 0.0
+    tier: int = 1
+    up: bool = True
+    max_time_s: float = np.inf
+
+
+def read_limits(text: str) -> dict[str, PartitionLimits]:
+    """Return the limits of each partition in the output of ``scontrol --oneliner show partition``."""
+    records = (dict(_FIELD.findall(line)) for line in text.splitlines())
+    return {fields["PartitionName"]: _limits(fields) for fields in records if "PartitionName" in fields}
+
+
+def _limits(fields: Mapping[str, str]) -> PartitionLimits:
+    return PartitionLimits(
+        least_nodes=_number(fields, "MinNodes"),
+        most_nodes=_number(fields, "MaxNodes"),
+        node_cpus=_number(fields, "MaxCPUsPerNode"),
+        node_memory_mib=float(_number(fields, "MaxMemPerNode")),
+        tier=_number(fields, "PriorityTier"),
+        up=fields.get("State", "UP") == "UP",
+        max_time_s=_seconds(fields.get("MaxTime", "")),
+    )
+
+
+def _number(fields: Mapping[str, str], name: str) -> int:
+    """Return a limit; 0 for UNLIMITED, and for a form of a newer release."""
+    text = fields.get(name, "")
+    return int(text) if _DIGITS.fullmatch(text) else 0
+
+
+def _seconds(text: str) -> float:
+    try:
+        limit_s = seconds(text)
+    except ValueError:
+        return np.inf
+    return np.inf if np.isnan(limit_s) else limit_s
+
+
+def with_limits(partitions: PartitionTable, limits: Mapping[str, PartitionLimits]) -> PartitionTable:
+    """Return *partitions* with their *limits*, and with those that have no nodes, which sinfo does not list by node."""
+    empty = [name for name in limits if name not in set(partitions.name)]
+    table = partitions.joined(_without_nodes({name: limits[name] for name in empty}))
+    own = [limits.get(name, PartitionLimits()) for name in table.name]
+    return table.changed(
+        least_nodes=np.array([one.least_nodes for one in own], dtype=np.int64),
+        most_nodes=np.array([one.most_nodes for one in own], dtype=np.int64),
+        node_cpus=np.array([one.node_cpus for one in own], dtype=np.int64),
+        node_memory_mib=np.array([one.node_memory_mib for one in own], dtype=np.float64),
+    )
+
+
+def _without_nodes(limits: Mapping[str, PartitionLimits]) -> PartitionTable:
+    return table_of(
+        PartitionTable,
+        len(limits),
+        {"default_time_s": np.nan},
+        {
+            "name": Labels.of(limits),
+            "tier": np.array([one.tier for one in limits.values()], dtype=np.int64),
+            "up": np.array([one.up for one in limits.values()], dtype=np.bool_),
+            "max_time_s": np.array([one.max_time_s for one in limits.values()], dtype=np.float64),
+        },
+    )
