@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Thread
 from typing import Protocol
 
 from .. import __version__
@@ -21,6 +22,7 @@ from .api.http_metrics import MetricsAccess, MetricsServer
 from .api.query_handlers import QueryHandlers, Sources
 from .api.query_server import QueryServer, QueryWorkers
 from .api.remote_server import RemoteServer
+from .compiled_code import CompiledCode
 from .daemon_status import DaemonStatus, cycle_status
 from .database_inspector import Inspector
 from .health import BUG, Health
@@ -46,6 +48,7 @@ _Listener = (
     | SynthesisService
     | UsageService
     | Inspector
+    | CompiledCode
 )
 
 LEAST_S = 20.0
@@ -137,6 +140,7 @@ class ServiceParts:
     usage: UsageService | None = None  #: reads what ended runs used
     synthesis: SynthesisService | None = None  #: plays compositions forward
     inspector: Inspector | None = None  #: None where the database is not inspected
+    code: CompiledCode | None = None  #: compiles what answers run
     restraint: Callable[[], str] = str  #: why nothing may be written, despite the settings; empty if it may
 
 
@@ -178,11 +182,24 @@ class Service:
                 listener.start()
             stack.enter_context(signals.listening(parts.flags))
             parts.notifier.ready(f"one cycle every {settings.every_s:g} s")
+            self._start_patience()
             self._loop.run()
             parts.notifier.stopping("stopping")
             if not parts.flags.keep_jobs:
                 self._release_all()
         logger.info("stopped")
+
+    def _start_patience(self) -> None:
+        """Feed the watchdog while code is compiled: the first cycle may need it, and then takes minutes."""
+        code, alive, watchdog_s = self._parts.code, self._parts.notifier.alive, self._parts.notifier.watchdog_s
+        if code is None or watchdog_s is None:
+            return
+
+        def feed() -> None:
+            while not code.wait(watchdog_s / 3):
+                alive()
+
+        Thread(target=feed, name="patience", daemon=True).start()
 
     def once(self) -> BeatResult:
         """Run a single cycle under the same lock, with no socket opened."""
@@ -279,6 +296,8 @@ class Service:
                 listeners.append(self._parts.synthesis)
             if self._parts.inspector:
                 listeners.append(self._parts.inspector)
+            if self._parts.code:
+                listeners.append(self._parts.code)
         except SlurmschedError:
             for listener in listeners:
                 listener.close()

@@ -47,7 +47,12 @@ def warm_up() -> None:
     compare(view, config, [Option("as now", None), Option("sjf", whole_queue(find_ordering("sjf")))], 30.0)
     for name in POLICIES:
         simulate(jobs, fleet, Setup.of(name))
-    simulate(_due(jobs), fleet, Setup.of_site(PROMISING, 60.0, ""))
+    promises()
+
+
+def promises() -> None:
+    """Run the loops of promises once."""
+    simulate(_due(_jobs()), ClusterSpec.of(NODES, GPUS), Setup.of_site(PROMISING, 60.0, ""))
 
 
 def _jobs() -> Workload:

@@ -81,7 +81,7 @@ def test_every_question_is_answered_under_every_ordering_whatever_caps_the_point
         return status["cycle"]["window"] if "cycle" in status else 0
 
     def steps() -> None:
-        wait_until(lambda: _answered(daemon, {"ask": "eta_check", "options": NEW_JOB}), 300.0)
+        wait_until(lambda: _answered(daemon, {"ask": "eta_check", "options": NEW_JOB}), 600.0)
         for number, ordering in enumerate(ORDERINGS, 100):
             mode, scope, max_points = random.choice(modes), random.choice(scopes), random.choice((0, 0, 1, 1000))
             slurm.config = {**FakeSlurm().config, **random.choice(WEIGHTS)}

@@ -87,6 +87,14 @@ def test_the_rest_waits_for_the_first_cycle():
         questions().answer({"ask": "why", "job_id": 7}, 0)
 
 
+def test_while_code_is_compiled_only_answers_that_run_it_are_put_off():
+    asked = questions(seen(), starting=lambda: "the daemon is still starting")
+    for kind in ("check", "eta_check", "chart"):
+        with pytest.raises(AnswerRefused, match="still starting"):
+            asked.answer({"ask": kind, "options": "-G 4", "job_id": 7}, ALICE)
+    assert asked.answer({"ask": "why", "job_id": 7}, ALICE)["why"]
+
+
 @pytest.mark.parametrize("ask", ["why", "explain"])
 def test_a_job_is_explained_from_the_latest_report(ask):
     asked = questions(seen(1))

@@ -66,7 +66,7 @@ def serve(office, tmp_path):
     """Opens answers in ``tmp_path``; every one is closed, and leaves neither thread nor socket."""
     with ExitStack() as stack:
 
-        def opened(patience_s=60.0, turn_s=2.5, **known):
+        def opened(patience_s=60.0, turn_s=2.5, answer_s=60.0, **known):
             sources = Sources(
                 office.status,
                 office.broken,
@@ -78,7 +78,7 @@ def serve(office, tmp_path):
             )
             questions = QueryHandlers(sources, trusted=(0,))
             questions.observe(seen())
-            answers = QueryServer(tmp_path, questions, patience_s=patience_s, turn_s=turn_s)
+            answers = QueryServer(tmp_path, questions, patience_s=patience_s, turn_s=turn_s, answer_s=answer_s)
             stack.callback(answers.close)
             answers.start()
             return tmp_path / "slurmsched.sock"
@@ -367,3 +367,15 @@ def test_a_daemon_without_memory_for_another_thread_answers(tmp_path):
     program = WITHOUT_MEMORY.format(tests=str(Path(__file__).parent), directory=str(tmp_path))
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120.0)
     assert done.stdout == "can't start new thread\nobserve\n", done.stderr[-2000:]
+
+
+@pytest.mark.parametrize("question", [{"ask": "status"}, {"ask": "check", "options": "-G 4"}])
+def test_who_would_wait_too_long_is_told_so_in_place_of_an_answer_that_breaks_off(office, serve, question):
+    path = serve(answer_s=0.2)
+    office.open.clear()
+    with pytest.raises(AnswerRefused, match=r"takes longer than 0.2 s.*ask again in a moment"):
+        ask(path, question)
+    office.open.set()
+    office.steps.release(1)
+    wait_until(lambda: office.checked or question["ask"] == "status")
+    assert ask(path, {"ask": "status"})["mode"] == "observe", "the work went on, and nothing is stuck behind it"

@@ -45,7 +45,9 @@ KINDS = ("longest", "long", "short", "shortest")
 USERS = ("alice", "bob", "carol", "dave")
 NEEDED = ("numpy*", "sqlalchemy*", "alembic*", "mako*", "markupsafe*", "click*", "prometheus_client*", "psycopg*")
 UNANSWERED = re.compile(
-    r'the daemon on \S+ gave no answer|: no daemon answers|^no daemon answers|"source": "record"', re.MULTILINE
+    r'the daemon on \S+ gave no answer|: no daemon answers|^no daemon answers|"source": "record"'
+    r"|the daemon is still starting|the answer takes longer than",
+    re.MULTILINE,
 )
 """What commands say where the daemon did not answer in time."""
 UNCERTAIN = (KeyError, IndexError, ValueError, OSError, sqlite3.Error, LabError)

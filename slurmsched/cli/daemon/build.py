@@ -26,6 +26,7 @@ from ...daemon.api.record_summaries import FigureQueries
 from ...daemon.api.remote_access import RemoteAccess, remote_access
 from ...daemon.api.remote_server import RemoteServer
 from ...daemon.cluster_facts import ClusterFacts
+from ...daemon.compiled_code import CompiledCode
 from ...daemon.controller import Components, DaemonController
 from ...daemon.database_inspector import Inspector
 from ...daemon.job_placements import JobPlacements
@@ -63,6 +64,8 @@ logger = logging.getLogger(__name__)
 PATIENCE_S = 60.0  #: limit for a starting daemon's wait for slurmctld; then it exits and is started again
 PREDICTION_WORKER = "slurmsched.simulator.prediction_worker"
 """The module that predicts in a process of its own."""
+WARM_UP_WORKER = "slurmsched.simulator.warm_up_worker"
+"""The module that compiles in a process of its own."""
 SYNTHESIS_WORKER = "slurmsched.simulator.synthesis_worker"
 """The module that plays compositions forward in a process of its own."""
 
@@ -218,6 +221,7 @@ def _service(
     """Build the service that runs the controller's cycles and answers queries."""
     settings, world, facts, store = parts.settings, parts.world, parts.facts, parts.store
     name = facts.latest.cluster
+    code = CompiledCode(WARM_UP_WORKER, lambda: world.policy.rules.deadlines is not None)
     figures = FigureQueries(lambda: store, lambda: name, app.artifacts(), app.clock)
     answers = LiveAnswers(
         world=world,
@@ -233,6 +237,7 @@ def _service(
         shadow_trouble=shadow_trouble,
         types=parts.speeds.types.table,
         stranded=parts.stranded.table,
+        starting=code.missing,
     )
 
     def give_back(budget_s: float) -> None:
@@ -261,6 +266,7 @@ def _service(
             usage=parts.usage,
             synthesis=synthesis,
             inspector=Inspector(store, app.clock),
+            code=code,
         )
     )
 

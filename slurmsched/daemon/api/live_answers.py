@@ -56,6 +56,7 @@ class LiveAnswers:
     spread: Callable[[], Sequence[SpreadSpeed]]
     shadow_trouble: Callable[[], str]  #: of the ordering in shadow; empty while it works
     types: Callable[[], Sequence[TypeSpeed]]
+    starting: Callable[[], str]  #: why compiled code cannot be run yet; empty where it can
     stranded: Callable[[], Sequence[StrandedBy]]
 
     def sources(self, status: Callable[[], DaemonStatus]) -> Sources:
@@ -79,6 +80,7 @@ class LiveAnswers:
             predictions=lambda: live_predictions(self.predict(), self.predictions),
             eta_check=self._eta_check,
             figures=self.figures.answer,
+            starting=self.starting,
             story=lambda job_id, since_s: self.store.story(self.facts.latest.cluster, job_id, since_s),
             order_off=lambda mode: order_is_off(mode, status()["why_mode"], self._rules.powers),
             private=lambda: self.facts.private_jobs,

@@ -72,6 +72,9 @@ ASKS = (
 SLOW = (*FIGURES, "queue", "advice", "deadlines", "check", "chart", "eta_check", "claims")
 """Queries that plan, forecast or go through all jobs: 10 ms and more on a busy cluster."""
 
+COMPILED = ("check", "chart", "eta_check")
+"""Queries that run compiled code which no cycle may have run before."""
+
 OVERRUNNERS_MOST = 20  #: users in one answer
 STRANDED_MOST = 20  #: likewise, of those whose jobs left GPUs without CPUs or memory
 _SCALARS = {bool, int, str}
@@ -106,6 +109,7 @@ class Sources:
     predictions: Callable[[], LivePredictions] = LivePredictions
     eta_check: Callable[[View, Plan, str, str], Eta] = _unknown  #: for a user's new job
     order_off: Callable[[str], str] = lambda mode: ""  #: why our order is not in force in a mode; empty where it is
+    starting: Callable[[], str] = str  #: why compiled code cannot be run yet; empty where it can
     figures: Callable[[str, float | None, str | None], Mapping[str, Any]] = lambda about, days, only: {}
     private: Callable[[], bool] = lambda: False  #: whether PrivateData includes jobs
     operator: Callable[[str], bool] = lambda user: False  #: whether a user may see all jobs all the same
@@ -140,6 +144,8 @@ class QueryHandlers:
         if not isinstance(request, Mapping) or request.get("ask") not in ASKS:
             raise AnswerRefused(f'a question is one JSON object with "ask" one of {", ".join(ASKS)}')
         kind = request["ask"]
+        if kind in COMPILED and (starting := self._sources.starting()):
+            raise AnswerRefused(starting)
         trusted = local and uid in self._trusted
         asker = Asker(uid, None if trusted else self._only(uid), trusted)
         body: Mapping[str, object]
@@ -196,7 +202,9 @@ class QueryHandlers:
 
     def _report(self) -> CycleReport:
         if self._latest is None:
-            raise AnswerRefused("the daemon has not observed the cluster yet; ask again after its first cycle")
+            raise AnswerRefused(
+                "the daemon is still starting: it has not observed the cluster yet; ask again after its first cycle"
+            )
         return self._latest
 
     def _job(self, kind: str, job_id: int, asker: Asker) -> WhyAnswer | ExplainAnswer | DeadlineOfJob | ChartAnswer:

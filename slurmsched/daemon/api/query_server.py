@@ -21,16 +21,27 @@ MOST = 128  #: clients at a time
 class QueryWorkers:
     """Threads that answer *questions* for all doors: two beside the cycle, and a third one for slow queries.
 
-    Each user has one slow query in progress at a time, and the next one waits for at most *turn_s*.
+    Each user has one slow query in progress at a time, and the next one waits for at most *turn_s*. A client whose
+    answer takes longer than *answer_s* is told so: a door that closes in the middle would say nothing.
     """
 
-    def __init__(self, questions: QueryHandlers, *, turn_s: float) -> None:
-        self._questions, self._turn_s = questions, turn_s
+    def __init__(self, questions: QueryHandlers, *, turn_s: float, answer_s: float = 4.0) -> None:
+        self._questions, self._turn_s, self._answer_s = questions, turn_s, answer_s
         self._workers = started_threads(WORKERS, "answers")
         self._slow = Turns(1, "slow-answers")
 
     async def respond(self, request: object, uid: int, *, local: bool = True) -> bytes:
         """Return the line that answers *request* of the user *uid*."""
+        try:
+            async with asyncio.timeout(self._answer_s):
+                return await self._answered(request, uid, local)
+        except TimeoutError:
+            return refusal(
+                f"the answer takes longer than {self._answer_s:g} s: the daemon is busy, or has just started; "
+                "ask again in a moment"
+            )
+
+    async def _answered(self, request: object, uid: int, local: bool) -> bytes:
         if not takes_long(request):
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(self._workers, self._answer, request, uid, local)
@@ -64,7 +75,13 @@ class QueryServer:
     """
 
     def __init__(
-        self, run_dir: str | Path, questions: QueryHandlers, *, patience_s: float = 5.0, turn_s: float = 2.5
+        self,
+        run_dir: str | Path,
+        questions: QueryHandlers,
+        *,
+        patience_s: float = 5.0,
+        turn_s: float = 2.5,
+        answer_s: float = 4.0,
     ) -> None:
         self._path = Path(run_dir) / SOCKET
         self._listener = Listener(
@@ -78,7 +95,7 @@ class QueryServer:
             most_per_peer=8,
             patience_s=patience_s,
         )
-        self.workers = QueryWorkers(questions, turn_s=turn_s)
+        self.workers = QueryWorkers(questions, turn_s=turn_s, answer_s=answer_s)
 
     def start(self) -> None:
         """Start to answer."""

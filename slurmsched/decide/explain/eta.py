@@ -45,7 +45,7 @@ class LivePredictions:
     @property
     def why_none(self) -> str:
         """The reason why there is no table, for who asks."""
-        return self.trouble or "nothing is predicted yet; ask again after the daemon's next cycles"
+        return self.trouble or "the daemon is still starting: nothing is predicted yet; ask again in a moment"
 
 
 @dataclass(frozen=True)

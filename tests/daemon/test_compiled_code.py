@@ -1,0 +1,46 @@
+"""Code that answers run is compiled beside the cycles, by a process of its own."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import closing
+
+import pytest
+from daemon_worlds import wait_until
+
+from slurmsched.daemon.compiled_code import STARTING, CompiledCode
+
+pytest.importorskip("numba")
+
+WORKER = "slurmsched.simulator.warm_up_worker"
+
+
+def compiling() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name == "compilation"]
+
+
+def test_answers_wait_until_the_code_is_compiled_and_no_longer():
+    with closing(CompiledCode(WORKER, lambda: True)) as code:
+        code.start()
+        assert code.missing() == STARTING
+        assert not code.wait(0.0)
+        wait_until(lambda: not code.missing(), 600.0)
+        assert code.wait(0.0)
+    assert not compiling()
+
+
+def test_nothing_is_compiled_before_somebody_needs_it():
+    needed = threading.Event()
+    with closing(CompiledCode(WORKER, needed.is_set)) as code:
+        code.start()
+        assert (code.missing(), compiling(), code.wait(0.0)) == ("", [], True)
+        needed.set()
+        assert code.missing() == STARTING
+        assert compiling()
+
+
+def test_a_process_that_fails_leaves_the_compiling_to_the_answers(caplog):
+    with closing(CompiledCode("slurmsched.no_such_module", lambda: True)) as code:
+        code.start()
+        wait_until(lambda: not code.missing())
+    assert "the code of promises was not compiled in advance" in caplog.text
