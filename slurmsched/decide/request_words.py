@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..cluster.jobs import JobTable
-from ..cluster.text.plural import count
+from ..cluster.text.plural import count, gpus_of_type
 
 
 def request_words(jobs: JobTable, row: int) -> str:
@@ -15,7 +15,11 @@ def request_words(jobs: JobTable, row: int) -> str:
     kind = f" of {jobs.gpu_type[row]}" if jobs.gpu_type[row] else ""
     if jobs.exclusive[row] and not gpus:
         return f"all of {count(max(1, nodes), 'node')}"
-    what = f"{count(gpus, 'GPU')}{kind}" if gpus else _cores_and_memory(int(jobs.cpus[row]), jobs.memory_mib[row])
+    what = (
+        f"{gpus_of_type(gpus, jobs.gpu_type[row])}{kind}"
+        if gpus
+        else _cores_and_memory(int(jobs.cpus[row]), jobs.memory_mib[row])
+    )
     return f"{what} on {count(nodes, 'node')}" if nodes > 1 else what
 
 

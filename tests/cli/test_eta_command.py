@@ -132,7 +132,7 @@ def test_a_job_is_told_its_times_their_bounds_and_what_they_rest_on(office, site
     for ahead_h in (1, 1.5, 2, 3, 1.6):
         assert clock(NOW_S + ahead_h * HOUR_S) in result.output
     assert "nine times in ten" in result.output
-    assert "still need 2 GPU-hours, 1 job ahead of it 1 GPU-hour, and it needs 60 min" in result.output
+    assert "still needs 2 GPU-hours, 1 job ahead of it 1 GPU-hour, and it needs 60 min" in result.output
     assert "median of 7 runs of train_#" in result.output
     assert "Of the 812 jobs predicted here that ended in the last 30 days, 91% were done" in result.output
     assert "as of " in result.output

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.jobs import job_table
 from slurmsched.cluster.nodes import QosTable
-from slurmsched.decide.ordering.ranking import order, qos_classes
+from slurmsched.decide.ordering.ranking import order, qos_classes, queueing_s, waited_s
 
+NOW_S = 1e9
 keys = st.one_of(
     st.sampled_from([0.0, -0.0, 1.0, 60.0, -1.0, float("inf"), float("-inf"), float("nan")]), st.floats(width=64)
 )
@@ -38,3 +39,10 @@ def test_a_job_of_several_qos_is_in_the_class_of_the_highest():
     names = ["low", "high,low", "low,high", "low,gone", "gone", ""]
     qos = QosTable(Labels.of(["low", "high"]), np.array([10, 100], dtype=np.int64))
     assert qos_classes(job_table(len(names), qos=names), qos).tolist() == [10, 100, 100, 10, 0, 0]
+
+
+def test_a_job_that_may_not_start_does_not_queue_and_has_no_wait_of_zero():
+    pending = job_table(3, eligible_s=[NOW_S - 60.0, np.nan, NOW_S + 60.0])
+    assert queueing_s(pending, NOW_S).tolist()[0] == 60.0
+    assert np.isnan(queueing_s(pending, NOW_S)[1:]).all()
+    assert waited_s(pending, NOW_S).tolist() == [60.0, 0.0, 0.0]

@@ -64,13 +64,13 @@ def test_a_new_name_of_a_known_user_takes_the_users_runs():
 
 def test_a_new_user_takes_runs_with_as_many_gpus():
     model = RuntimeModel.fit(history([60] * 40 + [6000] * 40, gpus=[1] * 40 + [8] * 40))
-    assert source(model, user="zoe", gpus=8) == "mean of 40 runs with 8 GPUs"
+    assert source(model, user="zoe", gpus=8) == "geometric mean of 40 runs with 8 GPUs"
     assert forecast_s(model, user="zoe", gpus=8) > 10 * forecast_s(model, user="zoe", gpus=1)
 
 
 def test_a_new_user_with_a_new_gpu_count_takes_all_runs():
     model = RuntimeModel.fit(history([600] * 4))
-    assert source(model, user="zoe", gpus=64) == "mean of 4 runs of all users"
+    assert source(model, user="zoe", gpus=64) == "geometric mean of 4 runs of all users"
 
 
 def test_without_history_the_time_limit_is_the_forecast():

@@ -147,7 +147,7 @@ def test_a_job_that_we_delayed_has_waited_since_slurm_first_let_it_wait(site):
     site.until(lambda: site.begin_times() == {}, "a hold that is over")
 
     def waited_s() -> float:
-        return next((row["waited_s"] for row in site.said("queue")["queue"] if row["job_id"] == job), 0.0)
+        return next((row["waited_s"] or 0.0 for row in site.said("queue")["queue"] if row["job_id"] == job), 0.0)
 
     with site.daemon():
         site.until(lambda: waited_s() > 0, "a queue")

@@ -30,9 +30,9 @@ def advice(app: App, as_json: bool) -> None:
     Slurm's own, by the forecasts.
 
     The second table, which needs a daemon, shows users whose runs went far beyond their forecasts in the last 30 days.
-    RUNS counts those that lasted at least 16 times as long as forecast (8 times with a trained model), TIMES is their
-    average ratio, TYPICALLY their typical runtime. RAISED is how far the runtimes that rank this user's jobs are raised
-    towards it.
+    RUNS counts those that lasted at least 16 times as long as forecast (8 times with a trained model), TIMES is the
+    geometric mean of their ratios, TYPICALLY their typical runtime. RAISED is how far the runtimes that rank this
+    user's jobs are raised towards it.
 
     The third one, which needs a daemon too, shows the bandwidth between the GPUs of runs that had several on a node in
     the last 30 days, where pairs of GPUs have NVLinks of their own. AT BEST is that of as many GPUs of an empty node,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ...cluster.text.plural import count
+from ...cluster.text.plural import count, gpus_of_type
 from ..app import App
 from ..failure import wrong_usage
 from ..output import TextTable, emit, table_options
@@ -124,7 +124,8 @@ def _head(result: Comparison, settings: Settings, ours: Policy, from_database: b
 
 def _nodes(nodes: NodeTable | None) -> Iterator[str]:
     if nodes is not None:
-        what = " ".join(filter(None, [str(nodes.gpus[0]), nodes.gpu_type[0], "GPUs"]))
+        gpu_type = f" of type {nodes.gpu_type[0]}" if nodes.gpu_type[0] else ""
+        what = f"{gpus_of_type(int(nodes.gpus[0]), nodes.gpu_type[0])}{gpu_type}"
         yield f"more nodes: {len(nodes)} with {what} each, in {nodes.partitions[0]}; with as now and with each policy"
 
 

@@ -15,6 +15,7 @@ from ...cluster.plan import Plan, Standing
 from ...cluster.records.predictions import PredictionKind, PredictionTable
 from ...cluster.state import View
 from ...cluster.text.plural import count
+from ...models.completion.moments import as_of
 from ..admission import in_order
 from ..phrasing import spell
 
@@ -116,11 +117,20 @@ _BESIDE = {
 
 
 def etas(table: PredictionTable, now_s: float, rows: list[int]) -> list[Eta]:
-    """Return the answers for *rows* of *table* at *now_s*."""
+    """Return the answers for *rows* of *table* at *now_s*.
+
+    An end that has passed is not told, nor a finish of one job in ten before the start of half of them.
+    """
     some = table.take(np.array(rows, dtype=np.int64))
-    columns = {f.name: getattr(some, f.name) for f in fields(some)}
+    late = {f"late_{name}": getattr(some, name) < now_s for name in ("start_by_s", "finish_by_s")}
+    late["late_start_by_s"] &= some.kind != PredictionKind.RUNNING
+    shown = as_of(some, now_s)
+    columns: dict[str, Any] = {f.name: getattr(shown, f.name) for f in fields(shown)} | late
+    for name in ("start_by_s", "finish_by_s"):
+        columns[name] = np.where(late[f"late_{name}"], np.nan, columns[name])
+    columns["finish_from_s"] = np.where(shown.finish_from_s < shown.start_s, np.nan, shown.finish_from_s)
     lists = [list(c) if isinstance(c, Labels) else c.tolist() for c in columns.values()]
-    return [_eta(dict(zip(columns, values, strict=True)), now_s) for values in zip(*lists, strict=True)]
+    return [_eta(dict(zip(columns, values, strict=True))) for values in zip(*lists, strict=True)]
 
 
 def unpredicted(job_id: int, user: str, partition: str, gpus: int, as_of_s: float) -> Eta:
@@ -164,7 +174,7 @@ def admitted_last(view: View, plan: Plan) -> tuple[View, IntArray]:
     return replace(view, pending=replace(jobs, eligible_s=eligible_s)), rank
 
 
-def _eta(row: Row, now_s: float) -> Eta:
+def _eta(row: Row) -> Eta:
     kind, ranked = PredictionKind(row["kind"]), row["rank"] >= 0
     figures: dict[str, Any] = {name: row[name] for name in _FIGURES} | {
         name: _finite_or_none(row[name]) for name in _TIMES
@@ -176,7 +186,7 @@ def _eta(row: Row, now_s: float) -> Eta:
         rank=row["rank"] + 1 if ranked else None,
         ahead=row["ahead"] if ranked else None,
         derivation=_derivation(row, kind) if kind.has_value else "",
-        notes=tuple(_notes(row, kind, now_s)),
+        notes=tuple(_notes(row, kind)),
     )
 
 
@@ -184,15 +194,15 @@ def _derivation(row: Row, kind: PredictionKind) -> str:
     needs = f"{spell(row['runtime_s'])} from start to end ({row['source']})"
     if kind is PredictionKind.RUNNING:
         return f"it needs {needs}"
-    ahead, unit = row["ahead"], "GPU-hour" if row["gpus"] else "core-hour"
+    ahead, unit = row["ahead"], "GPU" if row["gpus"] else "core"
     before = (
-        f"{count(ahead, 'job')} ahead of it {_hours(row['ahead_gpu_s'], unit)}" if ahead else "no job is ahead of it"
+        f"{count(ahead, 'job')} ahead of it {_work(row['ahead_gpu_s'], unit)}" if ahead else "no job is ahead of it"
     )
-    running = _hours(row["running_gpu_s"], unit)
-    return f"the jobs that run on its nodes still need {running}, {before}, and it needs {needs}"
+    running = _work(row["running_gpu_s"], unit)
+    return f"what runs on its nodes still needs {running}, {before}, and it needs {needs}"
 
 
-def _notes(row: Row, kind: PredictionKind, now_s: float) -> Iterator[str]:
+def _notes(row: Row, kind: PredictionKind) -> Iterator[str]:
     if row["obstacle"] and kind in _OBSTRUCTED:
         yield row["obstacle"]
     elif text := (_WHY_NONE.get(kind) or _BESIDE.get(kind)):
@@ -207,17 +217,22 @@ def _notes(row: Row, kind: PredictionKind, now_s: float) -> Iterator[str]:
     ahead_s = row["first_submit_s"] - row["made_s"]
     if ahead_s > SKEW_S:
         yield f"Slurm's clock is {spell(ahead_s)} ahead of this machine's: the times may be off by as much."
-    if row["finish_by_s"] < now_s or (kind is not PredictionKind.RUNNING and row["start_by_s"] < now_s):
+    if row["late_finish_by_s"] or row["late_start_by_s"]:
         yield "It is already later than nine in ten such jobs were: the history cannot predict it any further."
     if not row["finish_basis"] and kind is not PredictionKind.RUNNING:
         yield "The interval is not calibrated yet: it rests on the forecast of the runtime alone."
 
 
-def _hours(work_s: float, unit: str) -> str:
+def _work(work_s: float, unit: str) -> str:
+    """Return work, the time of one *unit* (a GPU or a core), in words."""
     if not math.isfinite(work_s):
-        return f"an unknown number of {unit}s"
+        return f"an unknown number of {unit}-hours"
+    if work_s < 60.0:
+        return f"less than a {unit}-minute"
+    if work_s < 3600.0:
+        return count(round(work_s / 60), f"{unit}-minute")
     shown = f"{work_s / 3600:.3g}" if work_s < 3.6e6 else f"{work_s / 3600:,.0f}"
-    return f"{shown} {unit}" if shown == "1" else f"{shown} {unit}s"
+    return f"{shown} {unit}-hour" if shown == "1" else f"{shown} {unit}-hours"
 
 
 def _finite_or_none(value: float) -> float | None:

@@ -16,7 +16,7 @@ from ...models.runtime.point_predictors import Reason
 from ..deadlines.gpu_availability import gpus_in_use
 from ..deadlines.preemption import stop_words
 from ..ordering.greedy_fit import free_gpus
-from ..ordering.ranking import base_priority, waited_s
+from ..ordering.ranking import base_priority, queueing_s, waited_s
 from ..phrasing import spell
 from ..request_words import request_words
 from .deadlines import promise_words
@@ -77,7 +77,7 @@ class QueueRow:
     partition: str
     gpus: int
     forecast_s: float
-    waited_s: float
+    waited_s: float  #: NaN while it does not queue
     points: int  #: our points at present
     wanted_points: int  #: our points in the wanted order
     runs: bool
@@ -331,7 +331,7 @@ def queue(view: View, plan: Plan) -> tuple[QueueRow, ...]:
     """Return every pending job, ranked ones first, in order."""
     jobs = view.pending
     rank = np.where(plan.jobs.rank < 0, np.iinfo(np.int64).max, plan.jobs.rank)
-    waited = waited_s(jobs, view.now_s)
+    waited = queueing_s(jobs, view.now_s)
     return tuple(
         QueueRow(
             job_id=int(jobs.job_id[row]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...cluster.state import View
-from ...cluster.text.plural import count
+from ...cluster.text.plural import gpus_of_type
 from ..phrasing import spell
 from ..profiling import Home, home_of, limits_s, overtime, why_home
 from ..rules import ProfilingRules
@@ -54,7 +54,7 @@ def _running(view: View, rules: ProfilingRules, job_id: int) -> tuple[str, ...]:
     measured = f"It runs in the profiling partition {rules.partition}, where new jobs are measured for {limit}"
     if row not in overtime(view, rules):
         return (f"{measured}.",)
-    gpus = count(int(jobs.gpus[row]), "GPU")
+    wide = gpus_of_type(int(jobs.gpus[row]), jobs.gpu_type[row])
     if jobs.ckpt[row] and jobs.restarts[row] == 0:
-        return (f"{measured}; that is over, and it said ckpt: it is requeued when others wait for its {gpus}.",)
+        return (f"{measured}; that is over, and it said ckpt: it is requeued when others wait for its {wide}.",)
     return (f"{measured}; that is over, and it goes on in place to its end.",)

@@ -17,9 +17,19 @@ def waited_s(jobs: JobTable, now_s: float) -> FloatArray:
     one, or no priority); time under a begin time of ours does. A requeue must not cost a job its waiting time, and a
     run adds none.
     """
-    since_s = np.where(np.isnan(jobs.waiting_since_s), jobs.eligible_s, jobs.waiting_since_s)
+    since_s = _since_s(jobs)
     this_s = np.maximum(now_s - np.where(np.isnan(since_s), now_s, since_s), 0.0)
     return np.asarray(np.maximum(this_s + jobs.waited_s, 0.0))
+
+
+def queueing_s(jobs: JobTable, now_s: float) -> FloatArray:
+    """Return ``waited_s``, NaN for a job that does not queue now: under a hold, a dependency or a user's begin time."""
+    return np.where(_since_s(jobs) <= now_s, waited_s(jobs, now_s), np.nan)
+
+
+def _since_s(jobs: JobTable) -> FloatArray:
+    """Return when each job became eligible, without begin times of ours; infinite for one that is held."""
+    return np.where(np.isnan(jobs.waiting_since_s), jobs.eligible_s, jobs.waiting_since_s)
 
 
 def tiers(jobs: JobTable, partitions: PartitionTable) -> IntArray:

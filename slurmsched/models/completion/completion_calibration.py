@@ -20,9 +20,9 @@ import numpy as np
 from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels
 from ...cluster.records.prediction_records import KeptState, PredictionRecords
 from ...cluster.records.predictions import PredictionKind, PredictionTable
+from .moments import as_of
 
 GRACE_S = 30.0  #: a difference of little importance: the intervals of Slurm's loops, a moment's notice
-LEAST_S = 5.0  #: the least distance from the median to either end: rounding, and the intervals of Slurm's loops
 LATE_S = 60.0  #: Slurm ends a job at most about this long after its time limit
 TARGET = 0.9
 ALIKE = 0.05  #: correlation of the misses of two predictions that are open at the same time
@@ -128,7 +128,7 @@ class Calibration:
         )
 
     def calibrated(self, raw: PredictionTable) -> PredictionTable:
-        """Return *raw* with calibrated medians, lower and upper ends. Rows of running jobs stay as they are."""
+        """Return *raw* with calibrated medians, lower and upper ends; running jobs keep theirs, from now on."""
         waits = raw.has_value & (raw.kind != PredictionKind.RUNNING)
         rows = np.flatnonzero(waits)
         some = raw.take(rows)
@@ -139,16 +139,15 @@ class Calibration:
         finish_s = np.array([_later(some.finish_s, some.made_s, log * scale) for log in finishes])
         last_s = some.time_limit_s + LATE_S
         finish_s = np.clip(finish_s, some.made_s, np.maximum(start_s[2], start_s[1]) + last_s)
-        start_s = np.minimum(start_s, finish_s)  # a job that has finished by then has started by then
         columns: dict[str, Any] = {}
-        for name, values in (("start", _apart(start_s, some.made_s)), ("finish", _apart(finish_s, some.made_s))):
+        for name, values in (("start", start_s), ("finish", finish_s)):
             for end, value in zip(("from_s", "s", "by_s"), values, strict=True):
                 columns[f"{name}_{end}"] = _put(getattr(raw, f"{name}_{end}"), rows, value)
         columns |= {
             "start_basis": _put(raw.start_basis, rows, start_basis),
             "finish_basis": _put(raw.finish_basis, rows, finish_basis),
         }
-        return replace(raw, **columns)
+        return as_of(replace(raw, **columns), raw.made_s)
 
 
 def scales(raw: PredictionTable) -> FloatArray:
@@ -234,12 +233,6 @@ def _later(at_s: FloatArray, made_s: FloatArray, log: FloatArray) -> FloatArray:
     """Return the moment that misses *at_s* by *log*, never before now."""
     with np.errstate(over="ignore"):
         return np.asarray(made_s + np.maximum(0.0, _span(at_s, made_s) * np.exp(log) - GRACE_S))
-
-
-def _apart(three: FloatArray, made_s: FloatArray) -> FloatArray:
-    """Put low end, middle and high end in that order, none of them before now."""
-    low, middle, high = three
-    return np.array([np.maximum(made_s, np.minimum(low, middle - LEAST_S)), middle, np.maximum(high, middle + LEAST_S)])
 
 
 def _put(column: FloatArray | IntArray, rows: IntArray, values: FloatArray | IntArray) -> FloatArray | IntArray:

@@ -114,9 +114,9 @@ class GroupStatistics:
         if kind == NOTHING:
             return "no history: the time limit"
         if kind == ALL:
-            return f"mean of {runs} of all users"
+            return f"geometric mean of {runs} of all users"
         if kind == GPUS:
-            return f"mean of {runs} with {self.sizes[gpus]} GPUs"
+            return f"geometric mean of {runs} with {self.sizes[gpus]} GPUs"
         owner = self.runs.user.names[user]
         if kind == USER:
             return f"median of {runs} of {owner}"

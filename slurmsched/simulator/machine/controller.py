@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels
-from ...cluster.text.plural import count
+from ...cluster.text.plural import count, gpus_of_type
 from ...errors import ConfigError
 from ...policies.placement import CONSOLIDATE
 from ...policies.selection.allowed_nodes import AllowedNodes, allowed_nodes
@@ -219,12 +219,12 @@ def _misfits(
             yield from (UnfitJob(one, why) for one in np.flatnonzero(alike.reshape(-1) == at).tolist())
     cap = _caps(jobs.account, fleet)
     for row in np.flatnonzero(jobs.gpus > cap.most[cap.account]).tolist():
-        partition_lists = count(int(jobs.gpus[row]), "GPU")
-        yield UnfitJob(row, f"asks for {partition_lists}, its account may have {cap.most[cap.account[row]]}")
+        wide = gpus_of_type(int(jobs.gpus[row]), jobs.gpu_type[row])
+        yield UnfitJob(row, f"asks for {wide}, its account may have {cap.most[cap.account[row]]}")
 
 
 def _words(jobs: Workload, row: int) -> str:
-    parts = [count(int(jobs.gpus[row]), "GPU")]
+    parts = [gpus_of_type(int(jobs.gpus[row]), jobs.gpu_type[row])]
     if jobs.gpu_type[row]:
         parts.append(f"of type {jobs.gpu_type[row]}")
     if jobs.nodes[row]:
