@@ -81,3 +81,7 @@ def test_entries_stand_under_the_headings_of_keep_a_changelog():
 def test_a_release_without_its_heading_and_changes_without_a_new_version_are_noticed(unreleased, version, good):
     text = f"# Changelog\n\n## [Unreleased]\n\n{unreleased}\n## [0.1.0] - 2026-11-22\n\n### Added\n- all\n"
     assert fits(text, version) is good
+
+
+def test_the_readme_names_no_version_which_would_be_another_place_to_change():
+    assert not re.search(r"version v?\d", (ROOT / "README.md").read_text("utf-8"), re.IGNORECASE)
