@@ -141,7 +141,7 @@ def test_derivation_of_a_job_without_gpus_counts_cores():
     assert table.ahead_gpu_s[:3].tolist() == [0.0, 100.0, 500.0]
     assert table.running_gpu_s[:3].tolist() == [120.0, 60.0, 60.0]
     answer = etas(table, NOW_S, [2])[0]
-    assert "core-hours" in answer.derivation
+    assert "8 core-minutes" in answer.derivation
     assert "GPU" not in answer.derivation
 
 
