@@ -249,11 +249,11 @@ class Lab:
         sacctmgr(["load", str(cluster_file)])
 
     def wait_for_nodes(self, timeout_s: float = START_S) -> None:
-        """Wait until every node is up and idle or allocated."""
+        """Wait until every node is up and idle or allocated, or switched off by power saving."""
 
         def all_up() -> bool:
             states = self.run(["sinfo", "-h", "-N", "-o", "%N %t"]).stdout.split()[1::2]
-            return len(states) >= self.spec.nodes and set(states) <= {"idle", "mix", "alloc"}
+            return len(states) >= self.spec.nodes and all(map(is_there, states))
 
         try:
             waiting.wait_until(all_up, timeout_s, f"{self.spec.nodes} nodes to come up", every_s=0.05)
@@ -342,6 +342,14 @@ class Lab:
             return done.returncode == 0
 
         return Daemons(self.layout, record, self.env(), self.command, answers)
+
+
+def is_there(state: str) -> bool:
+    """Report whether a node, by its short state in sinfo(1), answers or is switched off, or about to be, to save power.
+
+    A ``~`` behind the state means powered down, ``%`` powering down and ``!`` that it will be.
+    """
+    return state.rstrip("~%!") in {"idle", "mix", "alloc"} or state in {"powered_down", "pow_dn"}
 
 
 def _is_slurms(variable: str) -> bool:

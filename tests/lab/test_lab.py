@@ -15,6 +15,7 @@ from lab_traces import Traces, host_slurm
 
 from slurmsched.errors import LabError
 from slurmsched.lab import Lab, LabSpec, wait_until
+from slurmsched.lab.lab import is_there
 from slurmsched.lab.processes import Process, stat_of
 
 NOBODY = 65534
@@ -64,6 +65,32 @@ def test_a_restarted_controller_remembers_its_jobs(plain_lab):
     job = plain_lab.submit("--hold", "--wrap=true")
     plain_lab.restart_controller()
     assert state_of(plain_lab, job) == "PENDING"
+
+
+@pytest.mark.soak
+def test_a_lab_with_nodes_that_are_switched_off_to_save_power_restarts(lab_directory):
+    saving = ("SuspendProgram=/bin/true", "ResumeProgram=/bin/true", "SuspendTime=3600", "SuspendTimeout=3")
+    with Lab(lab_directory, LabSpec(nodes=2, accounting=False, extra_conf=(*saving, "ResumeTimeout=60"))) as there:
+        there.ask(["scontrol", "update", "nodename=n2", "state=power_down_force"])
+
+        def states() -> list[str]:
+            return there.ask(["sinfo", "-h", "-N", "-o", "%t"]).split()
+
+        seen: set[str] = set()
+        for wanted in ("idle%", "idle~"):
+            wait_until(lambda wanted=wanted: seen.update(states()) or wanted in seen, 60.0, f"a node {wanted}")
+            there.restart_controller()
+            there.wait_for_nodes(30.0)
+        assert "idle" in states(), "the other one"
+
+
+@pytest.mark.parametrize(
+    ("state", "there"),
+    [("idle", True), ("mix", True), ("idle~", True), ("idle%", True), ("mix!", True), ("idle*", False), ("down", False),
+     ("down~", False), ("unk*", False), ("drain", False), ("idle#", False)],
+)  # fmt: skip
+def test_a_nodeis_there_when_it_answers_or_sleeps(state, there):
+    assert is_there(state) is there
 
 
 def test_a_killed_controller_is_gone_until_it_is_started(plain_lab):
@@ -159,6 +186,7 @@ def test_a_lab_of_another_user_is_not_taken_down_on_his_word(lab_directory):
 WITHOUT_ROOT = """
 import sys
 from slurmsched.lab import Lab, LabSpec, wait_until
+from slurmsched.lab.lab import is_there
 with Lab(sys.argv[1], LabSpec(nodes=2, accounting=False)) as lab:
     job = lab.submit("--gpus=1", "--wrap=id -u; echo $CUDA_VISIBLE_DEVICES")
     out = lab.layout.work / f"slurm-{job}.out"

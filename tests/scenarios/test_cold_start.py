@@ -42,7 +42,7 @@ class Fresh(Site):
 @pytest.mark.soak
 @pytest.mark.skipif(os.geteuid() != 0, reason="a daemon under another user needs root")
 def test_a_daemon_without_compiled_code_answers_at_once_and_in_full_once_it_has_compiled_it(lab):
-    site = Fresh.of(lab, predict="enabled = true\nevery_s = 1", deadline="enabled = true")
+    site = Fresh.of(lab, None, predict="enabled = true\nevery_s = 1", deadline="enabled = true")
     site.fill()
     new = "-p gpu -N1 --gres=gpu:1 -t 10"
     questions = [
