@@ -11,9 +11,12 @@ import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 
 _TOKEN = re.compile(r"\s*(?:(?P<sign>[&|,()\[\]])|\*(?P<count>[0-9]{1,9})|(?P<name>[^&|,()\[\]*\s]+))")
 _DEEPEST = 20
+_LONGEST = 200  #: signs and names; any user may write any expression, and each operator nests a test
+_MOST_WAYS = 64  #: brackets multiply the ways to meet an expression
 
 
 @dataclass(frozen=True)
@@ -85,8 +88,10 @@ class _Reader:
     """Reads one expression from left to right."""
 
     def __init__(self, text: str) -> None:
-        self._tokens = list(_tokens(text))
+        self._tokens = list(islice(_tokens(text), _LONGEST + 1))
         self._at = 0
+        if len(self._tokens) > _LONGEST:
+            raise _Unclear
 
     def read(self) -> tuple[Choice, ...]:
         part = self._expression(brackets=True, depth=0)
@@ -173,7 +178,7 @@ def _joined(left: _Part, sign: str, right: _Part) -> _Part:
     """Return two parts as one; with counts or brackets only ``&`` is clear."""
     if left.plain is not None and right.plain is not None:
         return _plain(Test(every=sign == "&", parts=(left.plain, right.plain)))
-    if sign != "&":
+    if sign != "&" or len(left.choices) * len(right.choices) > _MOST_WAYS:
         raise _Unclear
     return _Part(
         tuple(
