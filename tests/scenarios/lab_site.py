@@ -62,6 +62,12 @@ def interpreter(lab_directory: Path, uid: int) -> tuple[str, str]:
     test = [*as_user, sys.executable, "-c", "import slurmsched.cli.daemon.build, numpy, psycopg"]
     if subprocess.run(test, cwd="/", capture_output=True, timeout=60).returncode == 0:
         return sys.executable, ""
+    return copied(lab_directory)
+
+
+@cache
+def copied(lab_directory: Path) -> tuple[str, str]:
+    """A Python that every user may run and start again, and its PYTHONPATH: a copy of what we need."""
     copy = lab_directory / "python"
     site = Path(sysconfig.get_paths()["purelib"])
     for found in (path for pattern in (*NEEDED, *ALSO_NEEDED) for path in site.glob(pattern)):
