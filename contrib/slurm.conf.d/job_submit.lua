@@ -268,6 +268,26 @@ local function is_meant(small, from)
     or is_key(second) or second and second:find("^[0-9]")
 end
 
+-- Refuses a key behind a name that is nearly ours, or behind ours with an equals sign: slurmshed:ckpt, slurmsched=ckpt.
+local function check_near_name(comment)
+  if not comment:find("[:=]") then return end
+  local small, from = comment:lower(), 1
+  while true do
+    local first, last = small:find("[a-z_-]+", from)
+    if not first then return end
+    from = last + 1
+    local name, size = small:sub(first, last), last - first + 1
+    local mark, key, behind = small:match("^[ \t]*([:=])[ \t]*([a-z]+)()", from)
+    local alone = first == 1 or not small:sub(first - 1, first - 1):match("[0-9]")
+    if size >= 8 and size <= 12 and alone and is_key(key) and not small:find("^[0-9_]", behind) then
+      local far = distance(name, "slurmsched")
+      if far <= 2 and (far > 0 or mark == "=") then
+        refuse(comment:sub(first, first + 39):match("^[^;\n]*"), NEAR)
+      end
+    end
+  end
+end
+
 -- Refuses what only looks like a token: Slurmsched:ckpt, slurmsched ckpt, slurmsched :ckpt; slurmsched soft launch is text.
 local function check_near(comment)
   local small, from = comment:lower(), 1
@@ -311,6 +331,7 @@ local function check(comment, may_share, now)
   local said = { steps = {} }
   each_item(comment, function(item) check_item(item, said, may_share) end)
   check_near(comment)
+  check_near_name(comment)
   check_times(said, now)
   if said.done and said.iterations and said.done > said.iterations then
     refuse(nil, "done=N is more than iterations=N")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..config import Unreadable
@@ -13,10 +14,16 @@ from .time_format import as_of
 if TYPE_CHECKING:
     from ..daemon.api.record_summaries import FigureQueries
     from ..db.tracking.decisions import DecisionRecord
+    from ..decide.explain.explain import Explanation
+    from ..decide.explain.why import Circumstances
+    from ..decide.policy import Policy
+    from ..decide.rules import Rules
     from .json_answers import RecordedStatus
 
 NO_DAEMON = "no daemon runs"
 """The reason why the order of a recorded cycle is not in force now: an ordered stop gave every job back."""
+
+NO_PREDICTION = "only a running daemon predicts starts and finishes"
 
 Recorded = Callable[[], "DecisionRecord | None"]
 
@@ -96,25 +103,59 @@ def _recorded_status(record: DecisionRecord) -> RecordedStatus:
 
 def _recorded_answer(about: str, record: DecisionRecord, details: Mapping[str, Any]) -> dict[str, Any]:
     """Answer from a recorded decision, by the rules recorded with it."""
+    from ..daemon.api.query_arguments import filters_of
     from ..daemon.api.query_handlers import plain
-    from ..decide.explain.order_terms import with_order_terms
+    from ..decide.explain.explain import chosen_rows
     from ..decide.explain.queries import ANSWERS
-    from ..decide.explain.shadow import with_shadow_place
-    from ..decide.explain.slurm_place import with_slurm_place
+    from ..decide.explain.why import Circumstances
     from ..decide.policy import Policy
 
-    job_id = details.get("job_id", 0)
-    policy = Policy.from_json(record.settings_json)
-    answer = ANSWERS[about](record.view, record.plan, policy.rules, job_id)
+    policy, beside = Policy.from_json(record.settings_json), Circumstances(NO_DAEMON, no_eta=NO_PREDICTION)
+    if about == "mine":
+        return _recorded_mine(record, policy.rules, beside, details)
     if about == "explain":
-        answer = with_order_terms(answer, record.view, policy.without_plugins().ordering)
-        answer = with_shadow_place(answer, record.view, policy)
+        return {"job_id": details["job_id"], about: plain(_recorded_explanation(record, policy, beside, details))}
     if about == "queue":
+        filters = filters_of(details)
+        rows = chosen_rows(record.view.pending, filters)
+        view, plan = record.view.take(rows), replace(record.plan, jobs=record.plan.jobs.take(rows))
+        answer = ANSWERS[about](view, plan, policy.rules, 0, beside)
         shown = {"order_off": NO_DAEMON, "pending": len(answer), "limit": details["limit"]}
         return shown | {"queue": plain(answer[: details["limit"]])}
-    if about in ("why", "explain"):
-        return {"job_id": job_id, about: plain(with_slurm_place(answer, record.view, NO_DAEMON))}
+    answer = ANSWERS[about](record.view, record.plan, policy.rules, details.get("job_id", 0), beside)
+    if about == "why":
+        return {"job_id": details["job_id"], about: plain(answer)}
     return ({} if about == "advice" else {"mode": record.mode}) | {about: plain(answer)}
+
+
+def _recorded_explanation(
+    record: DecisionRecord, policy: Policy, beside: Circumstances, details: Mapping[str, Any]
+) -> Explanation:
+    from ..decide.explain.order_terms import terms_of
+    from ..decide.explain.queries import explanation
+    from ..decide.explain.shadow import shadow_words
+
+    view, job_id = record.view, details["job_id"]
+    row = view.pending.row_of(job_id)
+    more = [] if row is None else [*terms_of(view, policy.without_plugins().ordering, row)]
+    more += shadow_words(view, policy, job_id)
+    return explanation(view, record.plan, policy.rules, job_id, beside, more=more)
+
+
+def _recorded_mine(
+    record: DecisionRecord, rules: Rules, beside: Circumstances, details: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Explain each pending job of the user who asks."""
+    from getpass import getuser
+
+    from ..daemon.api.query_handlers import plain
+    from ..decide.explain.explain import chosen_rows
+    from ..decide.explain.why import why
+
+    user, jobs = getuser(), record.view.pending
+    mine = sorted(chosen_rows(jobs, {"user": user}).tolist(), key=lambda row: (-jobs.priority[row], jobs.job_id[row]))
+    told = [why(record.view, record.plan, rules, int(jobs.job_id[row]), beside) for row in mine[: details["limit"]]]
+    return {"user": user, "pending": len(mine), "limit": details["limit"], "mine": plain(told)}
 
 
 def print_reply(reply: Mapping[str, Any], *parts: str | TextTable, now_s: float, as_json: bool) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+HIDDEN = "(private)"
+"""The placeholder in a view for a text that its reader may not see; it may stand for several users."""
+
 
 def spell(seconds: float) -> str:
     """Format a span of time in two units at most: ``45 s``, ``12 min``, ``3 h 20 min``, ``2 d 4 h``."""

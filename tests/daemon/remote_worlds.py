@@ -22,6 +22,8 @@ from slurmsched.daemon.api.remote_client import RemoteDaemon
 from slurmsched.daemon.api.remote_server import RemoteServer
 from slurmsched.daemon.profiles.profile_receiver import RecordIntake
 from slurmsched.decide.explain import explain
+from slurmsched.decide.explain.why import why
+from slurmsched.decide.rules import Rules
 
 JOBS = {7: "nobody", 8: "daemon", 9: "root"}
 """Pending jobs, by users that every machine has."""
@@ -31,7 +33,12 @@ def private_handlers(**sources: Any) -> QueryHandlers:
     """Queries about JOBS, of which everybody sees only their own."""
     known = Sources(
         sources.pop("status", lambda: {"mode": "observe"}),
-        *(explain.why, explain.explain, explain.queue, lambda job_id, since_s: []),
+        *(
+            lambda view, plan, job_id, beside: why(view, plan, Rules(), job_id, beside),
+            lambda view, plan, job_id, beside: explain.explain(view, plan, Rules(), job_id, beside),
+            explain.queue,
+            lambda job_id, since_s: [],
+        ),
         private=lambda: True,
         **sources,
     )

@@ -183,7 +183,7 @@ site.slurm.advance(1.0)
 jobs = [site.slurm.submit(600.0, gpus=gpus) for gpus in (1, 2, 3)]
 daemon = build(site)
 turn = daemon.service.once()
-why = daemon.service.questions.answer({"ask": "why", "job_id": jobs[0]}, 0)["why"]["sentences"]
+why = daemon.service.questions.answer({"ask": "why", "job_id": jobs[0]}, 0)["why"]["details"]
 status = daemon.service.status()
 site.slurm.submit(600.0, gpus=4)
 for number in range(3):

@@ -11,6 +11,8 @@ from slurmsched.cluster.comment_columns import DERIVED
 from slurmsched.cluster.jobs import job_table
 from slurmsched.daemon.api.privacy import HIDDEN, narrow, owns, veil
 from slurmsched.decide.explain import explain
+from slurmsched.decide.explain.why import why
+from slurmsched.decide.rules import Rules
 
 
 def texts(shown) -> set[str]:
@@ -76,10 +78,10 @@ def test_what_explains_jobs_names_no_stranger_behind_a_veil():
     before = view(pending={8: "bob", 7: "alice", 9: "bob"}, runtime_s=60.0)
     wanted = plan(3)
     told = [
-        repr(explain.why(veil(before, "alice"), wanted, 7)),
-        repr(explain.explain(veil(before, "alice"), wanted, 7)),
+        repr(why(veil(before, "alice"), wanted, Rules(), 7)),
+        repr(explain.explain(veil(before, "alice"), wanted, Rules(), 7)),
     ]
-    assert "bob" in repr(explain.why(before, wanted, 7))
+    assert "bob" in repr(explain.queue(before, wanted))
     assert not [text for text in told if "bob" in text or "carol" in text or "user0" in text]
     rows = explain.queue(*narrow(veil(before, "alice"), wanted, owns(before.pending, "alice"), "alice"))
     assert [(row.job_id, row.rank, row.user) for row in rows] == [(7, 2, "alice")]

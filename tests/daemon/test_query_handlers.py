@@ -44,7 +44,7 @@ class StoryEvent:
     details: dict = field(default_factory=dict)
 
 
-def tell(view, plan, job_id):
+def tell(view, plan, job_id, beside):
     return Told(
         job_id, tuple(f"{user}'s {name}" for user, name in zip(view.pending.user, view.pending.name, strict=True))
     )

@@ -38,7 +38,7 @@ class Office:
         self.open.wait(120.0)
         return {"mode": "observe", **self.extra}
 
-    def broken(self, view, plan, job_id):
+    def broken(self, view, plan, job_id, beside):
         raise ZeroDivisionError("a bug")
 
     def queue(self, view, plan):

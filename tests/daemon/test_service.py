@@ -23,7 +23,7 @@ from slurmsched.daemon.notify import Notifier
 from slurmsched.daemon.predictions.prediction_service import PredictionService
 from slurmsched.daemon.service import Service, ServiceParts
 from slurmsched.daemon.signals import Flags
-from slurmsched.decide.explain.explain import Why
+from slurmsched.decide.explain.why import Why
 from slurmsched.errors import ConfigError, MemoryUnavailable, SlurmError, SlurmschedError, SlurmUnavailable
 
 
@@ -95,8 +95,8 @@ class World:
         )
         self.service = Service(self.parts)
 
-    def tell(self, view, plan, job_id):
-        return Why(job_id, True, "PENDING", "ranked", 1, 0, 0, 0, (f"job {job_id} waits",))
+    def tell(self, view, plan, job_id, beside):
+        return Why(job_id, True, "pending", "ranked", "Priority", f"job {job_id} waits", "", "", 1, 0, 0, 0)
 
     def cycle(self, now_s, mode):
         self.modes.append(mode)
@@ -273,7 +273,7 @@ def test_it_starts_serves_and_stops_in_order(tmp_path):
 
     def steps():
         wait_until(lambda: ask(path, {"ask": "status"}).get("cycle"))
-        assert ask(path, {"ask": "why", "job_id": 7})["why"]["sentences"] == ["job 7 waits"]
+        assert ask(path, {"ask": "why", "job_id": 7})["why"]["reason"] == "job 7 waits"
         assert b"200 OK" in http(tmp_path / "m.sock", "/healthz")
         wait_until(lambda: b"slurmsched_pending_jobs 2.0" in http(tmp_path / "m.sock", "/metrics"))
 

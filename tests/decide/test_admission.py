@@ -189,10 +189,11 @@ def test_a_cluster_without_partitions_has_one_bound():
 def test_why_has_the_figures_of_the_bound():
     seen, by = crowd(5), rules(1.2)
     plan = decide(seen, SJF, by)
-    (_, alone, bound) = why(seen, plan, by, 4).sentences
-    assert "it waits outside, under a hold that ends by itself" in alone
-    assert bound == "Outside: 8 of 8 x 1.2 GPUs are asked for; 2 jobs came before it."
-    assert why(seen, plan, by, 2).sentences[-1].endswith("it is the first in line.")
+    assert why(seen, plan, by, 4).reason == (
+        "It waits outside, under a hold that ends by itself, until policy.admission lets it in. "
+        "Outside: 8 of 8 x 1.2 GPUs are asked for; 2 jobs came before it."
+    )
+    assert why(seen, plan, by, 2).reason.endswith("it is the first in line.")
     assert "Outside" not in " ".join(why(seen, plan, by, 1).sentences)
 
 

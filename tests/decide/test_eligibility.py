@@ -6,7 +6,6 @@ import pytest
 from decide.views import jobs, partitions
 
 from slurmsched.cluster.plan import Standing
-from slurmsched.decide.explain.explain import LEFT_ALONE
 from slurmsched.decide.ordering.eligibility import standing
 
 
@@ -88,7 +87,3 @@ def test_a_begin_time_of_ours_leaves_the_job_in_the_order():
 def test_only_the_partitions_that_are_named_are_ordered():
     assert of(only={"fast"}) == Standing.OUT_OF_SCOPE
     assert of(only={"fast"}, partition="gpu,fast") == Standing.RANKED
-
-
-def test_every_standing_but_ranked_has_its_sentence():
-    assert set(LEFT_ALONE) == set(Standing) - {Standing.RANKED}

@@ -20,7 +20,7 @@ from slurmsched.cluster.records.promises import PromiseState
 from slurmsched.cycle import CycleContext, run_cycle
 from slurmsched.db.memory import Memory
 from slurmsched.decide.engine import decide
-from slurmsched.decide.explain.explain import why
+from slurmsched.decide.explain.why import why
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import DeadlineRules, Rules
 from slurmsched.errors import SlurmUnavailable
@@ -172,7 +172,7 @@ def test_who_was_asked_gets_time_and_is_requeued_then_and_no_other_is_asked_mean
         running = full(4, 4, asked_s=[NOW_S - ago_s, np.nan], asks=[1, 0])
         plan = planned(replace(seen(running), promises=first.promises))
         assert (asked(plan), requeued(plan)) == ([], expected)
-    told = " ".join(why(seen(running), plan, 901).sentences)
+    told = " ".join(why(seen(running), plan, Rules(), 901).sentences)
     assert "It was asked 61 s ago to save its work and make room; it goes on later." in told
 
 

@@ -16,8 +16,7 @@ from slurmsched.cluster.actions import MovePartition, Rank, Requeue
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.jobs import JobState
 from slurmsched.decide.engine import decide
-from slurmsched.decide.explain.explain import why
-from slurmsched.decide.explain.profiling import with_profiling
+from slurmsched.decide.explain.profiling import profiling_words
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.profiling import Home, both
 from slurmsched.decide.rules import ProfilingRules, Rules
@@ -189,11 +188,9 @@ def test_a_recorded_policy_keeps_its_profiling_rules():
 def test_why_tells_what_the_profiling_partition_has_to_do_with_a_job():
     running, room = profiling_since(250.0, 300.0, 100.0, ckpt=[True, False, False])
     seen = view(jobs(3, partition=[BOTH, BOTH, "gpu"], measured=[False, True, False]), running=running, room=room)
-    plan = wanted(seen)
 
     def words(job):
-        told = why(seen, plan, job)
-        return " ".join(with_profiling(told, seen, PROFILING).sentences[len(told.sentences) :])
+        return " ".join(profiling_words(seen, PROFILING, job))
 
     assert "may also start in profile if it has room there first" in words(1)
     assert "runs of its kind have been measured" in words(2)
@@ -221,8 +218,7 @@ def test_a_profiling_of_somebody_else_chooses_the_jobs_and_why_says_so(nobody):
     rules = replace(RULES, profiling=profiling)
     assert moves(seen) == {}
     assert moves(seen, rules) == {1: "gpu"}
-    told = with_profiling(why(seen, wanted(seen, rules), 1), seen, profiling)
-    assert "more GPUs than are measured first now" in " ".join(told.sentences)
+    assert "more GPUs than are measured first now" in " ".join(profiling_words(seen, profiling, 1))
 
 
 partitions = st.lists(st.sampled_from(["profile", "gpu", "fast"]), min_size=1, max_size=3, unique=True).map(",".join)

@@ -18,7 +18,8 @@ from slurmsched.cluster.jobs import job_table
 from slurmsched.cluster.records.promises import NO_PROMISES, PromiseState
 from slurmsched.decide.engine import decide
 from slurmsched.decide.explain.deadlines import deadline, deadlines
-from slurmsched.decide.explain.explain import explain, why
+from slurmsched.decide.explain.explain import explain
+from slurmsched.decide.explain.why import why
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import DeadlineRules, Rules, read_steps
 from slurmsched.errors import ConfigError
@@ -408,7 +409,7 @@ def test_a_job_is_delayed_for_promises_no_longer_than_hold_most_s_in_all():
         plan = planned(what, hold_most_s=most_s)
         assert [action for action in plan.actions if isinstance(action, Hold)] == holds
         words = "We delay its start for promised jobs, by deadline.hold_most_s at most, 10 min so far."
-        assert (words in why(what, plan, 1).sentences) == bool(holds)
+        assert (words in why(what, plan, Rules(), 1).sentences) == bool(holds)
 
 
 def test_a_promise_that_no_plan_keeps_breaks_none_that_can_be_kept():
@@ -425,7 +426,7 @@ def test_a_promise_that_no_plan_keeps_breaks_none_that_can_be_kept():
     plan = planned(replace(much_later, promises=tight))
     assert plan.jobs.rank.tolist() == [1, 0]
     assert [action.job_id for action in plan.actions if isinstance(action, Hold)] == [1]
-    sentences = why(much_later, plan, 1).sentences
+    sentences = why(much_later, plan, Rules(), 1).sentences
     assert any("We delay its start for promised jobs" in sentence for sentence in sentences)
 
 
@@ -491,7 +492,7 @@ def test_an_owner_is_told_as_soon_as_the_promise_will_probably_be_broken():
     doubt = planned(gone)
     assert deadline(gone, doubt, 1).answer == "in doubt"
     assert doubt.promises.announced_s.tolist() == [NOW_S + 60]
-    assert "may be broken" in " ".join(why(gone, doubt, 1).sentences)
+    assert "may be broken" in " ".join(why(gone, doubt, Rules(), 1).sentences)
 
 
 @pytest.mark.parametrize(
@@ -569,7 +570,7 @@ def test_a_pending_job_with_a_place_in_the_plan_is_judged_by_what_it_still_needs
 def test_why_explain_and_the_list_tell_of_the_promise():
     what = seen(wanted(1))
     plan = planned(what)
-    for told in (why(what, plan, 1), explain(what, plan, 1)):
+    for told in (why(what, plan, Rules(), 1), explain(what, plan, Rules(), 1)):
         assert any("It is promised to end in 10 h" in sentence for sentence in told.sentences)
     assert [one.job_id for one in deadlines(what, plan)] == [1]
 

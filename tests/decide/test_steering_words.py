@@ -33,8 +33,8 @@ def test_a_job_that_is_being_sent_and_one_that_was_are_told_where_why_and_for_ho
 
 
 def test_only_the_gpus_of_its_type_count_as_free_for_a_job_that_was_sent_there():
-    assert "0 GPUs of gpu are free now." in words(SENT, used=(4, 0))
-    assert "4 GPUs of gpu are free and it fits behind those ahead" in words(SENT, used=(0, 4))
+    assert "0 GPUs of 4 on them are free" in words(SENT, used=(4, 0))
+    assert "Slurm should start it at its next pass" in words(SENT, used=(0, 4))
 
 
 def test_a_job_that_keeps_to_what_its_owner_accepts_is_never_let_go_of_that():

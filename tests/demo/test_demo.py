@@ -47,7 +47,7 @@ def test_the_demo_prints_both_runs_and_their_ratio_and_leaves_nothing():
     figures = {"avg_jct_s", "median_jct_s", "p90_jct_s", "makespan_s"}
     assert all(set(told[part]) == figures for part in ("stock", "slurmsched", "ratio"))
     assert told["ratio"]["avg_jct_s"] > 0
-    assert f"Job {told['asked_about_job']}" in told["why"]
+    assert told["why"].startswith("Reason: ")
     assert f"Job {told['asked_about_job']}" in told["explain"]
     assert re.search(r"forecast|has run for .* of about", told["explain"]), "its forecast, whether it waits or runs"
     assert labs() <= before

@@ -11,6 +11,8 @@ from fresh_host import CHECKOUT, FreshHost
 from slurmsched.daemon.api.query_handlers import QueryHandlers, Sources
 from slurmsched.daemon.api.query_server import QueryServer
 from slurmsched.decide.explain import explain
+from slurmsched.decide.explain.why import why
+from slurmsched.decide.rules import Rules
 
 pytestmark = pytest.mark.lab
 
@@ -30,7 +32,13 @@ def host(a_site) -> Iterator[FreshHost]:
 @pytest.fixture
 def daemon(host, tmp_path) -> Iterator[None]:
     """Answers on /run/slurmsched of the host."""
-    sources = Sources(lambda: {"mode": "observe"}, explain.why, explain.explain, explain.queue, lambda *job: [])
+    sources = Sources(
+        lambda: {"mode": "observe"},
+        lambda view, plan, job_id, beside: why(view, plan, Rules(), job_id, beside),
+        lambda view, plan, job_id, beside: explain.explain(view, plan, Rules(), job_id, beside),
+        explain.queue,
+        lambda *job: [],
+    )
     questions = QueryHandlers(sources, trusted=(0,))
     questions.observe(seen())
     answers = QueryServer(tmp_path, questions)

@@ -11,8 +11,7 @@ from hypothesis import given
 
 from examples import examples
 from slurmsched.decide.engine import decide
-from slurmsched.decide.explain.explain import explain
-from slurmsched.decide.explain.order_terms import with_order_terms
+from slurmsched.decide.explain.order_terms import terms_of
 from slurmsched.decide.plan_differences import differences
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import Rules
@@ -143,8 +142,7 @@ def test_a_decision_and_its_record_have_the_weights():
 def test_an_explanation_has_contributions_features_and_the_place_under_mlfs_h():
     seen = view(jobs(3), [600, 1200, 2400])
     ordering = find_ordering(LINE)
-    found = explain(seen, decide(seen, ordering, Rules()), 2)
-    text = " ".join(with_order_terms(found, seen, ordering).sentences)
+    text = " ".join(terms_of(seen, ordering, 1))
     assert "By mlfs-rl its key is" in text
     assert "remaining time" in text
     assert "mlfs-h would have it in place 2 of 3." in text

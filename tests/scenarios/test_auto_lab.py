@@ -63,7 +63,7 @@ def test_it_switches_once_is_frozen_and_replayed_and_goes_on_after_kills(new_sit
         [switch] = switches(site)
         step = switch["synthesis"]["step"]
         assert (step["before"][0], step["after"][0]) == ("fifo", "sjf")
-        words = " ".join(site.said("why", str(jobs[-1]))["why"]["sentences"])
+        words = " ".join(site.said("why", str(jobs[-1]))["why"]["details"])
         assert f"The order of jobs is sjf, by auto: {step['reason']}." in words
         cycle = next(
             number

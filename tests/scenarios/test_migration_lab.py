@@ -96,7 +96,7 @@ def kinds(site: Site, job: int) -> list[str]:
 
 
 def told(site: Site, job: int, words: str) -> bool:
-    return words in " ".join(site.said("why", str(job))["why"]["sentences"])
+    return words in " ".join(site.said("why", str(job))["why"]["details"])
 
 
 def until_overloaded(site: Site) -> None:

@@ -79,7 +79,7 @@ def test_a_pause_and_its_end_take_effect_with_the_next_cycle(site):
         status = site.said("status")
         assert (status["mode"], status["paused"], status["configured_mode"]) == ("observe", True, "act")
         assert site.said("queue")["order_off"].startswith("paused by")
-        assert "Our order is not in force (paused by" in site.run("why", str(second[0])).stdout
+        assert "Our order is not in force (paused by" in site.run("why", str(second[0]), "--details").stdout
         assert site.run("resume").returncode == 0
         site.until(lambda: site.said("queue")["order_off"] == "", "an order in force")
         site.until(lambda: site.ordered(second), "an order")

@@ -102,7 +102,7 @@ def until(site: Site, job: int, *expected: tuple[str, str]) -> None:
 
 
 def why(site: Site, job: int) -> str:
-    return site.run("why", str(job)).stdout
+    return site.run("why", str(job), "--details").stdout
 
 
 def fill_main(site: Site) -> list[int]:

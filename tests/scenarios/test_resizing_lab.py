@@ -132,7 +132,7 @@ def test_a_job_that_leaves_its_number_of_nodes_to_slurm_is_left_alone_also_while
     own = requests(site)[one.job]
     words = "It keeps its number of GPUs: Slurm gives it 1-2 nodes, with as many GPUs on each (say --nodes=N)."
     with site.daemon():
-        site.until(lambda: words in site.said("why", str(one.job))["why"]["sentences"], words)
+        site.until(lambda: words in site.said("why", str(one.job))["why"]["details"], words)
         free(site, fillers[-1])
         site.until(lambda: one.steps, "the first step, on the one node that is free")
         free(site, fillers[0])

@@ -57,7 +57,8 @@ def free(site: Site, *jobs: int) -> None:
 
 
 def until_told(site: Site, job: int, words: str, command: str = "why") -> None:
-    site.until(lambda: words in " ".join(site.said(command, str(job))[command]["sentences"]), words)
+    part = "details" if command == "why" else "sentences"
+    site.until(lambda: words in " ".join(site.said(command, str(job))[command][part]), words)
 
 
 def test_jobs_that_asked_for_too_much_share_a_node_and_no_other_job_is_touched(site):

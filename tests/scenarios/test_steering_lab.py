@@ -69,7 +69,8 @@ def node_of(site: Site, job: int) -> str:
 
 def until_told(site: Site, job: int, words: str, command: str = "why") -> None:
     """Wait until a command says these words of a job: its answer is that of the last cycle."""
-    site.until(lambda: words in " ".join(site.said(command, str(job))[command]["sentences"]), words)
+    part = "details" if command == "why" else "sentences"
+    site.until(lambda: words in " ".join(site.said(command, str(job))[command][part]), words)
 
 
 def free(site: Site, *jobs: int) -> None:

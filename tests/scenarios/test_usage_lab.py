@@ -71,4 +71,4 @@ def test_a_job_of_a_listed_account_gets_what_runs_of_its_kind_used(lab_directory
         with site.daemon():
             site.until(lambda: asked_for() == {job: "2 4000M", other: "6 12000M"}, "a job that is sized", 60.0)
             ours = "We let it ask for 2 CPUs and 4000 MiB; its owner asked for 6 CPUs and 12000 MiB. Runs of its kind"
-            site.until(lambda: ours in " ".join(site.said("why", str(job))["why"]["sentences"]), ours)
+            site.until(lambda: ours in " ".join(site.said("why", str(job))["why"]["details"]), ours)

@@ -19,5 +19,5 @@ def explain(app: App, job: JobName, as_json: bool) -> None:
     """Explain the forecast, rank and points of JOB, term by term."""
     reply = app.answers().query("explain", job_id=job.job_id)
     if not reply["explain"]["known"]:
-        raise NotFound(" ".join(reply["explain"]["sentences"]))
+        raise NotFound(f"{reply['explain']['reason']} {reply['explain']['advice']}")
     print_reply(reply, *reply["explain"]["sentences"], now_s=app.clock.now(), as_json=as_json)

@@ -14,20 +14,27 @@ from ..time_format import span
 
 COLUMNS = ("RANK", "JOB", "TASKS", "USER", "NAME", "PARTITION", "GPUS", "FORECAST", "WAITED", "POINTS", "STANDING")
 ORDER = ("JOB", "RANK", "STANDING", "USER", "GPUS", "FORECAST", "WAITED", "PARTITION", "NAME", "POINTS")
+SLURMS = ("limit_blocked", "cannot_run", "partition_closed", "waits_for_dependency", "held_by_admin")
+"""Standings that Slurm's own reason makes precise."""
 CUT = ("USER", "PARTITION", "NAME")
 
 
 @click.command()
 @click.option("--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="Most jobs to list.")
+@click.option("--user", metavar="NAME", help="Only jobs of this user.")
+@click.option("--partition", metavar="NAME", help="Only jobs that ask for this partition.")
+@click.option("--account", metavar="NAME", help="Only jobs of this account.")
 @table_options
 @click.pass_obj
-def queue(app: App, limit: int, as_json: bool) -> None:
+def queue(app: App, limit: int, user: str | None, partition: str | None, account: str | None, as_json: bool) -> None:
     """List pending jobs in our order.
 
-    Jobs that we leave alone follow, by Slurm's priority; their standing gives the reason. POINTS are our points that
+    Jobs that we leave alone follow, by Slurm's priority; their standing and Slurm's reason say why, as ``slurmsched
+    why`` does at length. POINTS are our points that
     Slurm holds now.
     """
-    reply = app.answers().query("queue", limit=limit)
+    filters = {"only_user": user, "only_partition": partition, "only_account": account}
+    reply = app.answers().query("queue", limit=limit, **{name: text for name, text in filters.items() if text})
     rows = reply["queue"]
     parts: list[str | TextTable] = [TextTable(COLUMNS, [_cells(row) for row in rows], ORDER, CUT)]
     if reply["order_off"]:
@@ -49,5 +56,12 @@ def _cells(row: Mapping[str, Any]) -> list[Cell]:
         span(row["forecast_s"]),
         span(row["waited_s"]),
         row["points"],
-        "starts next" if row["runs"] else row["standing"].replace("_", " "),
+        _standing(row),
     ]
+
+
+def _standing(row: Mapping[str, Any]) -> str:
+    if row["runs"]:
+        return "starts next"
+    words = row["standing"].replace("_", " ")
+    return f"{words} ({row['reason']})" if row["standing"] in SLURMS and row["reason"] else str(words)

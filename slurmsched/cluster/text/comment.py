@@ -4,7 +4,8 @@
 ASCII whitespace, ``;`` or the end of the comment ends it. Between them stand items, ``key`` or ``key=value``, with
 commas. Tokens may stand anywhere and several times; all other text belongs to someone else and is ignored, except
 what was meant as a token: ``Slurmsched:ckpt``, ``slurmsched :ckpt``, and ``slurmsched`` followed by a blank and a key
-that has a value, another key after a comma, or nothing behind it.
+that has a value, another key after a comma, or nothing behind it; ``slurmsched=ckpt``; and a key behind a name that is
+two letters or less from ours, as ``slurmshed:ckpt``.
 
 ``contrib/slurm.conf.d/job_submit.lua`` accepts and refuses the same comments at submit; a test compares the two.
 """
@@ -146,7 +147,7 @@ def read(comment: str) -> tuple[CommentOptions, str | None]:
 
     A malformed item counts as absent; so does a key given twice, since it is ambiguous.
     """
-    if NAME not in comment.lower():
+    if NAME not in comment.lower() and _near_name(comment) is None:
         return SILENT, None
     options: dict[str, object] = {}
     steps: list[ValueStep] = []
@@ -258,7 +259,28 @@ def _near_token(comment: str) -> CommentError | None:
     for match in _NEAR.finditer(comment):
         if match[0] != PREFIX:
             return _Malformed(re.split("[;\n]", comment[match.start() :])[0], _NOT_READ)
+    return _near_name(comment)
+
+
+def _near_name(comment: str) -> CommentError | None:
+    """Return an error for a key behind a name that is nearly ours, or behind ours with an equals sign."""
+    if ":" not in comment and "=" not in comment:
+        return None
+    for match in _OTHER_NAME.finditer(comment):
+        edits = _edits(match["name"].lower(), NAME)
+        if edits <= _EDITS_MOST and (edits or match["mark"] == "="):
+            return _Malformed(re.split("[;\n]", comment[match.start() :])[0], _NOT_READ)
     return None
+
+
+def _edits(one: str, other: str) -> int:
+    """Return how many letters to change, add or leave out to make one word of the other."""
+    row = list(range(len(other) + 1))
+    for at, letter in enumerate(one, start=1):
+        before, row[0] = row[0], at
+        for to, wanted in enumerate(other, start=1):
+            before, row[to] = row[to], min(before + (letter != wanted), row[to] + 1, row[to - 1] + 1)
+    return row[-1]
 
 
 def _items(comment: str) -> Iterator[str]:
@@ -417,6 +439,11 @@ _TAKES: dict[str, tuple[str, Callable[[str], object]]] = {
 }
 _NOT_READ = "is not read; write slurmsched: and what you ask for in small letters and without blanks"
 _KEYS = "|".join((*_FLAGS, *_TAKES))
+_EDITS_MOST = 2
+_OTHER_NAME = re.compile(
+    rf"(?<![A-Za-z0-9_-])(?P<name>[A-Za-z_-]{{8,12}})[ \t]*(?P<mark>[:=])[ \t]*(?:{_KEYS})(?![A-Za-z0-9_])",
+    re.ASCII | re.IGNORECASE,
+)
 _ENDS = r"[ \t]*(?:[=+;\n\v\f\r]|\Z)"  # another word after a key makes it prose: slurmsched soft launch
 _NEAR = re.compile(
     rf"(?<![A-Za-z0-9_]){NAME}(?:[ \t]*:|[ \t]+(?:{_KEYS})(?:{_ENDS}|,[ \t]*(?:(?:{_KEYS})(?![a-z0-9])|[0-9])))",

@@ -15,9 +15,10 @@ from ...db.tracking.story import StoryEvent
 from ...decide.deadlines.deadline_usage import DeadlineUsage
 from ...decide.explain.deadlines import DeadlineAnswer
 from ...decide.explain.eta import Coverage, Eta
-from ...decide.explain.explain import Explanation, QueueRow, Why
+from ...decide.explain.explain import Explanation, QueueRow
 from ...decide.explain.impact import GroupImpact
 from ...decide.explain.lease_chart import LeaseChart
+from ...decide.explain.why import Why
 from ...models.runtime.overruns import Overrunner
 
 
@@ -34,6 +35,15 @@ class WhyAnswer(OfCycle):
 
     job_id: int
     why: Why
+
+
+class MyJobs(OfCycle):
+    """Why each of the asker's pending jobs waits."""
+
+    user: str
+    pending: int
+    limit: int
+    mine: Sequence[Why]
 
 
 class ExplainAnswer(OfCycle):

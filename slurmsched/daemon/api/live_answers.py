@@ -18,14 +18,16 @@ from ...cycle import CycleContext
 from ...db.store import Store
 from ...decide.deadlines.deadline_usage import claims
 from ...decide.explain import queries
+from ...decide.explain.causes import cause_of
 from ...decide.explain.deadlines import DeadlineAnswer, check, deadline, deadlines
 from ...decide.explain.eta import Eta
-from ...decide.explain.explain import Explanation, Why, queue
+from ...decide.explain.explain import Explanation, queue
 from ...decide.explain.impact import advice
 from ...decide.explain.lease_chart import chart
-from ...decide.explain.order_terms import with_order_terms
-from ...decide.explain.shadow import with_shadow_place
-from ...decide.explain.slurm_place import order_is_off
+from ...decide.explain.order_terms import terms_of
+from ...decide.explain.queue_place import order_is_off
+from ...decide.explain.shadow import shadow_words
+from ...decide.explain.why import Circumstances, Why, why
 from ...decide.rules import Rules
 from ...models.runtime.active import ActiveModel, overrunners_of
 from ...models.runtime.guarded import GuardedModel
@@ -63,7 +65,7 @@ class LiveAnswers:
         """Return all sources; *status* reports the state of the daemon."""
         return Sources(
             status=lambda: self._status(status()),
-            why=lambda view, plan, job_id: self._why(view, plan, job_id, status()),
+            why=lambda view, plan, job_id, beside: self._why(view, plan, job_id, beside, status()),
             explain=self._explanation,
             queue=queue,
             advice=advice,
@@ -77,6 +79,7 @@ class LiveAnswers:
             claims=lambda view, plan: claims(view, plan, self._rules.deadlines),
             chart=lambda view, plan, job_id: chart(view, plan, job_id, self._rules),
             check=self._check,
+            cause=lambda view, plan, row: cause_of(view, plan, self._rules, row),
             predictions=lambda: live_predictions(self.predict(), self.predictions),
             eta_check=self._eta_check,
             figures=self.figures.answer,
@@ -95,13 +98,11 @@ class LiveAnswers:
         model, policy = self.serving.described(self.world.model), self.chosen.status()
         return {**status, "model": model, "policy": policy}
 
-    def _why(self, view: View, plan: Plan, job_id: int, status: DaemonStatus) -> Why:
+    def _why(self, view: View, plan: Plan, job_id: int, beside: Circumstances, status: DaemonStatus) -> Why:
         """Explain why a job waits, who chose the order, and what became of a plug-in that should."""
-        answer = queries.why(view, plan, self._rules, job_id)
-        if chosen := self._chosen_composition():
-            answer = replace(answer, sentences=(*answer.sentences, chosen))
         trouble = status["cycle"]["plugin_trouble"] if "cycle" in status else ""
-        return replace(answer, sentences=(*answer.sentences, f"In the last cycle {trouble}.")) if trouble else answer
+        more = (self._chosen_composition(), f"In the last cycle {trouble}." if trouble else "")
+        return why(view, plan, self._rules, job_id, replace(beside, more=tuple(filter(None, more))))
 
     def _chosen_composition(self) -> str:
         """Return the composition that ``auto`` chose last, and why, in a sentence; empty where it chose none."""
@@ -111,18 +112,18 @@ class LiveAnswers:
             return ""
         return f"The order of jobs is {synthesis.state.active.candidate}, by auto: {step.decision.reason}."
 
-    def _explanation(self, view: View, plan: Plan, job_id: int) -> Explanation:
+    def _explanation(self, view: View, plan: Plan, job_id: int, beside: Circumstances) -> Explanation:
         """Explain the place of a job in the order, and its forecast where the model can be decomposed."""
         waits, model = view.pending.row_of(job_id), self.world.model
         jobs, row = (view.running, view.running.row_of(job_id)) if waits is None else (view.pending, waits)
         if row is None:
-            return queries.explanation(view, plan, self._rules, job_id)
+            return queries.explanation(view, plan, self._rules, job_id, beside)
         score = self.sharer.why(jobs, row) if jobs.measured[row] else ""
         reasons = model.reasons(jobs, row) if isinstance(model, GuardedModel) else ()
-        made = queries.explanation(view, plan, self._rules, job_id, score=score, reasons=reasons)
         policy = self.world.policy.without_plugins()
-        made = with_order_terms(made, view, policy.ordering)
-        return made if self.shadow_trouble() else with_shadow_place(made, view, policy)
+        more = [] if waits is None else [*terms_of(view, policy.ordering, row)]
+        more += [] if self.shadow_trouble() else [*shadow_words(view, policy, job_id)]
+        return queries.explanation(view, plan, self._rules, job_id, beside, score=score, reasons=reasons, more=more)
 
     def _check(self, view: View, plan: Plan, options: str, user: str) -> DeadlineAnswer:
         """Check the deadline that a job of *user* with these sbatch *options* would be promised now."""

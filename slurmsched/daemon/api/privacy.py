@@ -14,10 +14,10 @@ from ...cluster.forecast import Forecast
 from ...cluster.jobs import JobTable, job_table
 from ...cluster.plan import Plan
 from ...cluster.state import View
+from ...decide.phrasing import HIDDEN
 
 T = TypeVar("T", bound=Table)
 
-HIDDEN = "(private)"
 TELLING = ("name", "user", "account", "comment", "dependency", "reservation")
 """The columns of a job that reveal its owner or its purpose."""
 _SILENT = job_table(1)  # each value stands for all rows
@@ -76,4 +76,6 @@ def _hide(table: T, rows: BoolArray, columns: tuple[str, ...]) -> T:
 
 
 def _veiled(column: Labels, rows: BoolArray) -> Labels:
-    return Labels(np.where(rows, len(column.names), column.codes), (*column.names, HIDDEN))
+    """Return *column* with the texts of *rows* hidden; that there is none is no secret, and decides who competes."""
+    hidden = rows & column.map([bool(name) for name in column.names], np.bool_)
+    return Labels(np.where(hidden, len(column.names), column.codes), (*column.names, HIDDEN))

@@ -11,6 +11,8 @@ QUEUE_MOST = 10_000  #: rows in one answer
 QUEUE_USUAL = 500
 DAYS_MOST = 3650
 JOBS_MOST = 100  #: in one query by job id
+FILTERS = ("user", "partition", "account")
+NAME_MOST = 256  #: characters of a name
 OPTIONS_MOST = 2_000  #: characters of the options of a hypothetical job
 
 
@@ -40,6 +42,15 @@ def options_of(request: Mapping[str, Any]) -> str:
     if not isinstance(options, str) or not 0 < len(options) <= OPTIONS_MOST:
         raise AnswerRefused(f'"options" must be the options of sbatch as one text of at most {OPTIONS_MOST}')
     return options
+
+
+def filters_of(request: Mapping[str, Any]) -> dict[str, str]:
+    """Return the user, partition and account that listed jobs must have, as far as they were said."""
+    filters = {name: request[f"only_{name}"] for name in FILTERS if f"only_{name}" in request}
+    for name, value in filters.items():
+        if not isinstance(value, str) or not 0 < len(value) <= NAME_MOST:
+            raise AnswerRefused(f'"only_{name}" must be a name of at most {NAME_MOST} characters')
+    return filters
 
 
 def rows_to_skip(request: Mapping[str, Any]) -> int:

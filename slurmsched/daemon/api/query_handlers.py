@@ -14,7 +14,7 @@ import numpy as np
 
 from ...cluster.columns import BoolArray
 from ...cluster.plan import Plan
-from ...cluster.records.predictions import PredictionKind, PredictionTable
+from ...cluster.records.predictions import PredictionTable
 from ...cluster.records.profiles import LinkUse
 from ...cluster.records.promises import NO_PROMISES, SAME_S
 from ...cluster.spread_speeds import SpreadSpeed
@@ -24,12 +24,13 @@ from ...cluster.type_speeds import TypeSpeed
 from ...cycle import CycleReport
 from ...db.tracking.story import StoryEvent
 from ...decide.deadlines.deadline_usage import DeadlineUsage
+from ...decide.explain.causes import Cause
 from ...decide.explain.deadlines import DeadlineAnswer
-from ...decide.explain.eta import Eta, LivePredictions, coverage_words, etas, unknown, unpredicted
-from ...decide.explain.explain import Explanation, QueueRow, Why
+from ...decide.explain.eta import Eta, LivePredictions, coverage_words, eta_of, etas
+from ...decide.explain.explain import Explanation, QueueRow, chosen_rows
 from ...decide.explain.impact import GroupImpact
 from ...decide.explain.lease_chart import LeaseChart
-from ...decide.explain.slurm_place import with_slurm_place
+from ...decide.explain.why import Circumstances, Why
 from ...decide.synthesis import AUTO
 from ...errors import MemoryUnavailable
 from ...models.runtime.overruns import Overrunner
@@ -43,6 +44,7 @@ from .answers import (
     Deadlines,
     EtaAnswer,
     ExplainAnswer,
+    MyJobs,
     OfCycle,
     QueueAnswer,
     SpreadRow,
@@ -54,6 +56,7 @@ from .query_arguments import (
     QUEUE_MOST,
     AnswerRefused,
     days_of,
+    filters_of,
     job_id_of,
     job_ids_of,
     most_rows,
@@ -66,10 +69,10 @@ from .record_summaries import Choice
 FIGURES = ("accuracy", "history", "models", "choices")
 ASKS = (
     *("status", "queue", "why", "explain", "story", "advice", "deadline", "deadlines", "check", "chart"),
-    *("eta", "eta_check", "claims"),
+    *("eta", "eta_check", "claims", "mine"),
     *FIGURES,
 )
-SLOW = (*FIGURES, "queue", "advice", "deadlines", "check", "chart", "eta_check", "claims")
+SLOW = (*FIGURES, "queue", "advice", "deadlines", "check", "chart", "eta_check", "claims", "mine")
 """Queries that plan, forecast or go through all jobs: 10 ms and more on a busy cluster."""
 
 COMPILED = ("check", "chart", "eta_check")
@@ -79,6 +82,8 @@ OVERRUNNERS_MOST = 20  #: users in one answer
 STRANDED_MOST = 20  #: likewise, of those whose jobs left GPUs without CPUs or memory
 _SCALARS = {bool, int, str}
 ETA_USUAL = 100
+MINE_USUAL = 10
+MINE_MOST = 100  #: jobs explained in one answer
 ETA_MOST = 500  #: rows in one answer: a longer one takes more than 50 ms, which delays the next query
 
 
@@ -91,8 +96,8 @@ class Sources:
     """The sources of answers; all are called in a thread other than the cycle's."""
 
     status: Callable[[], DaemonStatus]
-    why: Callable[[View, Plan, int], Why]
-    explain: Callable[[View, Plan, int], Explanation]
+    why: Callable[[View, Plan, int, Circumstances], Why]
+    explain: Callable[[View, Plan, int, Circumstances], Explanation]
     queue: Callable[[View, Plan], Sequence[QueueRow]]
     story: Callable[[int, float | None], Sequence[StoryEvent]]  #: of the job of that id and submission, or the last one
     advice: Callable[[View, Plan], Sequence[GroupImpact]] = lambda view, plan: ()
@@ -106,6 +111,9 @@ class Sources:
     claims: Callable[[View, Plan], Sequence[DeadlineUsage]] = lambda view, plan: ()
     chart: Callable[[View, Plan, int], LeaseChart] = _unknown
     check: Callable[[View, Plan, str, str], DeadlineAnswer] = _unknown  #: for a user's new job
+    cause: Callable[[View, Plan, int], Cause | None] = lambda view, plan, row: (
+        None
+    )  #: what keeps a pending row from starting
     predictions: Callable[[], LivePredictions] = LivePredictions
     eta_check: Callable[[View, Plan, str, str], Eta] = _unknown  #: for a user's new job
     order_off: Callable[[str], str] = lambda mode: ""  #: why our order is not in force in a mode; empty where it is
@@ -168,7 +176,9 @@ class QueryHandlers:
         elif kind == "eta_check":
             body = self._eta_check(request, uid)
         elif kind == "queue":
-            body = self._queue(most_rows(request), asker)
+            body = self._queue(most_rows(request), filters_of(request), asker)
+        elif kind == "mine":
+            body = self._mine(min(most_rows(request, MINE_USUAL), MINE_MOST), asker)
         else:
             body = self._job(kind, job_id_of(request), asker)
         return {"schema": SCHEMA, "ask": kind, **plain(body)}
@@ -219,17 +229,41 @@ class QueryHandlers:
             return {**head, "job_id": job_id, "deadline": sources.deadline(view, plan, job_id)}
         if kind == "chart":
             return {**head, "job_id": job_id, "chart": sources.chart(view, plan, job_id)}
-        off = sources.order_off(report.mode)
+        beside = self._beside(report, job_id)
         if kind == "why":
-            return {**head, "job_id": job_id, "why": with_slurm_place(sources.why(view, plan, job_id), view, off)}
-        explanation = sources.explain(view, plan, job_id)
-        return {**head, "job_id": job_id, "explain": with_slurm_place(explanation, view, off)}
+            return {**head, "job_id": job_id, "why": sources.why(view, plan, job_id, beside)}
+        return {**head, "job_id": job_id, "explain": sources.explain(view, plan, job_id, beside)}
 
-    def _queue(self, limit: int, asker: Asker) -> QueueAnswer:
+    def _beside(self, report: CycleReport, job_id: int) -> Circumstances:
+        """Return what an answer about a job needs beside the decision: the order in force and the prediction."""
+        off, predictions = self._sources.order_off(report.mode), self._sources.predictions()
+        if predictions.table is None:
+            return Circumstances(off, no_eta=predictions.trouble)
+        return Circumstances(off, eta_of(predictions.table, report.view, job_id, report.now_s))
+
+    def _mine(self, limit: int, asker: Asker) -> MyJobs:
+        """Explain each of the asker's pending jobs, those next in Slurm's order first."""
+        report, user = self._report(), _user(asker.uid)
+        view = report.view if asker.only is None else veil(report.view, asker.only)
+        rows = np.flatnonzero(owns(view.pending, user))
+        first = rows[np.lexsort((view.pending.job_id[rows], -view.pending.priority[rows]))][:limit]
+        return {
+            **_of_cycle(report),
+            "user": user,
+            "pending": len(rows),
+            "limit": limit,
+            "mine": [
+                self._sources.why(view, report.plan, job_id, self._beside(report, job_id))
+                for job_id in view.pending.job_id[first].tolist()
+            ],
+        }
+
+    def _queue(self, limit: int, filters: Mapping[str, str], asker: Asker) -> QueueAnswer:
         report = self._report()
         view, plan = report.view, report.plan
-        everyone = np.arange(len(view.pending))
-        shown = everyone if asker.only is None else np.flatnonzero(owns(view.pending, asker.only))
+        shown = chosen_rows(view.pending, filters)
+        if asker.only is not None:
+            shown = shown[owns(view.pending, asker.only)[shown]]
         total = len(shown)
         # Ranked jobs first, each in its place; the rest by Slurm's priority.
         rank = plan.jobs.rank[shown]
@@ -306,7 +340,8 @@ class QueryHandlers:
             total = len(rows)
             soonest = rows[np.argsort(table.start_s[rows], kind="stable")]
             skip = rows_to_skip(request)
-            answers = etas(table, report.now_s, soonest[skip : skip + limit].tolist())
+            listed = etas(table, report.now_s, soonest[skip : skip + limit].tolist())
+            answers = [self._without_time(answer, report) for answer in listed]
         return {
             "as_of_s": float(table.made_s[0]) if len(table) else report.now_s,
             "cycle": report.number,
@@ -321,17 +356,15 @@ class QueryHandlers:
     def _eta_of(self, job_id: int, table: PredictionTable, report: CycleReport, asker: Asker) -> Eta:
         if asker.only is not None and self._owner(job_id) != asker.only:
             raise _not_yours(job_id)
-        waits, runs = report.view.pending.row_of(job_id), report.view.running.row_of(job_id)
-        jobs, at = (report.view.running, runs) if waits is None else (report.view.pending, waits)
-        if at is None:
-            return unknown(job_id, report.now_s)
-        row = table.row_of(job_id)
-        if row is not None and abs(table.first_submit_s[row] - jobs.first_submit_s[at]) > SAME_S:
-            row = None  # of another job with the same id
-        # A job may have come, or started, since the predictions were made.
-        if row is None or (waits is None and table.kind[row] not in (PredictionKind.RUNNING, PredictionKind.SUSPENDED)):
-            return unpredicted(job_id, jobs.user[at], jobs.partition[at], int(jobs.gpus[at]), report.now_s)
-        return etas(table, report.now_s, [row])[0]
+        return self._without_time(eta_of(table, report.view, job_id, report.now_s), report)
+
+    def _without_time(self, answer: Eta, report: CycleReport) -> Eta:
+        """Return *answer*, where it has no time with the reason that ``why`` gives and with what can be done."""
+        row = report.view.pending.row_of(answer.job_id)
+        if row is None or answer.start_s is not None or answer.kind == "new":
+            return answer
+        cause = self._sources.cause(report.view, report.plan, row)
+        return answer if cause is None else replace(answer, notes=(cause.reason, cause.advice))
 
     def _eta_check(self, request: Mapping[str, Any], uid: int) -> EtaAnswer:
         options, report, predictions = options_of(request), self._report(), self._sources.predictions()

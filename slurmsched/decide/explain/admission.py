@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from ...cluster.jobs import JobTable
@@ -13,19 +11,16 @@ from ...cluster.text.plural import count
 from ...policies.admission import LoadBound, find_admission
 from ..admission import Scope, in_order, scopes
 from ..rules import Rules
-from .explain import Why
 
 
-def with_admission(explanation: Why, view: View, plan: Plan, rules: Rules) -> Why:
-    """Return *explanation* with the figures of the bound that keeps the job outside."""
-    row = view.pending.row_of(explanation.job_id)
-    if rules.admission is None or row is None or plan.jobs.standing[row] != Standing.OUTSIDE:
-        return explanation
+def admission_words(view: View, plan: Plan, rules: Rules, row: int) -> str:
+    """Return a sentence with the figures of the bound that keeps the pending *row* outside; empty where none does."""
+    if rules.admission is None or plan.jobs.standing[row] != Standing.OUTSIDE:
+        return ""
     for scope in scopes(view, rules, plan.jobs.standing, plan.jobs.starving):
         if row in scope.rows:
-            words = _words(scope, view.pending, row, rules.admission.part)
-            return replace(explanation, sentences=(*explanation.sentences, words))
-    return explanation
+            return _words(scope, view.pending, row, rules.admission.part)
+    return ""
 
 
 def _words(scope: Scope, jobs: JobTable, row: int, line: str) -> str:

@@ -13,6 +13,7 @@ from ...cluster.actions import Hold
 from ...cluster.columns import BoolArray, IntArray, Labels
 from ...cluster.plan import Plan, Standing
 from ...cluster.records.predictions import PredictionKind, PredictionTable
+from ...cluster.records.promises import SAME_S
 from ...cluster.state import View
 from ...cluster.text.plural import count
 from ...models.completion.moments import as_of
@@ -143,6 +144,21 @@ def unknown(job_id: int, as_of_s: float) -> Eta:
     """Return the answer for a job that is neither pending nor running."""
     note = f"Slurm listed no pending or running job {job_id} in that cycle; 'slurmsched story {job_id}' knows more."
     return Eta(job_id, "", "", 0, 0, "unknown", as_of_s, notes=(note,))
+
+
+def eta_of(table: PredictionTable, view: View, job_id: int, now_s: float) -> Eta:
+    """Return the answer for *job_id* as *view* shows it, from predictions that may be older than that."""
+    waits, runs = view.pending.row_of(job_id), view.running.row_of(job_id)
+    jobs, at = (view.running, runs) if waits is None else (view.pending, waits)
+    if at is None:
+        return unknown(job_id, now_s)
+    row = table.row_of(job_id)
+    if row is not None and abs(table.first_submit_s[row] - jobs.first_submit_s[at]) > SAME_S:
+        row = None  # of another job with the same id
+    # A job may have come, or started, since the predictions were made.
+    if row is None or (waits is None and table.kind[row] not in (PredictionKind.RUNNING, PredictionKind.SUSPENDED)):
+        return unpredicted(job_id, jobs.user[at], jobs.partition[at], int(jobs.gpus[at]), now_s)
+    return etas(table, now_s, [row])[0]
 
 
 def coverage_words(coverage: Coverage | None) -> str:

@@ -18,9 +18,8 @@ from ...policies.deadlines.reservations import DeadlineRequests, Room, latest_pl
 from ..deadlines.gpu_availability import GpuAvailability
 from ..deadlines.promises import Promised, promise
 from ..deadlines.stops import Stops, stops
-from ..phrasing import spell
+from ..phrasing import HIDDEN, spell
 from ..rules import DeadlineRules, Rules
-from .explain import HIDDEN
 
 BARS = 40
 """Maximum number of running jobs drawn, those with most GPUs first."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import TypeVar
 
 from ...cluster.actions import AskToStop, Steer
 from ...cluster.exclusions import sent_to
@@ -16,20 +14,15 @@ from ..migration import Gains, reason_to_stay
 from ..node_use import RESOURCES, NodeUse
 from ..phrasing import spell
 from ..rules import MigrationRules, Rules
-from .explain import Explanation, Why
-
-E = TypeVar("E", Why, Explanation)
 
 
-def with_migration(explanation: E, view: View, plan: Plan, rules: Rules) -> E:
-    """Return *explanation* with what migration does to a job."""
-    pending, running = view.pending.row_of(explanation.job_id), view.running.row_of(explanation.job_id)
-    found: tuple[str, ...] = ()
+def migration_words(view: View, plan: Plan, rules: Rules, job_id: int) -> Iterator[str]:
+    """Yield sentences about what migration does to a job."""
+    pending, running = view.pending.row_of(job_id), view.running.row_of(job_id)
     if pending is not None:
-        found = tuple(_of_pending(view, plan, rules, pending))
+        yield from _of_pending(view, plan, rules, pending)
     elif running is not None and rules.migration is not None:
-        found = tuple(_of_running(view, plan, rules, rules.migration, running))
-    return replace(explanation, sentences=explanation.sentences + found)
+        yield from _of_running(view, plan, rules, rules.migration, running)
 
 
 def _of_pending(view: View, plan: Plan, rules: Rules, row: int) -> Iterator[str]:

@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from ...cluster.state import View
 from ...policies.contract import Ordering
-from .explain import Explanation
-
-
-def with_order_terms(explanation: Explanation, view: View, ordering: Ordering) -> Explanation:
-    """Return *explanation* with the terms of the job's key; see `terms_of`."""
-    row = view.pending.row_of(explanation.job_id)
-    if row is None:
-        return explanation
-    return replace(explanation, sentences=(*explanation.sentences, *terms_of(view, ordering, row)))
 
 
 def terms_of(view: View, ordering: Ordering, row: int) -> tuple[str, ...]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
 
 from ...cluster.state import View
 from ...cluster.text.plural import gpus_of_type
 from ..phrasing import spell
 from ..profiling import Home, home_of, limits_s, overtime, why_home
 from ..rules import ProfilingRules
-from .explain import Why
 
 _WHY = {
     Home.NOPROFILE: "its owner said slurmsched:noprofile",
@@ -21,14 +20,11 @@ _WHY = {
 }
 
 
-def with_profiling(explanation: Why, view: View, rules: ProfilingRules | None) -> Why:
-    """Return *explanation* with the role of the profiling partition for the job."""
-    words = (
-        ()
-        if rules is None
-        else (*_waiting(view, rules, explanation.job_id), *_running(view, rules, explanation.job_id))
-    )
-    return replace(explanation, sentences=(*explanation.sentences, *words)) if words else explanation
+def profiling_words(view: View, rules: ProfilingRules | None, job_id: int) -> Iterator[str]:
+    """Yield sentences about the role of the profiling partition for the job."""
+    if rules is not None:
+        yield from _waiting(view, rules, job_id)
+        yield from _running(view, rules, job_id)
 
 
 def _waiting(view: View, rules: ProfilingRules, job_id: int) -> tuple[str, ...]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ...cluster.plan import Plan
@@ -10,57 +11,65 @@ from ...cluster.state import View
 from ...models.runtime.point_predictors import Reason
 from ..deadlines.deadline_usage import claims
 from ..rules import Rules
+from ..sharing.pair_eviction import eviction_words
 from . import explain
-from .admission import with_admission
 from .deadlines import deadline, deadlines
-from .explain import Explanation, Why
-from .forecast import with_factors
+from .explain import Explanation
+from .forecast import factor_words
 from .impact import advice
 from .lease_chart import chart
-from .migration import with_migration
-from .profiling import with_profiling
-from .resizing import with_resizing
-from .rightsizing import with_rightsizing
-from .sharing import with_eviction, with_score, with_sharing
-from .steering import with_steering
-
-
-def why(view: View, plan: Plan, rules: Rules, job_id: int) -> Why:
-    """Explain why a job waits: admission, profiling, sharing, steering, migration and sizes have their parts."""
-    placed = with_admission(explain.why(view, plan, job_id), view, plan, rules)
-    placed = with_profiling(placed, view, rules.profiling)
-    placed = with_steering(with_sharing(placed, view, plan, rules), view, plan, rules)
-    placed = with_rightsizing(with_migration(placed, view, plan, rules), view, plan, rules)
-    return with_resizing(placed, view, plan, rules)
+from .migration import migration_words
+from .resizing import resizing_words
+from .rightsizing import rightsizing_words
+from .steering import steering_words
+from .why import NOTHING_BESIDE, Circumstances, why
 
 
 def explanation(
-    view: View, plan: Plan, rules: Rules, job_id: int, *, score: str = "", reasons: Sequence[Reason] = ()
+    view: View,
+    plan: Plan,
+    rules: Rules,
+    job_id: int,
+    beside: Circumstances = NOTHING_BESIDE,
+    *,
+    score: str = "",
+    reasons: Sequence[Reason] = (),
+    more: Sequence[str] = (),
 ) -> Explanation:
-    """Explain the terms of the place of a job.
+    """Explain the terms of the place of a job, with *more* sentences.
 
     If a model is loaded, it adds the derivation of the share *score* and the *reasons* for the forecast.
     """
-    made = with_eviction(explain.explain(view, plan, job_id), view, rules)
-    made = with_migration(with_steering(made, view, plan, rules), view, plan, rules)
-    made = with_rightsizing(made, view, plan, rules)
-    made = with_resizing(made, view, plan, rules)
-    if score:
-        made = with_score(made, score)
-    return with_factors(made, reasons, runs=view.running.row_of(job_id) is not None)
+    made = explain.explain(view, plan, rules, job_id, beside)
+    runs = view.running.row_of(job_id) is not None
+    factors = factor_words(reasons, runs=runs)
+    words = made.sentences if runs else tuple(_powers(made, view, plan, rules))
+    first, *others = words
+    sentences = (first, *([factors] if factors else []), *others, *([f"Share score: {score}."] if score else []), *more)
+    return replace(made, sentences=sentences, factors=tuple(reasons) if factors else ())
 
 
-Answer = Callable[[View, Plan, Rules, int], Any]
-"""A function from a decision, its rules and a job id to an answer; answers about all jobs ignore the id."""
+def _powers(made: Explanation, view: View, plan: Plan, rules: Rules) -> Iterator[str]:
+    yield from made.sentences
+    yield from eviction_words(view, made.job_id, rules)
+    for words in (migration_words, steering_words, rightsizing_words, resizing_words):
+        yield from words(view, plan, rules, made.job_id)
+
+
+Answer = Callable[[View, Plan, Rules, int, Circumstances], Any]
+"""A function from a decision, its rules, a job id and what else is known to an answer.
+
+Answers about all jobs ignore the id, and most ignore the last.
+"""
 
 ANSWERS: Mapping[str, Answer] = {
     "why": why,
     "explain": explanation,
-    "queue": lambda view, plan, rules, job_id: explain.queue(view, plan),
-    "advice": lambda view, plan, rules, job_id: advice(view, plan),
-    "deadline": lambda view, plan, rules, job_id: deadline(view, plan, job_id),
-    "deadlines": lambda view, plan, rules, job_id: deadlines(view, plan),
-    "claims": lambda view, plan, rules, job_id: claims(view, plan, rules.deadlines),
-    "chart": lambda view, plan, rules, job_id: chart(view, plan, job_id, rules),
+    "queue": lambda view, plan, rules, job_id, beside: explain.queue(view, plan),
+    "advice": lambda view, plan, rules, job_id, beside: advice(view, plan),
+    "deadline": lambda view, plan, rules, job_id, beside: deadline(view, plan, job_id),
+    "deadlines": lambda view, plan, rules, job_id, beside: deadlines(view, plan),
+    "claims": lambda view, plan, rules, job_id, beside: claims(view, plan, rules.deadlines),
+    "chart": lambda view, plan, rules, job_id, beside: chart(view, plan, job_id, rules),
 }
 """The queries that a decision alone can answer."""

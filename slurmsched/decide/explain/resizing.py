@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import TypeVar
 
 from ...cluster.actions import Resize
 from ...cluster.jobs import JobTable
@@ -17,21 +15,18 @@ from ..phrasing import spell
 from ..remaining_work import growing_batch
 from ..resizing import resizable
 from ..rules import ResizingRules, Rules
-from .explain import Explanation, Why
-
-E = TypeVar("E", Why, Explanation)
 
 SAMPLES = "The samples that jobs of its kind go through in a second by GPUs are in the proportion"
 
 
-def with_resizing(explanation: E, view: View, plan: Plan, rules: Rules) -> E:
-    """Return *explanation* with the number of GPUs of a job that can run on several."""
+def resizing_words(view: View, plan: Plan, rules: Rules, job_id: int) -> Iterator[str]:
+    """Yield sentences about the number of GPUs of a job that can run on several."""
     for jobs, words in ((view.pending, _pending), (view.running, _running)):
-        row = jobs.row_of(explanation.job_id)
+        row = jobs.row_of(job_id)
         if row is not None:
-            noise = tuple(_noise(jobs, row, rules))
-            return replace(explanation, sentences=explanation.sentences + tuple(words(view, plan, row, rules)) + noise)
-    return explanation
+            yield from words(view, plan, row, rules)
+            yield from _noise(jobs, row, rules)
+            return
 
 
 def _pending(view: View, plan: Plan, row: int, rules: Rules) -> Iterator[str]:

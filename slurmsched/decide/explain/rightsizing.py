@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import TypeVar
 
 import numpy as np
 
@@ -14,18 +12,13 @@ from ...cluster.plan import Plan
 from ...cluster.state import View
 from ...cluster.text.plural import count
 from ..rules import RightsizingRules, Rules
-from .explain import Explanation, Why
-
-E = TypeVar("E", Why, Explanation)
 
 
-def with_rightsizing(explanation: E, view: View, plan: Plan, rules: Rules) -> E:
-    """Return *explanation* with what right-sizing does to a pending job."""
-    row = view.pending.row_of(explanation.job_id)
-    if row is None:
-        return explanation
-    found = tuple(_words(view, plan, row, rules.rightsizing))
-    return replace(explanation, sentences=explanation.sentences + found)
+def rightsizing_words(view: View, plan: Plan, rules: Rules, job_id: int) -> Iterator[str]:
+    """Yield sentences about what right-sizing does to a pending job."""
+    row = view.pending.row_of(job_id)
+    if row is not None:
+        yield from _words(view, plan, row, rules.rightsizing)
 
 
 def _words(view: View, plan: Plan, row: int, rules: RightsizingRules | None) -> Iterator[str]:

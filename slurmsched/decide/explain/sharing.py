@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -21,28 +21,15 @@ from ..sharing.pair_eviction import eviction_words
 from ..sharing.pairing import Hosts, bars, demand, waiting_sharers
 from ..sharing.queue_wait import own_waits_s
 from ..sharing.shared_nodes import SharedNodes, gpus_of, shared_nodes, token_of
-from .explain import Explanation, Why
 
 SHOWN = 3  #: running jobs for which the reason against pairing is given
 
 
-def with_sharing(explanation: Why, view: View, plan: Plan, rules: Rules) -> Why:
-    """Return *explanation* with sentences about sharing under *rules*."""
-    sharing = rules.sharing if "share" in rules.powers else None
-    if sharing is None or not explanation.known:
-        return explanation
-    words = (*sharing_words(view, plan, sharing, explanation.job_id), *eviction_words(view, explanation.job_id, rules))
-    return replace(explanation, sentences=(*explanation.sentences, *words))
-
-
-def with_score(explanation: Explanation, path: str) -> Explanation:
-    """Return *explanation* with the derivation of the job's share score."""
-    return replace(explanation, sentences=(*explanation.sentences, f"Share score: {path}."))
-
-
-def with_eviction(explanation: Explanation, view: View, rules: Rules) -> Explanation:
-    """Return *explanation* with the fate of an unstable pair of the job."""
-    return replace(explanation, sentences=(*explanation.sentences, *eviction_words(view, explanation.job_id, rules)))
+def company_words(view: View, plan: Plan, rules: Rules, job_id: int) -> Iterator[str]:
+    """Yield sentences about a job, those with which it shares or might, and its pair where that is unstable."""
+    if rules.sharing is not None and "share" in rules.powers:
+        yield from sharing_words(view, plan, rules.sharing, job_id)
+        yield from eviction_words(view, job_id, rules)
 
 
 def sharing_words(view: View, plan: Plan, rules: SharingRules, job_id: int) -> tuple[str, ...]:

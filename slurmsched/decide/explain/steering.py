@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import TypeVar
 
 from ...cluster.actions import Steer, Unsteer
 from ...cluster.exclusions import ANY_TYPE, sent_to
@@ -13,18 +11,13 @@ from ...cluster.state import View
 from ...cluster.type_speeds import read_speeds
 from ..phrasing import spell
 from ..rules import Rules, SteeringRules
-from .explain import Explanation, Why
-
-E = TypeVar("E", Why, Explanation)
 
 
-def with_steering(explanation: E, view: View, plan: Plan, rules: Rules) -> E:
-    """Return *explanation* with what steering does to a pending job."""
-    row = view.pending.row_of(explanation.job_id)
-    if row is None:
-        return explanation
-    found = tuple(_words(view, plan, row, rules.steering))
-    return replace(explanation, sentences=explanation.sentences + found)
+def steering_words(view: View, plan: Plan, rules: Rules, job_id: int) -> Iterator[str]:
+    """Yield sentences about what steering does to a pending job."""
+    row = view.pending.row_of(job_id)
+    if row is not None:
+        yield from _words(view, plan, row, rules.steering)
 
 
 def _words(view: View, plan: Plan, row: int, rules: SteeringRules | None) -> Iterator[str]:

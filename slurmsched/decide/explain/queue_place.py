@@ -1,0 +1,129 @@
+"""The place of a waiting job in the order in force, among the jobs that compete for its nodes. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...cluster.columns import BoolArray, IntArray
+from ...cluster.jobs import JobTable
+from ...cluster.plan import Plan
+from ...cluster.reasons import ReasonKind, where_kind
+from ...cluster.state import View
+from ...policies.selection.allowed_nodes import allowed_nodes
+from ..ordering.ranking import base_priority, tiers
+
+FACTORS = ("partition tier", "fair share", "age", "job size", "QOS", "partition", "TRES", "nice", "our order")
+"""What puts one job before another in Slurm's order; sprio's columns have all but the first and the last."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A pending job's place; rows are those of ``View.pending``."""
+
+    ahead: IntArray  #: the competing jobs that come before it, the first one first
+    among: int  #: the competing jobs, itself included
+    nodes: BoolArray  #: the nodes that it may use and that take jobs now
+    free_gpus: int  #: on these
+    fits: bool  #: what is free on these holds it
+
+
+def order_is_off(mode: str, why_mode: str, powers: Collection[str]) -> str:
+    """Return why our order is not in force under *mode*; empty where it is. *why_mode* says what lowered the mode."""
+    if mode == "act":
+        return "" if "order" in powers else "power.order is off"
+    return why_mode or f"daemon.mode is {mode}"
+
+
+def place_of(view: View, plan: Plan, row: int, off: str) -> Place:
+    """Return the place of a pending *row* in the order in force: Slurm's own where ours is *off*."""
+    jobs = view.pending
+    may_use, kind = _allowed(view)
+    here = may_use[kind[row]] & view.nodes.usable
+    free = np.maximum(view.nodes.gpus - view.nodes.gpus_used, 0)
+    competes = contenders(view) & (may_use & here).any(axis=1)[kind] & _in_reservation_of(jobs, row)
+    competes[row] = True
+    rows = np.flatnonzero(competes)
+    order = rows[in_force(view, plan, rows, off)]
+    ahead = order[: int(np.flatnonzero(order == row)[0])]
+    return Place(ahead, len(rows), here, int(free[here].sum()), _fits(view, row, here))
+
+
+def contenders(view: View) -> BoolArray:
+    """Select the pending jobs that take free nodes when their turn comes; others are held, limited or not yet due."""
+    jobs = view.pending
+    due = ~(jobs.eligible_s > view.now_s)
+    free = jobs.dependency.map([not text for text in jobs.dependency.names], np.bool_)
+    return np.asarray(where_kind(jobs.reason, jobs.partition, ReasonKind.WAITS) & free & due & (jobs.priority > 0))
+
+
+def in_force(view: View, plan: Plan, rows: IntArray, off: str) -> IntArray:
+    """Return the order of *rows* as Slurm serves them: by partition tier, priority and job id.
+
+    Where our order is in force, priorities have the points that the plan gives; capped ones leave others ahead.
+    """
+    jobs = view.pending.take(rows)
+    priority = base_priority(jobs) + _points(view, plan, off)[rows]
+    return np.lexsort((jobs.job_id, -priority, -tiers(jobs, view.partitions)))
+
+
+def what_puts_ahead(view: View, plan: Plan, row: int, ahead: IntArray, off: str) -> str:
+    """Return the one of ``FACTORS`` that puts most of the jobs *ahead* before *row*; empty where nothing is known.
+
+    For each of them it is the factor with the largest difference.
+    """
+    jobs = view.pending
+    points = _points(view, plan, off)
+    known = np.stack(
+        [
+            jobs.fairshare_points,
+            jobs.age_points,
+            jobs.size_points,
+            jobs.qos_points,
+            jobs.partition_points,
+            jobs.tres_points,
+            -jobs.nice,
+            points,
+        ]
+    )
+    before = known[:, ahead] - known[:, [row]]
+    tier = tiers(jobs, view.partitions)
+    names = np.where(before.max(axis=0) > 0, 1 + before.argmax(axis=0), -1)
+    names[tier[ahead] > tier[row]] = 0
+    most, _ = Counter(names.tolist()).most_common(1)[0]
+    return FACTORS[most] if most >= 0 else ""
+
+
+def _points(view: View, plan: Plan, off: str) -> IntArray:
+    return view.pending.site_points if off else plan.jobs.points
+
+
+def _in_reservation_of(jobs: JobTable, row: int) -> BoolArray:
+    return np.asarray(jobs.reservation.codes == jobs.reservation.codes[row])
+
+
+def _allowed(view: View) -> tuple[BoolArray, IntArray]:
+    """Return the nodes that pending jobs of each kind may use, and the kinds; all where their names make no sense."""
+    jobs = view.pending
+    try:
+        found = allowed_nodes(jobs, view.nodes, view.partitions, jobs.required_nodes, jobs.excluded_nodes)
+    except (KeyError, ValueError):  # a partition that went meanwhile, a host list that is none
+        return np.ones((1, len(view.nodes)), dtype=np.bool_), np.zeros(len(jobs), dtype=np.int64)
+    return found.allowed, found.kind
+
+
+def _fits(view: View, row: int, here: BoolArray) -> bool:
+    """Report whether free GPUs, CPUs and memory of the nodes *here* hold a job, in equal parts on each node."""
+    jobs, nodes = view.pending, view.nodes
+    gpus = int(jobs.gpus[row])
+    largest = max(1, int(nodes.gpus[here].max(initial=1)))
+    many = max(1, int(jobs.nodes[row]), -(-gpus // largest))
+    room = here & (nodes.gpus - nodes.gpus_used >= -(-gpus // many))
+    room &= nodes.cpus - nodes.cpus_used >= -(-int(jobs.cpus[row]) // many)
+    room &= nodes.memory_mib - nodes.memory_used_mib >= float(jobs.memory_mib[row]) / many
+    if jobs.exclusive[row]:
+        room &= nodes.cpus_used == 0
+    return int(room.sum()) >= many

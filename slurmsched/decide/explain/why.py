@@ -1,0 +1,350 @@
+"""Why a job does not run: the reason, the time and what can be done, then what else there is to know. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...cluster.columns import IntArray
+from ...cluster.jobs import JobState
+from ...cluster.plan import Plan, Standing
+from ...cluster.state import View
+from ...cluster.text.plural import count
+from ..deadlines.gpu_availability import gpus_in_use
+from ..deadlines.preemption import stop_words
+from ..ordering.greedy_fit import free_gpus
+from ..ordering.ranking import waited_s
+from ..phrasing import HIDDEN, spell
+from ..request_words import request_words
+from ..rules import Rules
+from .causes import Cause, cause_of
+from .deadlines import promise_words
+from .eta import Eta
+from .migration import migration_words
+from .profiling import profiling_words
+from .queue_place import Place, place_of, what_puts_ahead
+from .resizing import resizing_words
+from .rightsizing import rightsizing_words
+from .sharing import company_words
+from .steering import steering_words
+
+SOON_S = 60.0
+"""Within this, Slurm's own estimate of a start is its next pass."""
+
+SHOWN = 5  #: jobs named as those that hold what a job waits for
+
+
+@dataclass(frozen=True)
+class Why:
+    """The reason why a job is not running, when it should start, what its owner can do, and the figures behind them."""
+
+    job_id: int
+    known: bool  #: false if Slurm listed no such job in that cycle
+    state: str
+    standing: str
+    slurm_reason: str
+    reason: str
+    time: str
+    advice: str
+    rank: int | None  #: its place in the order in force among those that compete for its nodes, 1 is next
+    ahead: int
+    ahead_gpus: int
+    free_gpus: int  #: on the nodes that it may use
+    blockers: tuple[int, ...] = ()  #: the jobs that it waits for, as far as its reader may see them
+    details: tuple[str, ...] = ()
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """All of it, the three lines first."""
+        return (self.reason, self.time, self.advice, *self.details)
+
+
+@dataclass(frozen=True)
+class Circumstances:
+    """What is known about an answer beside the decision."""
+
+    order_off: str = ""  #: why our order is not in force; empty where it is
+    eta: Eta | None = None  #: the prediction for the job
+    no_eta: str = "it is not predicted"  #: why there is none
+    more: tuple[str, ...] = ()  #: details about the daemon
+
+
+NOTHING_BESIDE = Circumstances()
+
+
+def why(view: View, plan: Plan, rules: Rules, job_id: int, beside: Circumstances = NOTHING_BESIDE) -> Why:
+    """Explain why *job_id* is not running."""
+    row = view.pending.row_of(job_id)
+    if row is None:
+        return _not_pending(view, plan, rules, job_id, beside)
+    jobs, off = view.pending, beside.order_off
+    place, cause = place_of(view, plan, row, off), cause_of(view, plan, rules, row)
+    if cause is None:
+        cause = _queued(view, plan, row, place, off)
+    return Why(
+        job_id=job_id,
+        known=True,
+        state="pending",
+        standing=Standing(int(plan.jobs.standing[row])).name.lower(),
+        slurm_reason=jobs.reason[row],
+        reason=cause.reason,
+        time=" ".join(_time(view, row, beside)),
+        advice=" ".join((cause.advice, *_comment_words(jobs.comment_problem[row]))),
+        rank=len(place.ahead) + 1,
+        ahead=len(place.ahead),
+        ahead_gpus=_gpus_of(view, place.ahead),
+        free_gpus=place.free_gpus,
+        blockers=cause.blockers,
+        details=(*_details(view, plan, rules, row, place, off), *beside.more),
+    )
+
+
+def _not_pending(view: View, plan: Plan, rules: Rules, job_id: int, beside: Circumstances) -> Why:
+    jobs, row, free = view.running, view.running.row_of(job_id), free_gpus(view.nodes)
+    if row is None:
+        return Why(
+            job_id=job_id,
+            known=False,
+            state="unknown",
+            standing="",
+            slurm_reason="",
+            reason=f"Slurm lists no pending or running job {job_id}.",
+            time="If it ended, or was submitted a moment ago, the next cycle may know more.",
+            advice=f"'slurmsched story {job_id}' has the history of jobs that ended while slurmsched ran.",
+            rank=None,
+            ahead=0,
+            ahead_gpus=0,
+            free_gpus=free,
+        )
+    state = JobState(int(jobs.state[row])).name.lower()
+    ran_s = view.now_s - float(jobs.started_s[row])
+    since = f" and has run for {spell(ran_s)}" if ran_s >= 0 else ""
+    return Why(
+        job_id=job_id,
+        known=True,
+        state=state,
+        standing="",
+        slurm_reason=jobs.reason[row],
+        reason=f"Job {job_id} is {state} on {jobs.node_list[row] or 'its nodes'}{since}.",
+        time=_end(view, row, beside),
+        advice=" ".join(("Nothing is needed.", *_comment_words(jobs.comment_problem[row]))),
+        rank=None,
+        ahead=0,
+        ahead_gpus=0,
+        free_gpus=free,
+        details=(
+            *promise_words(view, plan, job_id),
+            *stop_words(view, row),
+            *power_words(view, plan, rules, job_id),
+            *beside.more,
+        ),
+    )
+
+
+def _end(view: View, row: int, beside: Circumstances) -> str:
+    """Return a sentence about the end of a running job."""
+    runtime_s, source = float(view.forecast_running.runtime_s[row]), view.forecast_running.source[row]
+    forecast = f"By its forecast it takes about {spell(runtime_s)} ({source})"
+    if beside.eta is None or beside.eta.finish_s is None:
+        return f"{forecast}."
+    by = f", by {spell(beside.eta.finish_by_s - view.now_s)} nine times in ten" if beside.eta.finish_by_s else ""
+    return f"{forecast}: it should be done in about {spell(beside.eta.finish_s - view.now_s)}{by}."
+
+
+def _comment_words(problem: str) -> tuple[str, ...]:
+    return (f"An option in its comment is not understood and has no effect: {problem}.",) if problem else ()
+
+
+def _queued(view: View, plan: Plan, row: int, place: Place, off: str) -> Cause:
+    """Return the cause of a job that waits for its turn and for free nodes, or for what only Slurm knows."""
+    jobs = view.pending
+    reason = jobs.reason[row]
+    asks, free = f"it asks for {request_words(jobs, row)}", _free_words(view, row, place)
+    if not place.nodes.any():
+        return Cause(
+            "None of the nodes that it may use takes jobs now: they are down or drained.",
+            f"'sinfo -R' has the reasons; 'scontrol show job {jobs.job_id[row]}' has the nodes that it asks for.",
+        )
+    if len(place.ahead):
+        return Cause(
+            f"{_ahead_words(view, plan, row, place, off)} {free}, and {asks}.",
+            _turn_advice(view, plan, row, place, off),
+            _named(view.pending.take(place.ahead), range(len(place.ahead))),
+        )
+    first = f"It is the first of {place.among}" if place.among > 1 else "No other job waits"
+    if place.fits and _slurm_starts_it(view, row):
+        return Cause(
+            f"{first} for its nodes in the order in force, and they have room for it: Slurm should start it at its "
+            "next pass.",
+            "Nothing is needed.",
+        )
+    holders = _soonest(view, place)
+    unless = f"Slurm's reason is {reason}" if place.fits and reason not in ("", "None") else f"{free}, and {asks}"
+    return Cause(
+        f"{first} for its nodes in the order in force, and it waits until they have room: {unless}.",
+        _size_advice(view, row, place) or "Nothing: it starts when enough of them is free.",
+        _named(view.running, holders),
+    )
+
+
+def _free_words(view: View, row: int, place: Place) -> str:
+    """Return how many GPUs of the nodes of a place are free; their cores for a job that asks for no GPUs."""
+    nodes, unit, of, used = view.nodes, "GPU", view.nodes.gpus, view.nodes.gpus_used
+    if not view.pending.gpus[row]:
+        unit, of, used = "core", nodes.cpus, nodes.cpus_used
+    free = int(np.maximum(of - used, 0)[place.nodes].sum())
+    return f"{count(free, unit)} of {int(of[place.nodes].sum())} on them {'is' if free == 1 else 'are'} free"
+
+
+def _slurm_starts_it(view: View, row: int) -> bool:
+    """Report whether Slurm's own plan does not contradict a start at its next pass."""
+    start_s, reason = float(view.pending.started_s[row]), view.pending.reason[row]
+    return reason in ("", "None", "Priority", "Resources") and not start_s > view.now_s + SOON_S
+
+
+def _ahead_words(view: View, plan: Plan, row: int, place: Place, off: str) -> str:
+    """Return a sentence about the competing jobs ahead of a pending row, and what puts them there."""
+    jobs, ahead = view.pending, place.ahead
+    users, counts = np.unique(jobs.user.codes[ahead], return_counts=True)
+    most = int(np.argmax(counts))
+    name = jobs.user.names[int(users[most])]
+    theirs = f", {counts[most]} of them {name}'s," if name != HIDDEN else ""
+    gpus = _gpus_of(view, ahead)
+    asked = count(gpus, "GPU") if gpus else count(int((jobs.cpus * jobs.tasks)[ahead].sum()), "core")
+    stand = "stands" if len(ahead) == 1 else "stand"
+    whose = "Slurm's order" if off else "the order in force"
+    factor = what_puts_ahead(view, plan, row, ahead, off)
+    because = f", mostly by {factor}" if factor else ", by job id at equal priority"
+    return (
+        f"{count(len(ahead), 'job')} for the same nodes, asking for {asked},{theirs} {stand} ahead of it in {whose}"
+        f"{because}."
+    ).replace(",,", ",")
+
+
+def _turn_advice(view: View, plan: Plan, row: int, place: Place, off: str) -> str:
+    """Return what would bring the turn of a job nearer."""
+    if fitting := _size_advice(view, row, place):
+        return fitting
+    runtime_s, limit_s = float(view.forecast.rank_s[row]), float(view.pending.time_limit_s[row])
+    if not off and (view.forecast.rank_s[place.ahead] < runtime_s).all() and runtime_s >= limit_s:
+        return (
+            f"All of those have a shorter forecast than its {spell(runtime_s)}: a shorter --time, where it is true, "
+            "would lower that."
+        )
+    return (
+        "Nothing: it starts when its turn comes; a shorter --time, where it is true, may let it start between others."
+    )
+
+
+def _size_advice(view: View, row: int, place: Place) -> str:
+    """Return the size of a request that fits on a node now; empty where that is no help."""
+    jobs, nodes = view.pending, view.nodes
+    gpus, cores = int(jobs.gpus[row]), np.where(place.nodes, nodes.cpus - nodes.cpus_used, 0)
+    free = np.where(cores > 0, nodes.gpus - nodes.gpus_used, 0) if gpus else cores
+    most, asked, unit = int(free.max(initial=0)), gpus or int(jobs.cpus[row]), "GPU" if gpus else "core"
+    if place.fits or not 0 < most < asked:
+        return ""
+    before = ", with a --time short enough to end before the jobs ahead start," if len(place.ahead) else ""
+    return f"A request of at most {count(most, unit)}{before} could start now."
+
+
+def _soonest(view: View, place: Place) -> list[int]:
+    """Return the running jobs on the nodes of a place, by their forecast ends."""
+    used, nodes, _ = gpus_in_use(view)
+    rows = np.unique(used[place.nodes[nodes]])
+    ends_s = view.running.started_s + view.forecast_running.runtime_s
+    return [int(row) for row in rows[np.argsort(ends_s[rows], kind="stable")]]
+
+
+def _named(jobs: object, rows: Sequence[int]) -> tuple[int, ...]:
+    """Return the ids of the first of *rows* whose owners the reader may see."""
+    shown = [row for row in rows if jobs.user[row] != HIDDEN]  # type: ignore[attr-defined]
+    return tuple(int(jobs.job_id[row]) for row in shown[:SHOWN])  # type: ignore[attr-defined]
+
+
+def _gpus_of(view: View, rows: IntArray) -> int:
+    return int((view.pending.gpus * view.pending.tasks)[rows].sum())
+
+
+def _time(view: View, row: int, beside: Circumstances) -> Iterator[str]:
+    """Yield sentences about the start: by the predictions, and Slurm's own estimate where there is none."""
+    eta, slurm_s = beside.eta, float(view.pending.started_s[row])
+    if eta is not None and eta.start_s is not None:
+        yield f"It should start {_in(eta.start_s - view.now_s)}{_by(eta, view.now_s)}{_done(eta, view.now_s)}."
+        return
+    yield f"No time: {beside.no_eta}." if eta is None else (eta.notes[0] if eta.notes else "No time is predicted.")
+    if np.isfinite(slurm_s) and slurm_s > view.now_s:
+        yield f"Slurm itself says in {spell(slurm_s - view.now_s)}."
+
+
+def _in(seconds: float) -> str:
+    return f"in about {spell(seconds)}" if seconds > 1 else "now"
+
+
+def _by(eta: Eta, now_s: float) -> str:
+    if not eta.start_by_s or eta.start_s is None or eta.start_by_s <= max(eta.start_s, now_s) + 1:
+        return ""
+    return f", within {spell(eta.start_by_s - now_s)} nine times in ten"
+
+
+def _done(eta: Eta, now_s: float) -> str:
+    return f", and be done in about {spell(eta.finish_s - now_s)}" if eta.finish_s is not None else ""
+
+
+def _details(view: View, plan: Plan, rules: Rules, row: int, place: Place, off: str) -> Iterator[str]:
+    """Yield what else there is to know: the job, our order, promises and powers."""
+    jobs = view.pending
+    tasks = f", {jobs.tasks[row]} tasks of an array" if jobs.tasks[row] > 1 else ""
+    waited = spell(float(waited_s(jobs, view.now_s)[row]))
+    yield (
+        f"Job {jobs.job_id[row]} of {jobs.user[row]} asks for {request_words(jobs, row)}{tasks} in "
+        f"{jobs.partition[row]} and has waited {waited}."
+    )
+    yield from promise_words(view, plan, int(jobs.job_id[row]))
+    yield from power_words(view, plan, rules, int(jobs.job_id[row]))
+    yield from _our_order(view, plan, row, off)
+
+
+def power_words(view: View, plan: Plan, rules: Rules, job_id: int) -> Iterator[str]:
+    """Yield what the powers do to a job, each in its own words."""
+    yield from profiling_words(view, rules.profiling, job_id)
+    for words in (company_words, steering_words, migration_words, rightsizing_words, resizing_words):
+        yield from words(view, plan, rules, job_id)
+
+
+ALONE = {
+    Standing.OWNER_SAID_OFF: "its owner said slurmsched:off in the comment, so it has Slurm's own place",
+    Standing.PRIORITY_FIXED: "its priority was set by hand, which overrides ours; 'scontrol release {job}' undoes that",
+    Standing.NICE_SET: "it was given a nice value, which overrides our order; nice=0 undoes that",
+    Standing.LIMIT_BLOCKED: "a limit blocks it, and until that ends it is not placed ahead of jobs that could run",
+    Standing.HETEROGENEOUS: "it is part of a heterogeneous job, whose components only Slurm can place together",
+    Standing.OUT_OF_SCOPE: "its partition ({partition}) is not one that order.partitions names",
+}
+"""Why we do not order a job that others could be ordered with."""
+
+
+def _our_order(view: View, plan: Plan, row: int, off: str) -> Iterator[str]:
+    """Yield the place of a job in our order: what it would be where that is not in force."""
+    standing, rank = Standing(int(plan.jobs.standing[row])), int(plan.jobs.rank[row])
+    if standing in ALONE:
+        fields = {"job": int(view.pending.job_id[row]), "partition": view.pending.partition[row]}
+        yield f"We do not order it: {ALONE[standing].format(**fields)}."
+    if rank < 0:
+        return
+    total = int((plan.jobs.rank >= 0).sum())
+    if off:
+        yield f"Our order is not in force ({off}); in it, it would be number {rank + 1} of {total}."
+    else:
+        yield f"In our order it is number {rank + 1} of {total}, over all nodes."
+    if plan.jobs.starving[row]:
+        yield "It has waited longer than policy.starvation_s: in our order only jobs that waited longer stand ahead."
+    if plan.jobs.capped[row] and not off:
+        yield (
+            "Its place in our order would take more points than order.max_points allows, so Slurm's own factors (QOS, "
+            "fair share, age) still count in part."
+        )
+    points = int(view.pending.site_points[row])
+    if off and points:
+        yield f"It still has {count(points, 'point')} of ours."
