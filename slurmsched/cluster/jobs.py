@@ -56,6 +56,7 @@ class JobTable(Table):
     job_id: IntArray  #: the id that scontrol takes to write this row (the array's for an array)
     array_job_id: IntArray  #: 0 unless part of an array
     task_id: IntArray  #: of one array task that started; -1 for a plain job or a whole pending array
+    array_limit: IntArray  #: the most tasks of its array that run at once (``%N``); 0 for no such limit
     tasks: IntArray  #: number of pending tasks in this row; 1 for a plain job
     het_job_id: IntArray  #: leader of a heterogeneous job; 0 otherwise
     name: Labels

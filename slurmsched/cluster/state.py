@@ -9,6 +9,7 @@ import numpy as np
 from .columns import IntArray, Rows
 from .forecast import Forecast
 from .jobs import JobTable
+from .limits import NO_LIMITS, LimitTable
 from .nodes import NO_ACCOUNTS, AccountTable, NodeTable, PartitionTable, QosTable
 from .records.progress import NO_PROGRESS, ProgressTable
 from .records.promises import NO_PROMISES, PromiseTable
@@ -28,6 +29,7 @@ class ClusterState:
     melted: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     """Ids of pending tasks without a row of their own, since the waiting tasks of an array are one row."""
     accounts: AccountTable = NO_ACCOUNTS
+    limits: LimitTable = NO_LIMITS
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class View:
     accounts: AccountTable = NO_ACCOUNTS
     solved: SolvedStarts = NO_SOLVED_STARTS
     progress: ProgressTable = NO_PROGRESS  #: of running jobs that report it, and of those that wait again
+    limits: LimitTable = NO_LIMITS  #: read only where one blocks a pending job
 
     def first_submit_s(self, job_id: int) -> float | None:
         """Return the first submit time of the job with this id now; None if no such job waits or runs."""

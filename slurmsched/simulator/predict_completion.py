@@ -13,6 +13,7 @@ import numpy as np
 
 from ..cluster.columns import BoolArray, FloatArray, IntArray, Labels
 from ..cluster.jobs import JobState, JobTable
+from ..cluster.limits import by_known_limits
 from ..cluster.plan import Standing
 from ..cluster.reasons import ReasonKind, where_kind
 from ..cluster.records.predictions import PredictionKind, PredictionTable, prediction_table
@@ -21,6 +22,7 @@ from ..decide.explain.obstacles import cannot_run, obstacles
 from ..decide.ordering.ranking import tiers
 from .engine.calendar import NEVER
 from .simulated_cluster import SimulatedCluster
+from .slurmctld.gates import met_by
 from .slurmctld.slurmconf import SlurmConf
 from .slurmctld.slurmctld import CALC_DUE
 from .snapshot import barred, held, resumed, unplaced
@@ -78,9 +80,11 @@ def _begun(view: View, begins_s: FloatArray) -> View:
 
 def _predicted(view: View, rank: IntArray, standing: IntArray, config: Mapping[str, str]) -> PredictionTable:
     """Predict all jobs by one simulation."""
-    kinds = _kinds(view, standing)
+    kinds = _kinds(view, standing, np.zeros(len(view.pending), dtype=np.bool_))
+    kinds = _kinds(view, standing, _opening(view, kinds))
     rows = np.array(list(cannot_run(view)), dtype=np.int64)
     kinds[rows[kinds[rows] != PredictionKind.HELD]] = PredictionKind.CANNOT_RUN
+    kinds[_incomplete(view.pending, kinds)] = PredictionKind.HETEROGENEOUS
     able = np.flatnonzero(kinds <= PredictionKind.NO_HISTORY)
     simulated = view.take(able)
     tasks = simulated_tasks(simulated.pending)
@@ -100,14 +104,39 @@ def _predicted(view: View, rank: IntArray, standing: IntArray, config: Mapping[s
         nice=np.zeros(len(able), dtype=np.int64),
     )
     cluster = _simulated(replace(simulated, pending=order), config)
-    start_s, finish_s = _first_tasks(cluster, order, len(view.running))
+    start_s, finish_s = _together(order, *_first_tasks(cluster, order, len(view.running)))
     kinds[able[np.isnan(finish_s)]] = PredictionKind.NO_ROOM
     running = _running(view, cluster)
     return _pending(view, kinds, able, start_s, finish_s, _ahead(cluster, view, able, tasks, place)).joined(running)
 
 
-def _kinds(view: View, standing: IntArray) -> IntArray:
-    """Classify each pending job by what can be predicted before the simulation."""
+def _opening(view: View, kinds: IntArray) -> BoolArray:
+    """Select the pending jobs that a limit or a dependency holds until jobs end or start that are played forward."""
+    jobs, running = view.pending, len(view.running)
+    table = view.running.joined(jobs)
+    by_limit = by_known_limits(view.limits, jobs) & (kinds == PredictionKind.LIMITED)
+    able = (kinds <= PredictionKind.NO_HISTORY) | by_limit
+    waits = kinds == PredictionKind.DEPENDENT
+    everybody = np.concatenate([np.ones(running, dtype=np.bool_), able | waits])
+    return np.asarray(by_limit | (waits & met_by(table, running, everybody)[running:]))
+
+
+def _together(jobs: JobTable, start_s: FloatArray, finish_s: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Let the components of each heterogeneous job start when the last of them has room."""
+    start_s, finish_s = start_s.copy(), finish_s.copy()
+    for leader in np.unique(jobs.het_job_id[jobs.het_job_id > 0]).tolist():
+        rows = jobs.het_job_id == leader
+        last_s = start_s[rows].max()  # NaN where one of them never has
+        finish_s[rows] += last_s - start_s[rows]
+        start_s[rows] = last_s
+    return start_s, finish_s
+
+
+def _kinds(view: View, standing: IntArray, opening: BoolArray) -> IntArray:
+    """Classify each pending job by what can be predicted before the simulation.
+
+    Of *opening* jobs it is known what opens the way for them.
+    """
     jobs = view.pending
     up = dict(zip(view.partitions.name, view.partitions.up.tolist(), strict=True))
     down = [not any(up.get(name, not up) for name in names.split(",")) for names in jobs.partition.names]
@@ -121,15 +150,20 @@ def _kinds(view: View, standing: IntArray) -> IntArray:
         (jobs.tasks > 1, PredictionKind.ARRAY),
         (np.isin(standing, _LEFT_ALONE), PredictionKind.LEFT_ALONE),
         (guessed, PredictionKind.NO_HISTORY),
-        (barred(jobs), PredictionKind.LIMITED),
+        (barred(jobs) & ~opening, PredictionKind.LIMITED),
         (jobs.partition.map(down, np.bool_) | because(ReasonKind.CLOSED), PredictionKind.PARTITION_DOWN),
         (jobs.reservation.said(), PredictionKind.RESERVED),
-        (jobs.dependency.said() | because(*_WAITS_FOR_JOBS), PredictionKind.DEPENDENT),
-        (jobs.het_job_id > 0, PredictionKind.HETEROGENEOUS),
+        ((jobs.dependency.said() | because(*_WAITS_FOR_JOBS)) & ~opening, PredictionKind.DEPENDENT),
         (held(jobs), PredictionKind.HELD),
     ):
         kinds[rows] = kind
     return kinds
+
+
+def _incomplete(jobs: JobTable, kinds: IntArray) -> BoolArray:
+    """Select the components of heterogeneous jobs of which another one is not played forward."""
+    bad = np.unique(jobs.het_job_id[(jobs.het_job_id > 0) & (kinds > PredictionKind.NO_HISTORY)])
+    return np.isin(jobs.het_job_id, bad) & (kinds <= PredictionKind.NO_HISTORY)
 
 
 def places(view: View, able: IntArray, rank: IntArray) -> IntArray:

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..cluster.columns import BoolArray, FloatArray, IntArray, Labels
 from ..cluster.jobs import JobState, JobTable
+from ..cluster.limits import by_known_limits
 from ..cluster.reasons import ReasonKind, where_kind
 from ..cluster.state import View
 from ..cluster.text.hostlist import expand
@@ -26,6 +27,7 @@ from .engine.calendar import BEGIN, END, NEVER, SERIALS, Calendar
 from .engine.job_state import PENDING, RUNNING, SUSPENDED
 from .machine.controller import controller
 from .simulated_cluster import SimulatedCluster
+from .slurmctld.gates import gates_of
 from .slurmctld.slurmconf import SlurmConf
 from .slurmctld.slurmctld import ACTIVE, ARRIVED, CALC_DUE, MOST_PRIORITY, NOW, Controller, stir
 from .workload.workload import Workload, workload
@@ -230,11 +232,28 @@ def _put(cluster: SimulatedCluster, table: JobTable, running: int, arrived: int,
     model.wishes.nice[:] = table.nice
     model.base[:] = base_priority(table) + table.nice
     model.wishes.held[:], model.wishes.barred[:] = held(table), barred(table)
+    table = _gated(cluster, table, running, view)
+    model = cluster.model
     _seat(model, table, running, view)
     ends_s = _run(model, table, running, now_s)
     begins_s = _queue(model, table, running, arrived, now_s)
     _enter(model.stage.calendar, ends_s, begins_s)
     stir(model, now_s)
+
+
+def _gated(cluster: SimulatedCluster, table: JobTable, running: int, view: View) -> JobTable:
+    """Let limits and dependencies hold jobs until others end, where both are known; return *table* with begin times.
+
+    Other jobs that wait for what is not modelled stay barred.
+    """
+    gates, begins_s = gates_of(view.limits, table, running, view.now_s)
+    model = cluster.model._replace(gates=gates)
+    cluster.model = model
+    barred_ = model.wishes.barred
+    barred_[by_known_limits(view.limits, table) & ~table.dependency.said()] = False
+    begun = ~np.isnan(begins_s) & (gates.left == 0) & (np.arange(len(table)) >= running)
+    barred_[begun & ~where_kind(table.reason, table.partition, ReasonKind.LIMIT)] = False
+    return replace(table, eligible_s=np.where(begun, np.fmax(begins_s, view.now_s), table.eligible_s))
 
 
 def _queue(model: Controller, table: JobTable, running: int, arrived: int, now_s: float) -> FloatArray:

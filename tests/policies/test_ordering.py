@@ -10,7 +10,8 @@ from decide.views import forecast, jobs, view
 
 from slurmsched.cluster.forecast import no_forecast
 from slurmsched.decide.engine import decide
-from slurmsched.decide.explain.explain import explain, why
+from slurmsched.decide.explain.explain import explain
+from slurmsched.decide.explain.why import why
 from slurmsched.decide.rules import Rules
 from slurmsched.policies.contract import find_ordering
 
@@ -31,7 +32,7 @@ def test_without_floors_jobs_are_ranked_by_their_forecasts():
 
 def test_a_job_that_is_ranked_as_longer_is_told_so():
     plan = decide(SEEN, find_ordering("sjf"), Rules(scope="queue"))
-    sentences = explain(SEEN, plan, int(SEEN.pending.job_id[0])).sentences
+    sentences = explain(SEEN, plan, Rules(), int(SEEN.pending.job_id[0])).sentences
     assert "It is ranked as if it took 3 h." in sentences
-    assert sum("ranked as if" in s for s in explain(SEEN, plan, int(SEEN.pending.job_id[1])).sentences) == 0
-    assert why(SEEN, plan, int(SEEN.pending.job_id[0])).rank == 3
+    assert sum("ranked as if" in s for s in explain(SEEN, plan, Rules(), int(SEEN.pending.job_id[1])).sentences) == 0
+    assert why(SEEN, plan, Rules(), int(SEEN.pending.job_id[0])).rank == 3

@@ -13,6 +13,7 @@ from examples import examples
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.forecast import Forecast
 from slurmsched.cluster.jobs import JobState, job_table
+from slurmsched.cluster.limits import LimitTable
 from slurmsched.cluster.plan import Standing
 from slurmsched.cluster.records.predictions import PredictionKind, PredictionTable
 from slurmsched.cluster.records.promises import PromiseState, promise_table
@@ -159,7 +160,6 @@ def test_an_array_is_told_by_the_first_of_its_tasks():
         ({"reason": ["Dependency"], "dependency": ["afterok:7"]}, PredictionKind.DEPENDENT),
         ({"reservation": ["maint"]}, PredictionKind.RESERVED),
         ({"reason": ["AssocGrpGRES"]}, PredictionKind.LIMITED),
-        ({"het_job_id": [1]}, PredictionKind.HETEROGENEOUS),
         ({"reason": ["PartitionDown"]}, PredictionKind.PARTITION_DOWN),
         ({"gpus": [5]}, PredictionKind.CANNOT_RUN),
     ],
@@ -168,6 +168,106 @@ def test_a_job_of_which_nothing_can_be_said_gets_the_reason_and_no_number(column
     table = told(view((100.0, 4), **columns))
     assert table.kind.tolist() == [kind]
     assert np.isnan([table.start_s[0], table.finish_s[0], table.finish_by_s[0]]).all()
+
+
+def test_the_next_task_of_a_throttled_array_goes_before_a_later_job_at_each_end():
+    columns = {"tasks": [3, 1], "array_job_id": [1, 0], "array_limit": [1, 0]}
+    reason = ["JobArrayTaskLimit", "Resources"]
+    seen = view((40.0, 4), (20.0, 4), running=((40.0, 4),), reason=reason, **columns)
+    seen = replace(seen, running=replace(seen.running, array_job_id=np.array([1]), task_id=np.array([0])))
+    table = told(seen)
+    assert table.kind.tolist()[:2] == [PredictionKind.ARRAY, PredictionKind.PREDICTED]
+    assert waits_s(table) == pytest.approx([40.0, 160.0], abs=6 * LATER_S)
+    assert table.ahead[1] == 3
+
+
+def test_a_throttled_array_runs_no_more_tasks_at_once_than_it_may():
+    free = view((100.0, 1), (50.0, 4), tasks=[4, 1], array_job_id=[1, 0])
+    throttled = replace(free, pending=replace(free.pending, array_limit=np.array([2, 0])))
+    assert waits_s(told(free))[1] == pytest.approx(100.0, abs=6 * LATER_S)
+    assert waits_s(told(throttled))[1] == pytest.approx(200.0, abs=6 * LATER_S)
+
+
+LIMITS = {
+    "whose": "qos", "name": "small", "members": "", "user": "", "partition": "",
+    "counts": "user", "resource": "jobs", "most": 1.0,
+}  # fmt: skip
+
+
+def limited(seen: View, **limit: object) -> View:
+    """The same, with one limit."""
+    row = LIMITS | limit
+    columns = {name: Labels.of([str(text)]) for name, text in row.items() if name != "most"}
+    return replace(seen, limits=LimitTable(**columns, most=np.array([row["most"]])))
+
+
+@pytest.mark.parametrize(
+    ("reason", "limit", "columns", "starts_s"),
+    [
+        ("QOSMaxJobsPerUserLimit", {}, {}, [60.0, 160.0, 0.0]),
+        ("QOSMaxGRESPerUser", {"resource": "gpu", "most": 2.0}, {}, [0.0, 60.0, 0.0]),
+        ("QOSGrpCpuLimit", {"counts": "group", "resource": "cpu"}, {}, [60.0, 160.0, 260.0]),
+        ("AssocGrpJobsLimit", {"whose": "account", "name": "bio", "members": "bio", "counts": "group"}, {},
+         [60.0, 160.0, 260.0]),
+        ("Licenses", {"whose": "licence", "name": "m", "counts": "group", "resource": "licence"},
+         {"licences": ["m:1"] * 3}, [60.0, 160.0, 260.0]),
+    ],
+)  # fmt: skip
+def test_a_job_that_a_limit_blocks_starts_when_the_jobs_that_hold_it_have_ended(reason, limit, columns, starts_s):
+    same = {"qos": ["small"] * 3, "account": ["bio"] * 3, "user": ["alice", "alice", "bob"]}
+    seen = view((100.0, 1), (100.0, 1), (100.0, 1), running=((60.0, 1),), reason=[reason] * 3, **same | columns)
+    runs = {"qos": ["small"], "account": ["bio"], "user": ["alice"], "licences": ["m"]}
+    running = replace(seen.running, **{name: Labels.of(texts) for name, texts in runs.items()})
+    table = told(limited(replace(seen, running=running), **limit))
+    assert waits_s(table) == pytest.approx(starts_s, abs=8 * LATER_S)
+
+
+def test_a_limit_that_is_not_known_leaves_its_jobs_without_a_time():
+    table = told(view((100.0, 1), reason=["QOSMaxJobsPerUserLimit"], qos=["small"]))
+    assert table.kind.tolist() == [PredictionKind.LIMITED]
+
+
+@pytest.mark.parametrize(
+    ("dependency", "start_s"),
+    [
+        ("afterok:1(unfulfilled)", 130.0),
+        ("afterany:901(unfulfilled)", 30.0),
+        ("afterany:901(unfulfilled),afterok:1(unfulfilled)", 130.0),
+        ("afterany:901(unfulfilled)?afterok:1(unfulfilled)", 30.0),
+        ("after:1(unfulfilled)", 30.0),
+        ("after:1+1(unfulfilled)", 90.0),
+        ("after:901+3(unfulfilled)", 80.0),
+        ("singleton(unfulfilled)", 130.0),
+    ],
+)
+def test_a_job_that_waits_for_others_starts_after_what_it_waits_for(dependency, start_s):
+    columns = {"dependency": ["", dependency], "reason": ["Resources", "Dependency"], "name": ["a", "a"]}
+    table = told(view((100.0, 3), (10.0, 1), running=((30.0, 3),), **columns))
+    assert waits_s(table)[1] == pytest.approx(start_s, abs=8 * LATER_S)
+    assert table.kind[1] == PredictionKind.PREDICTED
+
+
+@pytest.mark.parametrize(
+    "dependency", ["afternotok:1(unfulfilled)", "afterok:7(failed)", "afterok:77(unfulfilled)", "expand:1", "strange"]
+)
+def test_a_dependency_that_cannot_be_played_forward_leaves_a_job_without_a_time(dependency):
+    columns = {"dependency": ["", dependency], "reason": ["Resources", "Dependency"]}
+    assert told(view((100.0, 4), (10.0, 1), **columns)).kind[1] == PredictionKind.DEPENDENT
+
+
+def test_a_chain_behind_a_held_job_has_no_time():
+    columns = {"dependency": ["", "afterok:1(unfulfilled)", "afterok:2(unfulfilled)"], "priority": [0, 5, 4]}
+    columns["reason"] = ["JobHeldUser", "Dependency", "Dependency"]
+    kinds = told(view((100.0, 4), (10.0, 1), (10.0, 1), **columns)).kind.tolist()
+    assert kinds == [PredictionKind.HELD, PredictionKind.DEPENDENT, PredictionKind.DEPENDENT]
+
+
+def test_the_components_of_a_heterogeneous_job_start_when_all_have_room():
+    table = told(view((100.0, 4), (50.0, 1), running=((30.0, 3),), het_job_id=[1, 1]))
+    assert waits_s(table)[0] == waits_s(table)[1]
+    assert (table.finish_s - table.start_s)[:2].tolist() == pytest.approx([100.0, 50.0])
+    other = told(view((100.0, 4), (50.0, 1), het_job_id=[1, 1], reason=["JobHeldUser", "JobHeldUser"]))
+    assert other.kind.tolist() == [PredictionKind.HELD] * 2
 
 
 def test_a_job_that_is_not_ours_or_not_known_is_told_with_the_reason_beside():

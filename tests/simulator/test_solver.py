@@ -21,7 +21,7 @@ from slurmsched.cluster.records.promises import PromiseState
 from slurmsched.db.store import Store
 from slurmsched.decide.deadlines.solving import problem_after
 from slurmsched.decide.engine import decide
-from slurmsched.decide.explain.explain import why
+from slurmsched.decide.explain.why import why
 from slurmsched.decide.plan_differences import differences
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import DeadlineRules, Rules
@@ -94,7 +94,7 @@ def test_a_plan_of_the_solver_is_followed_only_while_others_lose_a_promise():
     second = decide(later, SJF, rules())
     assert second.solved
     assert second.promises.open.tolist() == [True, True, False, True]
-    words = " ".join(why(later, second, 3).sentences)
+    words = " ".join(why(later, second, Rules(), 3).sentences)
     assert "it has a place by the solver's plan, from" in words
     easy = replace(later, promises=first.promises, pending=replace(later.pending, gpus=np.ones(3, dtype=np.int64)))
     assert not decide(easy, SJF, rules()).solved

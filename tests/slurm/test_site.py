@@ -21,7 +21,7 @@ from slurmsched.cluster.records.outcomes import OutcomeTable
 from slurmsched.cycle import CycleContext, CycleReport, run_cycle
 from slurmsched.db.memory import Memory
 from slurmsched.db.store import Store
-from slurmsched.decide.explain.explain import why
+from slurmsched.decide.explain.why import why
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import Rules
 from slurmsched.lab import Lab
@@ -145,7 +145,7 @@ def test_every_kind_of_job_stands_as_promised_and_what_is_left_alone_gets_no_poi
         for kind, (standing, word) in PROMISED.items():
             row = place(report, jobs[kind])
             assert Standing(int(placing.standing[row])) == standing, (kind, report.view.pending.reason[row])
-            assert word in " ".join(why(report.view, report.plan, jobs[kind]).sentences), kind
+            assert word in " ".join(why(report.view, report.plan, Rules(), jobs[kind]).sentences), kind
         assert report.refused == 0
         assert report.actions["Rank"] > 0
         given = points(site)

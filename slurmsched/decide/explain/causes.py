@@ -16,6 +16,8 @@ from ..rules import Rules
 from .admission import admission_words
 from .dependencies import dependency_words, never_met
 from .eta import delayed_jobs
+from .limits import limit_words
+from .obstacles import obstacle
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,8 @@ _BY_KIND = {
     ReasonKind.RESERVATION: "'scontrol update jobid={job} reservationname=' lets it queue like any other job.",
     ReasonKind.CLOSED: f"{_ASK}; {_MOVE}",
     ReasonKind.CANNOT_RUN: "Change the request with 'scontrol update jobid={job} ...', or submit it anew.",
-    ReasonKind.LIMIT: "'scontrol show job {job}' has its account and QOS; an administrator knows their limits.",
+    ReasonKind.LIMIT: "'scontrol show job {job}' has its account and QOS, and 'sacctmgr show qos' and 'sacctmgr show "
+    "assoc' their limits.",
     ReasonKind.WAITS: "'scontrol show job {job}' has more.",
 }
 
@@ -116,6 +119,9 @@ def cause_of(view: View, plan: Plan, rules: Rules, row: int) -> Cause | None:
         return _begin(view, row)
     if standing == Standing.PARTITION_CLOSED and kind is not ReasonKind.CLOSED:
         return _said(view, row, *_BY_WORD["PartitionDown"])
+    by_request = kind in (ReasonKind.WAITS, ReasonKind.CANNOT_RUN) and reason.word not in _BY_WORD
+    if by_request and (kept := obstacle(view, row)):
+        return Cause(*kept)
     waits = kind is ReasonKind.WAITS or (reason.one_partition and "," in jobs.partition[row])
     return None if waits and reason.known else _of_reason(view, row, reason)
 
@@ -129,11 +135,15 @@ def _held(view: View, row: int, standing: Standing, reason: Reason) -> Cause:
 
 def _of_reason(view: View, row: int, reason: Reason) -> Cause:
     """Return the cause that Slurm's reason names."""
+    if limit := limit_words(view, row, reason):
+        return Cause(limit.reason, limit.advice, limit.blockers)
     known = _BY_WORD.get(reason.word)
     if known is not None:
         return _said(view, row, *known)
     text = reason.clause[:1].upper() + reason.clause[1:]
     text = f"{text} ({reason.word})." if reason.known else f"It waits, and {reason.clause}."
+    if reason.kind is ReasonKind.LIMIT:
+        text += " Its amount could not be read."
     return Cause(text, _said(view, row, "", _BY_KIND.get(reason.kind, _BY_KIND[ReasonKind.WAITS])).advice)
 
 

@@ -62,8 +62,8 @@ def same_name(view: View, row: int) -> tuple[tuple[JobTable, IntArray], ...]:
 def _words(view: View, row: int, one: Dependency) -> str:
     if one.kind == SINGLETON:
         many = sum(len(rows) for _, rows in same_name(view, row))
-        whom = f"its owner's {count(many, 'earlier job')} of the same name" if many else "earlier jobs of the same name"
-        return f"{whom} {'has' if many == 1 else 'have'} ended (singleton)"
+        whom = f"{many} earlier jobs" if many > 1 else "an earlier job"
+        return f"{whom} of its owner with the same name {'have' if many > 1 else 'has'} ended (singleton)"
     name = f"{one.job}_{one.task}" if one.task is not None else str(one.job)
     later = f" {one.minutes} min ago" if one.minutes else ""
     return f"job {name} {_UNTIL.get(one.kind, one.kind)}{later} ({_state(view, one.job)})"

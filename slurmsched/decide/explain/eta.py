@@ -98,7 +98,7 @@ _WHY_NONE = {
     PredictionKind.RESERVED: "It asks for a reservation, whose nodes are not shared with the queue: Slurm starts it "
     "when they are free for it.",
     PredictionKind.LIMITED: "Slurm's reason is {reason}: the queue does not show when that ends.",
-    PredictionKind.HETEROGENEOUS: "It is part of a heterogeneous job, whose components only Slurm can place together.",
+    PredictionKind.HETEROGENEOUS: "It is part of a heterogeneous job, of which another part cannot start as it is.",
     PredictionKind.PARTITION_DOWN: "Its partition ({partition}) takes no jobs now, and it is not known when it will.",
     PredictionKind.CANNOT_RUN: "No nodes of its partition ({partition}) could ever hold it as they are now.",
     PredictionKind.NO_ROOM: "The nodes that could hold it do not become free within the prediction.",

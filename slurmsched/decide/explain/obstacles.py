@@ -35,15 +35,19 @@ def cannot_run(view: View) -> dict[int, Never]:
 
 def obstacles(view: View) -> dict[int, str]:
     """Return, by row of the pending jobs, what keeps a job from any start and what ends that, in sentences."""
+    return {row: " ".join(words) for row, words in _obstacles(view).items()}
+
+
+def obstacle(view: View, row: int) -> tuple[str, str] | None:
+    """Return what keeps one pending job from any start, and what ends that; None where nothing does so for good."""
+    return _obstacles(view.take(np.array([row]))).get(0)
+
+
+def _obstacles(view: View) -> dict[int, tuple[str, str]]:
     found = {row: _never_words(view.pending, row, one) for row, one in cannot_run(view).items()}
     for row in np.flatnonzero(_lacks_nodes(view)).tolist():
         found.setdefault(row, _down_words(view, row))
-    return {row: words for row, words in found.items() if words}
-
-
-def obstacle(view: View, row: int) -> str:
-    """Return that of one pending job; empty where nothing keeps it from a start for good."""
-    return obstacles(view.take(np.array([row]))).get(0, "")
+    return found
 
 
 def _slurms(reason: str) -> str:
@@ -52,12 +56,12 @@ def _slurms(reason: str) -> str:
     return f"{reason}: {found.clause}" if found.known else reason
 
 
-def _never_words(jobs: JobTable, row: int, one: Never) -> str:
+def _never_words(jobs: JobTable, row: int, one: Never) -> tuple[str, str]:
     if one.change:
         fix = f"'scontrol update jobid={jobs.job_id[row]} {one.change}', or another partition, lets it run."
     else:
         fix = "It starts only after its request or the cluster has changed."
-    return f"It cannot run as it is: {one.why}. {fix}"
+    return f"It cannot run as it is: {one.why}.", fix
 
 
 def _lacks_nodes(view: View) -> BoolArray:
@@ -78,7 +82,7 @@ def _away(nodes: NodeTable) -> BoolArray:
     return np.asarray(~nodes.usable & ~saved, dtype=np.bool_)
 
 
-def _down_words(view: View, row: int) -> str:
+def _down_words(view: View, row: int) -> tuple[str, str]:
     """Return which nodes of the job in *row* take no jobs, why and since when, and what would help."""
     jobs, nodes, away = view.pending, view.nodes, _away(view.nodes)
     required = set(_names(jobs.required_nodes[row]))
@@ -94,7 +98,7 @@ def _down_words(view: View, row: int) -> str:
         free = f", or without them: 'scontrol update jobid={jobs.job_id[row]} reqnodelist='."
     else:
         begin, free = "Too few of the nodes that it may use take jobs", "."
-    return f"{begin}: {'; '.join(told)}{more}. {back}{free}"
+    return f"{begin}: {'; '.join(told)}{more}.", f"{back}{free}"
 
 
 def _node_words(nodes: NodeTable, node: int, now_s: float) -> str:

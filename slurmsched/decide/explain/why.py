@@ -15,7 +15,7 @@ from ...cluster.text.plural import count
 from ..deadlines.gpu_availability import gpus_in_use
 from ..deadlines.preemption import stop_words
 from ..ordering.greedy_fit import free_gpus
-from ..ordering.ranking import waited_s
+from ..ordering.ranking import queueing_s
 from ..phrasing import HIDDEN, spell
 from ..request_words import request_words
 from ..rules import Rules
@@ -297,10 +297,11 @@ def _details(view: View, plan: Plan, rules: Rules, row: int, place: Place, off: 
     """Yield what else there is to know: the job, our order, promises and powers."""
     jobs = view.pending
     tasks = f", {jobs.tasks[row]} tasks of an array" if jobs.tasks[row] > 1 else ""
-    waited = spell(float(waited_s(jobs, view.now_s)[row]))
+    waited = float(queueing_s(jobs, view.now_s)[row])
+    since = f" and has waited {spell(waited)}" if np.isfinite(waited) else ""
     yield (
         f"Job {jobs.job_id[row]} of {jobs.user[row]} asks for {request_words(jobs, row)}{tasks} in "
-        f"{jobs.partition[row]} and has waited {waited}."
+        f"{jobs.partition[row]}{since}."
     )
     yield from promise_words(view, plan, int(jobs.job_id[row]))
     yield from power_words(view, plan, rules, int(jobs.job_id[row]))

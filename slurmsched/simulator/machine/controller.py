@@ -30,6 +30,7 @@ from ..cluster_spec import ClusterSpec
 from ..engine.calendar import NEVER, NODES, blank, note
 from ..engine.job_state import JobSpeed, MachineContext, alone, unborn
 from ..fast.loops import Keys
+from ..slurmctld.gates import no_gates
 from ..slurmctld.multifactor import Factors, share_out, unused
 from ..slurmctld.slurmconf import SlurmConf
 from ..slurmctld.slurmctld import AWAITED, AWAITED_STOP, Caps, Controller, JobAdjustments, Outages, Scratch
@@ -90,6 +91,7 @@ def controller(
         base=_zeros(size),
         parts=parts,
         caps=_caps(jobs.account, fleet),
+        gates=no_gates(size),
         outages=failures,
         outlook=blank_outlook(nodes, _steps(conf, size, len(stage.running.rows)), size, conf.rules.whole_nodes),
         given=given or Keys(np.zeros((1, size)), np.zeros(size), np.zeros(0)),

@@ -19,6 +19,7 @@ from ..engine.job_state import (
     send_back,
     set_out,
 )
+from ..slurmctld.gates import count, let_go
 from ..slurmctld.slurmctld import (
     ACTIVE,
     ARRIVED,
@@ -194,10 +195,12 @@ def _stir_if_free(c: Controller, row: int, now_s: float) -> None:
     if state != COMPLETED and state != PENDING:
         return
     c.caps.used[c.caps.account[row]] -= c.stage.requests.gpus[row]
+    count(c.gates, row, -1.0)
     if state == PENDING:
         wait(c, row, now_s)
     else:
         c.clock[ACTIVE] -= c.stage.requests.gpus[row]
+        let_go(c.gates, c.stage, c.wishes.barred, row, False, now_s)
     stir(c, now_s)
     if not c.rules.direct and (c.rules.epilog or state == PENDING):  # slurmd reports the end of what it had to kill
         c.clock[MAIN_DUE] = now_s

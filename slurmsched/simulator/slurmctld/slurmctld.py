@@ -34,6 +34,7 @@ from ..engine import job_state
 from ..engine.calendar import BEGIN, NEVER, STEP
 from ..engine.job_state import COMPLETED, PENDING, UNBORN, MachineContext, foresee, start
 from ..fast.loops import Keys
+from .gates import Gates, count, is_open, let_go
 from .multifactor import Factors, UserUsage, Weights, accrue, base_priority
 
 NOW, ARRIVED, MAIN_DUE, MAIN_LAST, BACKFILL_DUE, BACKFILL_LAST, CALC_DUE, ORDER_STALE = 0, 1, 2, 3, 4, 5, 6, 7
@@ -126,6 +127,7 @@ class Controller(NamedTuple):
     base: IntArray  #: priority without points and nice, per job
     parts: PartitionSets
     caps: Caps
+    gates: Gates
     outages: Outages
     outlook: BackfillPlan
     given: Keys  #: of a direct executor
@@ -266,7 +268,7 @@ def begin_at(c: Controller, row: int, at_s: float) -> None:
 
 @borrowing
 def may_run(c: Controller, row: int, now_s: float) -> bool:
-    """Return True if a waiting job may run at all, its account's limit apart."""
+    """Return True if a waiting job may run at all, limits apart."""
     if c.wishes.held[row] or c.wishes.barred[row] or c.stage.life.begin_s[row] > now_s:
         return False
     return bool(c.parts.up[c.parts.of[row]])
@@ -278,7 +280,9 @@ def ready(c: Controller, row: int, now_s: float) -> bool:
     if not may_run(c, row, now_s):
         return False
     account = c.caps.account[row]
-    return bool(c.caps.used[account] + c.stage.requests.gpus[row] <= c.caps.most[account])
+    if c.caps.used[account] + c.stage.requests.gpus[row] > c.caps.most[account]:
+        return False
+    return bool(is_open(c.gates, row))
 
 
 @borrowing
@@ -299,10 +303,13 @@ def begin(c: Controller, row: int, count: int, now_s: float) -> None:
 
 @borrowing
 def drop_from_queue(c: Controller, row: int) -> None:
-    """Remove a started job from the queue, and count its GPUs for its account."""
+    """Remove a started job from the queue, count it for its limits, and let go what waits for its start."""
     drop_out(c.queue, row)
     note_step(c, row)
     c.caps.used[c.caps.account[row]] += c.stage.requests.gpus[row]
+    count(c.gates, row, 1.0)
+    if let_go(c.gates, c.stage, c.wishes.barred, row, True, c.clock[NOW]):
+        stir(c, c.clock[NOW])
 
 
 @borrowing

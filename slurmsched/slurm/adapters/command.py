@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import re
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -28,7 +30,9 @@ from ...cluster.actions import (
 )
 from ...cluster.columns import Labels, table_of
 from ...cluster.exclusions import UNREAD, same_nodes
+from ...cluster.limits import NO_LIMITS, LimitTable
 from ...cluster.nodes import QosTable
+from ...cluster.reasons import ReasonKind, where_kind
 from ...cluster.records.outcomes import OutcomeTable
 from ...cluster.records.usage import NO_USAGE, UsageTable
 from ...cluster.state import ClusterState
@@ -36,6 +40,7 @@ from ...errors import SlurmError, SlurmRefused, SlurmUnavailable
 from ..port import ActionResult, ClusterInfo, ControllerLoad, keeps_jobs_private
 from ..read import sinfo, sprio, squeue
 from ..read.cluster_reading import state_of
+from ..read.limits import read_shared_limits
 from ..read.partitions import PartitionLimits, read_limits
 from ..read.records import RecordColumns, cut, heads, long_format, reading
 from ..read.sacct import read_outcomes, read_runs
@@ -44,8 +49,15 @@ from ..versions import IN_A_MOMENT, NOTHING, TASK_UNREFUSED, UNKNOWN_JOB, SlurmR
 from ..write.verbs import CHANGED_MEANWHILE, MARK, Request, lines, ours_to_tell, signals, slots_line
 from .command_runner import CommandRunner, Printed, mark, unreachable
 
+logger = logging.getLogger(__name__)
+
 AGAIN = 9
 """Retries of a change that Slurm refuses temporarily; after those it is left to the next cycle."""
+
+LIMITS_EVERY_S = 60.0
+LIMITS_RETRY_S = 300.0  #: after a failure: slurmdbd may take its whole time limit to fail again
+ARRAY_LIMIT = "JobArrayTaskLimit"
+"""The reason of a limit that the queue itself shows."""
 
 _REQUEST = ("JobID", "tres-per-job", "tres-per-node", "tres-per-socket", "tres-per-task", "NumNodes", "MaxNodes")
 
@@ -73,6 +85,8 @@ class SlurmCommand:
     _fields: tuple[str, ...] = squeue.FIELDS
     qos: QosTable = field(default_factory=lambda: table_of(QosTable, 0, {}, {}))
     limits: Mapping[str, PartitionLimits] = field(default_factory=dict)
+    _shared_limits: LimitTable = NO_LIMITS
+    _shared_limits_due_s: float = -np.inf
     apart: Callable[[], Set[str]] = field(default=_nothing)
     """What to read because somebody needs it: excluded_nodes, node_request and node_range, and node_loads.
 
@@ -105,7 +119,27 @@ class SlurmCommand:
             factors = beside.submit(self.factors) if facts.multifactor else None
             jobs = self.with_columns_apart(self.long("squeue", ["-a", "-t", "all"], self._fields))
             records, points = nodes.result(), factors.result() if factors else None
-            return state_of(jobs, records, points, self.qos, self.limits, self.why_down(records))
+            state = state_of(jobs, records, points, self.qos, self.limits, self.why_down(records))
+        return self.with_shared_limits(state)
+
+    def with_shared_limits(self, state: ClusterState) -> ClusterState:
+        """Add limits to *state* where one blocks a pending job; they are read at most every ``LIMITS_EVERY_S``.
+
+        Where they cannot be read, there are none, until the next attempt: no observation fails for want of them.
+        """
+        blocks = where_kind(state.pending.reason, state.pending.partition, ReasonKind.LIMIT)
+        array = state.pending.reason.map([text == ARRAY_LIMIT for text in state.pending.reason.names], np.bool_)
+        if not (blocks & ~array).any():
+            return state
+        facts, now_s = self.known_facts(), time.monotonic()
+        if now_s >= self._shared_limits_due_s:
+            try:
+                self._shared_limits = read_shared_limits(self.console.query, facts.cluster, accounting=facts.accounting)
+                self._shared_limits_due_s = now_s + LIMITS_EVERY_S
+            except SlurmError as error:
+                logger.warning("limits are not known now: %s", error)
+                self._shared_limits, self._shared_limits_due_s = NO_LIMITS, now_s + LIMITS_RETRY_S
+        return replace(state, limits=self._shared_limits)
 
     def with_columns_apart(self, jobs: RecordColumns) -> RecordColumns:
         """Add to *jobs* the columns of pending ones that somebody needs, and with loads those of running ones.

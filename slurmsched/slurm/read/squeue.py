@@ -112,6 +112,7 @@ def read_jobs(columns: RecordColumns, zone: tzinfo | None = None) -> JobTable:
         array_job_id=array_job_id,
         task_id=[int(text) if text.isdecimal() else -1 for text in task_text],
         tasks=_each(task_text, _tasks, 1, np.int64),
+        array_limit=_each(task_text, _array_limit, 0, np.int64),
         het_job_id=_ints(columns["HetJobID"]),
         state=_each(columns["State"], lambda text: JOB_STATES.get(text, JobState.OTHER), JobState.OTHER, np.int64),
         gpus=gpus,
@@ -215,6 +216,11 @@ def _tasks(text: str) -> int:
         low, _, high = span.partition("-")
         total += (int(high or low) - int(low)) // int(step or 1) + 1
     return max(total, 1)
+
+
+def _array_limit(text: str) -> int:
+    """Return the most tasks of ``1-10%4`` that run at once; 0 where there is no such limit."""
+    return int(text.partition("%")[2] or 0)
 
 
 def _gpus(columns: RecordColumns) -> tuple[IntArray, Labels]:

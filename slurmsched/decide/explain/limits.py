@@ -1,0 +1,164 @@
+"""Explanations of limits: which one blocks a job, whose it is, what is used, by which jobs, until when. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...cluster.columns import IntArray
+from ...cluster.limits import (
+    ACCOUNT,
+    ARRAY,
+    EACH_ACCOUNT,
+    GROUP,
+    JOB,
+    LEAST,
+    LICENCE,
+    QOS,
+    USER,
+    SharedLimit,
+    limits_of,
+)
+from ...cluster.reasons import Reason
+from ...cluster.state import View
+from ...cluster.text.plural import count
+from ..phrasing import HIDDEN, spell
+from ..request_words import memory_words
+
+SHOWN = 3  #: jobs that a sentence names
+
+_FOR = {
+    GROUP: " to all jobs together",
+    USER: " to one user",
+    EACH_ACCOUNT: " to one account",
+    JOB: " for one job",
+    LEAST: "",
+}
+
+
+@dataclass(frozen=True)
+class LimitWords:
+    """A limit in words: the sentence, what can be done, and the ids of the jobs that hold it."""
+
+    reason: str
+    advice: str
+    blockers: tuple[int, ...] = ()
+
+
+def limit_words(view: View, row: int, reason: Reason) -> LimitWords | None:
+    """Describe the limit that Slurm's *reason* names for a pending *row*; None where its amount is not known."""
+    if reason.limit is None:
+        return None
+    found = [limit for limit in limits_of(view.limits, view.pending, row) if limit.is_named_by(reason.limit)]
+    if not found:
+        return None
+    full = [limit for limit in found if _blocks(view, row, limit)]
+    return _words(view, row, (full or found)[0], bool(full))
+
+
+def _blocks(view: View, row: int, limit: SharedLimit) -> bool:
+    asked = float(limit.amount(view.pending)[row])
+    if limit.counts in (JOB, LEAST):
+        return asked < limit.most if limit.counts == LEAST else asked > limit.most
+    return _used(view, limit) + asked > limit.most
+
+
+def _used(view: View, limit: SharedLimit) -> float:
+    return float(limit.amount(view.running)[limit.counted(view.running)].sum())
+
+
+def _words(view: View, row: int, limit: SharedLimit, blocks: bool) -> LimitWords:
+    jobs = view.pending
+    job, asked = int(jobs.job_id[row]), _amount(limit, float(limit.amount(jobs)[row]))
+    if limit.counts in (JOB, LEAST):
+        least = limit.counts == LEAST
+        return LimitWords(
+            f"It asks for {asked}, and {_owner(limit)} {'requires' if least else 'allows'} {_amount(limit, limit.most)}"
+            f"{' at least' if least else ''} for one job: it cannot start so.",
+            f"Change its request with 'scontrol update jobid={job} ...', {_elsewhere(limit, job)}",
+        )
+    used = _used(view, limit)
+    holders = _holders(view, limit)
+    alone = limit.whose in (ARRAY, LICENCE) or (limit.whose == ACCOUNT and limit.user)
+    to_whom = "" if alone else _FOR[limit.counts]
+    verb = "has" if limit.whose == LICENCE else "allows"
+    rule = f"{_owner(limit)} {verb} {_amount(limit, limit.most)}{to_whom}"
+    rule = rule[:1].upper() + rule[1:]
+    if not blocks:
+        return LimitWords(
+            f"{rule}, of which {_amount(limit, used)} {_is_are(used)} in use now: Slurm has not looked at it again.",
+            "Nothing is needed.",
+        )
+    use = f"{_amount(limit, used)} {_is_are(used)} in use, and it asks for {asked}"
+    if limit.resource == "jobs":
+        use = f"{used:.0f} run{'s' if used == 1 else ''}"
+    text = f"{rule} at once; {use}"
+    named = [int(view.running.job_id[one]) for one in holders if view.running.user[one] != HIDDEN]
+    return LimitWords(
+        f"{text}. {' '.join(_held_by(view, holders, named))}".strip(),
+        _advice(limit, job),
+        tuple(named),
+    )
+
+
+def _owner(limit: SharedLimit) -> str:
+    if limit.whose == QOS:
+        return f"its QOS ({limit.name})"
+    if limit.whose == ACCOUNT:
+        return f"its account ({limit.name})" + (f" of {limit.user}" if limit.user else "")
+    return "its array" if limit.whose == ARRAY else "the site"
+
+
+def _amount(limit: SharedLimit, amount: float) -> str:
+    resource, _, kind = limit.resource.partition(":")
+    if resource == "mem":
+        return memory_words(amount)
+    if resource == "wall":
+        return spell(amount)
+    of = f" of {kind or limit.name}" if kind or resource == "licence" else ""
+    unit = {"jobs": "running task" if limit.whose == ARRAY else "running job", "gpu": "GPU", "cpu": "core"}
+    return count(int(amount), unit.get(resource, resource)) + of
+
+
+def _is_are(amount: float) -> str:
+    return "is" if amount == 1 else "are"
+
+
+def _holders(view: View, limit: SharedLimit) -> IntArray:
+    """Return the running jobs that hold a limit, the soonest to end first."""
+    rows = np.flatnonzero(limit.counted(view.running))
+    ends_s = view.running.started_s[rows] + view.forecast_running.runtime_s[rows]
+    return rows[np.argsort(np.where(np.isnan(ends_s), np.inf, ends_s), kind="stable")]
+
+
+def _held_by(view: View, holders: IntArray, named: list[int]) -> Iterator[str]:
+    """Yield who holds a limit, as far as the reader may see it, and when the first of them should end."""
+    if not len(holders):
+        return
+    others = len(holders) - len(named[:SHOWN])
+    parts = [f"job {job}" for job in named[:SHOWN]]
+    if others:
+        parts.append(count(others, "more job" if parts else "job"))
+    first = int(holders[0])
+    ends_s = float(view.running.started_s[first] + view.forecast_running.runtime_s[first])
+    left_s = ends_s - view.now_s
+    when = f"in about {spell(left_s)}" if left_s > 0 else "at any moment: it runs longer than its forecast"
+    which = f", job {named[0]}," if named and named[0] == view.running.job_id[first] else ""
+    holds, first_one = ("holds", "it") if len(holders) == 1 else ("hold", f"the first of them{which}")
+    yield f"{', '.join(parts)} {holds} it;".capitalize()
+    yield f"{first_one} should end {when}."
+
+
+def _elsewhere(limit: SharedLimit, job: int) -> str:
+    name = "qos" if limit.whose == QOS else "account"
+    return f"or move it with 'scontrol update jobid={job} {name}=NAME'."
+
+
+def _advice(limit: SharedLimit, job: int) -> str:
+    if limit.whose == ARRAY:
+        return f"Nothing is needed; 'scontrol update jobid={job} arraytaskthrottle=N' lets N of its tasks run at once."
+    if limit.whose == LICENCE:
+        return "Nothing: it starts when enough licences are free."
+    return f"Wait until one of them ends, {_elsewhere(limit, job)}"

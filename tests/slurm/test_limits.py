@@ -1,0 +1,71 @@
+"""Limits as sacctmgr and scontrol print them."""
+
+from __future__ import annotations
+
+import pytest
+
+from slurmsched.cluster.limits import LimitTable
+from slurmsched.errors import SlurmUnavailable
+from slurmsched.slurm.read.limits import read_shared_limits
+
+QOS = "normal|||||||||\nsmall|gres/gpu=8,cpu=64|5|gres/gpu=2,mem=100G|3|node=4|7|gres/gpu:a100=1|cpu=2|1-00:00:00\n"
+ASSOCIATIONS = """\
+root||||||||
+root|root|||||||
+physics|||root|gres/gpu=16||5||
+astro|||physics|||||
+astro|alice|||||2||
+astro|bob|gpu|||||gres/gpu=1|01:00:00
+"""
+LICENCES = "LicenseName=matlab Total=4 Used=1 Free=3 Reserved=0 Remote=no\n"
+
+
+def read(associations: str = ASSOCIATIONS, qos: str = QOS) -> LimitTable:
+    def query(argv: list[str]) -> str:
+        return LICENCES if argv[0] == "scontrol" else qos if "qos" in argv else associations
+
+    return read_shared_limits(query, "here", accounting=True)
+
+
+def rows(table: LimitTable) -> set[tuple[object, ...]]:
+    names = ("whose", "name", "members", "user", "partition", "counts", "resource")
+    return {(*(getattr(table, name)[at] for name in names), float(table.most[at])) for at in range(len(table))}
+
+
+def test_each_limit_becomes_a_row_with_what_it_counts():
+    assert {row for row in rows(read()) if row[0] != "account"} == {
+        ("qos", "small", "", "", "", "group", "gpu", 8.0),
+        ("qos", "small", "", "", "", "group", "cpu", 64.0),
+        ("qos", "small", "", "", "", "group", "jobs", 5.0),
+        ("qos", "small", "", "", "", "user", "gpu", 2.0),
+        ("qos", "small", "", "", "", "user", "mem", 102_400.0),
+        ("qos", "small", "", "", "", "user", "jobs", 3.0),
+        ("qos", "small", "", "", "", "account", "node", 4.0),
+        ("qos", "small", "", "", "", "account", "jobs", 7.0),
+        ("qos", "small", "", "", "", "job", "gpu:a100", 1.0),
+        ("qos", "small", "", "", "", "least", "cpu", 2.0),
+        ("qos", "small", "", "", "", "job", "wall", 86_400.0),
+        ("licence", "matlab", "", "", "", "group", "licence", 4.0),
+    }
+
+
+def test_an_account_counts_the_jobs_of_those_below_and_hands_down_what_each_user_may():
+    assert {row for row in rows(read()) if row[0] == "account"} == {
+        ("account", "physics", "physics,astro", "", "", "group", "gpu", 16.0),
+        ("account", "physics", "physics", "", "", "user", "jobs", 5.0),
+        ("account", "astro", "astro", "", "", "user", "jobs", 5.0),
+        ("account", "astro", "astro", "alice", "", "user", "jobs", 2.0),
+        ("account", "astro", "astro", "bob", "gpu", "job", "gpu", 1.0),
+        ("account", "astro", "astro", "bob", "gpu", "job", "wall", 3600.0),
+    }
+
+
+def test_without_accounting_only_licences_are_read():
+    table = read_shared_limits(lambda argv: LICENCES, "here", accounting=False)
+    assert table.whose.names == ("licence",)
+
+
+@pytest.mark.parametrize("text", ["small|too|few\n", "small|gres/gpu=x||||||||\n"])
+def test_what_is_no_answer_of_sacctmgr_is_refused(text):
+    with pytest.raises(SlurmUnavailable):
+        read(qos=text)
