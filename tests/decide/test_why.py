@@ -239,7 +239,10 @@ def test_an_unknown_job_is_not_invented():
 
 
 def test_without_nodes_that_take_jobs_a_job_cannot_start():
-    assert "None of the nodes that it may use takes jobs now" in told(view(jobs(1), room=nodes(()))).reason
+    assert told(view(jobs(1), room=nodes(()))).reason == "It cannot run as it is: partition gpu has no nodes."
+    away = told(view(jobs(1), room=nodes((4,), usable=False)))
+    assert away.reason.startswith("Too few of the nodes that it may use take jobs: n1 is")
+    assert "returned it to service" in away.advice
 
 
 def test_a_task_of_an_array_finds_the_row_of_its_array():

@@ -272,7 +272,7 @@ class QueryHandlers:
         if asker.only is not None:
             view, plan = narrow(view, plan, rows, asker.only)
             view = veil(view, asker.only)  # last: hiding costs by the row
-        elif limit < total:
+        elif len(rows) < len(view.pending):
             view, plan = view.take(rows), Plan(plan.jobs.take(rows), plan.actions, plan.refusals)
         return {
             **_of_cycle(report),
