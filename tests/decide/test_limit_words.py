@@ -122,6 +122,13 @@ def test_a_limit_that_could_not_be_read_is_told_with_slurms_word():
     assert "(QOSMaxJobsPerUserLimit). Its amount could not be read." in reason
 
 
+def test_behind_a_veil_a_limit_of_an_account_is_not_said_to_have_room_because_its_jobs_are_hidden():
+    rule = ACCOUNT | {"members": "bio,astro", "counts": "group", "resource": "gpu", "most": 8}
+    answer = told(veil(world("AssocGrpGRES", rule), "alice"))
+    assert "allows 8 GPUs to all jobs together at once; running jobs use that up, yours 3 GPUs of it." in answer.reason
+    assert "bob" not in answer.reason
+
+
 def test_behind_a_veil_only_the_askers_own_jobs_are_named():
     seen = world("QOSGrpGRES", QOS | {"counts": "group", "resource": "gpu", "most": 8})
     answer = told(veil(seen, "alice"))

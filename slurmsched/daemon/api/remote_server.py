@@ -22,7 +22,7 @@ from .remote_identity import IdentityRefused, Proven
 logger = logging.getLogger(__name__)
 
 REMOTE_ASKS = (
-    *("status", "queue", "why", "explain", "story", "accuracy", "eta", "eta_check"),
+    *("status", "queue", "why", "mine", "explain", "story", "accuracy", "eta", "eta_check"),
     *("deadline", "deadlines", "check", "chart", "claims"),
 )
 """The requests of the commands that users call; the rest is for users of the daemon's own host."""

@@ -54,7 +54,7 @@ def limit_words(view: View, row: int, reason: Reason) -> LimitWords | None:
     found = [limit for limit in limits_of(view.limits, view.pending, row) if limit.is_named_by(reason.limit)]
     if not found:
         return None
-    full = [limit for limit in found if _blocks(view, row, limit)]
+    full = [limit for limit in found if _partly_hidden(view, limit) or _blocks(view, row, limit)]
     return _words(view, row, (full or found)[0], bool(full))
 
 
@@ -63,6 +63,11 @@ def _blocks(view: View, row: int, limit: SharedLimit) -> bool:
     if limit.counts in (JOB, LEAST):
         return asked < limit.most if limit.counts == LEAST else asked > limit.most
     return _used(view, limit) + asked > limit.most
+
+
+def _partly_hidden(view: View, limit: SharedLimit) -> bool:
+    """Report whether jobs may count for a limit of an account whose accounts the reader of *view* may not see."""
+    return bool(limit.members or limit.account) and not limit.user and HIDDEN in view.running.account.names
 
 
 def _used(view: View, limit: SharedLimit) -> float:
@@ -94,6 +99,8 @@ def _words(view: View, row: int, limit: SharedLimit, blocks: bool) -> LimitWords
     use = f"{_amount(limit, used)} {_is_are(used)} in use, and it asks for {asked}"
     if limit.resource == "jobs":
         use = f"{used:.0f} run{'s' if used == 1 else ''}"
+    if _partly_hidden(view, limit):
+        use = f"running jobs use that up, yours {_amount(limit, used)} of it"
     text = f"{rule} at once; {use}"
     named = [int(view.running.job_id[one]) for one in holders if view.running.user[one] != HIDDEN]
     return LimitWords(

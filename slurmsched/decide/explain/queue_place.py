@@ -45,6 +45,8 @@ def place_of(view: View, plan: Plan, row: int, off: str) -> Place:
     here = may_use[kind[row]] & view.nodes.usable
     free = np.maximum(view.nodes.gpus - view.nodes.gpus_used, 0)
     competes = contenders(view) & (may_use & here).any(axis=1)[kind] & _in_reservation_of(jobs, row)
+    if jobs.het_job_id[row]:
+        competes &= jobs.het_job_id != jobs.het_job_id[row]
     competes[row] = True
     rows = np.flatnonzero(competes)
     order = rows[in_force(view, plan, rows, off)]

@@ -83,13 +83,14 @@ def why(view: View, plan: Plan, rules: Rules, job_id: int, beside: Circumstances
     place, cause = place_of(view, plan, row, off), cause_of(view, plan, rules, row)
     if cause is None:
         cause = _queued(view, plan, row, place, off)
+    together = _together(view, row)
     return Why(
         job_id=job_id,
         known=True,
         state="pending",
         standing=Standing(int(plan.jobs.standing[row])).name.lower(),
         slurm_reason=jobs.reason[row],
-        reason=cause.reason,
+        reason=f"{together}{cause.reason}",
         time=" ".join(_time(view, row, beside)),
         advice=" ".join((cause.advice, *_comment_words(jobs.comment_problem[row]))),
         rank=len(place.ahead) + 1,
@@ -99,6 +100,15 @@ def why(view: View, plan: Plan, rules: Rules, job_id: int, beside: Circumstances
         blockers=cause.blockers,
         details=(*_details(view, plan, rules, row, place, off), *beside.more),
     )
+
+
+def _together(view: View, row: int) -> str:
+    """Return a sentence about the components of a heterogeneous job, which start together; empty for another job."""
+    leader = int(view.pending.het_job_id[row])
+    if not leader:
+        return ""
+    many = int((view.pending.het_job_id == leader).sum())
+    return f"It is one of {many} components of heterogeneous job {leader}, which start together. "
 
 
 def _not_pending(view: View, plan: Plan, rules: Rules, job_id: int, beside: Circumstances) -> Why:
