@@ -128,15 +128,19 @@ def limits_of(limits: LimitTable, jobs: JobTable, row: int) -> Iterator[SharedLi
 
 def by_known_limits(limits: LimitTable, jobs: JobTable) -> BoolArray:
     """Select the *jobs* whose reason is a limit that is known here, and that running jobs use up."""
-    known = np.zeros(len(jobs), dtype=np.bool_)
     named = {text: reason_of(text).limit for text in jobs.reason.names}
     limited = jobs.reason.map([limit is not None for limit in named.values()], np.bool_)
-    for row in np.flatnonzero(limited).tolist():
+    if not limited.any():
+        return limited
+
+    def is_known(row: int) -> bool:
         reason = named[jobs.reason[row]]
-        known[row] = reason is not None and any(
+        return reason is not None and any(
             limit.counts not in (JOB, LEAST) and limit.is_named_by(reason) for limit in limits_of(limits, jobs, row)
         )
-    return known
+
+    first, shape = _shapes(jobs, jobs.reason)
+    return np.asarray(np.array([is_known(row) for row in first.tolist()], dtype=np.bool_)[shape] & limited)
 
 
 @dataclass(frozen=True)
@@ -152,7 +156,8 @@ class Memberships:
     def of(cls, limits: LimitTable, jobs: JobTable) -> Memberships:
         """Find the limits of all *jobs* that running jobs use up; those of a job by itself have no part in it."""
         found: dict[SharedLimit, BoolArray] = {}
-        for row in _one_of_each(limits, jobs).tolist():
+        none = not len(limits) and not (jobs.array_limit > 0).any()
+        for row in [] if none else _shapes(jobs)[0].tolist():
             for limit in limits_of(limits, jobs, row):
                 if limit.counts not in (JOB, LEAST) and limit not in found:
                     found[limit] = limit.counted(jobs)
@@ -169,14 +174,15 @@ class Memberships:
         )
 
 
-def _one_of_each(limits: LimitTable, jobs: JobTable) -> IntArray:
-    """Return a row of each kind of job that the same limits concern."""
-    if not len(jobs) or (not len(limits) and not (jobs.array_limit > 0).any()):
-        return np.zeros(0, dtype=np.int64)
+def _shapes(jobs: JobTable, *more: Labels) -> tuple[IntArray, IntArray]:
+    """Return a row of each kind of job that the same limits concern, and which of these each job is."""
+    if not len(jobs):
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     arrays = np.where(jobs.array_limit > 0, jobs.array_job_id, 0)
-    columns = (jobs.user, jobs.account, jobs.qos, jobs.partition, jobs.licences)
+    columns = (jobs.user, jobs.account, jobs.qos, jobs.partition, jobs.licences, *more)
     shapes = np.stack([*(column.codes for column in columns), arrays, jobs.array_limit])
-    return np.asarray(np.unique(shapes, axis=1, return_index=True)[1])
+    _, first, shape = np.unique(shapes, axis=1, return_index=True, return_inverse=True)
+    return first, shape.reshape(-1)
 
 
 def _named(column: Labels, *names: str) -> BoolArray:
