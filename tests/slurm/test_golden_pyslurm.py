@@ -22,6 +22,8 @@ MARKS = ("~field~", "~record~")
 UNTOLD = {
     "gpus": {"gpus", "per_task", "cpus_per_gpu"},  # asked for per job and per task: the binding asks squeue about these
     "per_task": {"per_task"},
+    "per_job": {"gpus", "cpus_per_gpu"},
+    "array_limit": {"array"},
     "per_node": {"gpus", "cpus_per_gpu"},
     "per_gpu": {"cpus_per_gpu", "memory_per_gpu"},  # the binding asks squeue about these too
     "memory_mib": {"memory_per_gpu"},  # what is for each GPU pyslurm takes for all of the node's

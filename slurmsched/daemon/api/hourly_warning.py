@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-import math
 import threading
 from collections.abc import Callable
+
+from ...clock import Timer
 
 SILENT_S = 3600.0
 
@@ -17,16 +18,15 @@ class HourlyWarning:
     """
 
     def __init__(self, logger: logging.Logger, monotonic: Callable[[], float]) -> None:
-        self._logger, self._monotonic = logger, monotonic
-        self._lock = threading.Lock()
-        self._count, self._silent_until_s = 0, -math.inf
+        self._logger, self._pause = logger, Timer(monotonic)
+        self._lock, self._count = threading.Lock(), 0
 
     def warn(self, text: str) -> None:
         """Count a warning; log it unless one was logged within the hour."""
         with self._lock:
             self._count += 1
-            count, now_s = self._count, self._monotonic()
-            if now_s < self._silent_until_s:
+            count = self._count
+            if not self._pause.due:
                 return
-            self._silent_until_s = now_s + SILENT_S
+            self._pause.put_off(SILENT_S)
         self._logger.warning("%s (%d since the start; the next message comes after an hour)", text, count)

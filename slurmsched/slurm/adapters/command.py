@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from ...clock import Timer
 from ...cluster.actions import (
     Action,
     AskToStop,
@@ -86,7 +87,7 @@ class SlurmCommand:
     qos: QosTable = field(default_factory=lambda: table_of(QosTable, 0, {}, {}))
     limits: Mapping[str, PartitionLimits] = field(default_factory=dict)
     _shared_limits: LimitTable = NO_LIMITS
-    _shared_limits_due_s: float = -np.inf
+    _limits_wait: Timer = field(default_factory=lambda: Timer(time.monotonic))
     apart: Callable[[], Set[str]] = field(default=_nothing)
     """What to read because somebody needs it: excluded_nodes, node_request and node_range, and node_loads.
 
@@ -131,14 +132,15 @@ class SlurmCommand:
         array = state.pending.reason.map([text == ARRAY_LIMIT for text in state.pending.reason.names], np.bool_)
         if not (blocks & ~array).any():
             return state
-        facts, now_s = self.known_facts(), time.monotonic()
-        if now_s >= self._shared_limits_due_s:
+        facts = self.known_facts()
+        if self._limits_wait.due:
+            self._limits_wait.put_off(LIMITS_EVERY_S)
             try:
                 self._shared_limits = read_shared_limits(self.console.query, facts.cluster, accounting=facts.accounting)
-                self._shared_limits_due_s = now_s + LIMITS_EVERY_S
             except SlurmError as error:
                 logger.warning("limits are not known now: %s", error)
-                self._shared_limits, self._shared_limits_due_s = NO_LIMITS, now_s + LIMITS_RETRY_S
+                self._shared_limits = NO_LIMITS
+                self._limits_wait.put_off(LIMITS_RETRY_S)
         return replace(state, limits=self._shared_limits)
 
     def with_columns_apart(self, jobs: RecordColumns) -> RecordColumns:

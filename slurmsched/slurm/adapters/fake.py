@@ -356,6 +356,7 @@ def _as_table(jobs: list[FakeJob], now_s: float) -> JobTable:
         reason=[_reason(job, now_s) for job in jobs],
         node_list=[(job.required_nodes or "n1") if job.state == JobState.RUNNING else "" for job in jobs],
         per_node=[job.per_node or f"gres:gpu:{job.gpus}" for job in jobs],
+        per_job=[not job.per_node for job in jobs],
     )
     return replace(table, deadline_s=deadlines(table, UTC))
 

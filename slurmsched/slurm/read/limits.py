@@ -61,7 +61,7 @@ def read_shared_limits(query: Query, cluster: str, *, accounting: bool) -> Limit
             wanted = f"format={','.join(ASSOCIATION_FIELDS)}"
             shown = query(["sacctmgr", "-nP", "show", "assoc", f"cluster={cluster}", wanted])
             rows += _of_associations(_records(shown, ASSOCIATION_FIELDS))
-    with reading("scontrol"):
+    with reading("scontrol show licenses"):
         rows += _of_licences(query(["scontrol", "show", "licenses", "-o"]))
     texts = ("whose", "name", "members", "user", "partition", "counts", "resource")
     columns = {name: Labels.of([row.get(name, "") for row in rows]) for name in texts}
