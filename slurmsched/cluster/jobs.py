@@ -69,9 +69,12 @@ class JobTable(Table):
     gpus: IntArray  #: per task, over all its nodes
     gpu_type: Labels
     nodes: IntArray
+    most_nodes: IntArray  #: on which it may be spread; 0 where not known
     ntasks: IntArray  #: those that its CPUs are for; 0 where not known
     cpus: IntArray
     memory_mib: FloatArray  #: over all nodes
+    node_memory_mib: FloatArray  #: that it asks of each node; 0 where not known
+    cpu_memory_mib: FloatArray  #: that it asks for each CPU; 0 where not known
     time_limit_s: FloatArray  #: infinite where unlimited
     submitted_s: FloatArray  #: Slurm's, reset by a requeue
     first_submit_s: FloatArray  #: ours, kept through requeues

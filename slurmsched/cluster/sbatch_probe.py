@@ -30,6 +30,8 @@ def probe(options: Mapping[str, str], user: str, now_s: float, zone: tzinfo, par
     if deadline_s <= now_s:
         raise CommentError(f"the deadline {wishes.deadline} has passed")
     nodes = _number(options, "nodes")
+    if "ntasks" in options:
+        nodes = min(nodes, _number(options, "ntasks"))  # sbatch takes no more nodes than there are tasks
     gpus, kind = _gpus(options, nodes)
     times = {name: [now_s] for name in ("submitted_s", "first_submit_s", "eligible_s")}
     return job_table(
@@ -45,10 +47,18 @@ def probe(options: Mapping[str, str], user: str, now_s: float, zone: tzinfo, par
         gpus=[gpus],
         gpu_type=[kind],
         nodes=[nodes],
+        most_nodes=[_most_nodes(options)],
+        ntasks=[_tasks(options, nodes)],
         cpus=[_cpus(options, nodes, gpus)],
         memory_mib=[_memory_mib(options, nodes, gpus)],
         features=[features(options)],
+        node_memory_mib=[_option_mib(options, "mem")],
+        cpu_memory_mib=[_option_mib(options, "mem-per-cpu")],
+        per_node=[_gres(options)],
+        per_job=["gpus" in options],
+        per_task=["gpus-per-task" in options],
         required_nodes=[options.get("nodelist", "")],
+        excluded_nodes=[options.get("exclude", "")],
         exclusive=["exclusive" in options],
         time_limit_s=[_limit_s(options)],
         comment=[comment],
@@ -73,11 +83,43 @@ def _gpus(options: Mapping[str, str], nodes: int) -> tuple[int, str]:
     return 0, ""
 
 
+def _most_nodes(options: Mapping[str, str]) -> int:
+    """Return the upper bound of ``--nodes``; 0 without the option."""
+    if "nodes" not in options:
+        return 0
+    most = options["nodes"].rpartition("-")[2]
+    return int(most) if most.isdecimal() else 0
+
+
+def _tasks(options: Mapping[str, str], nodes: int) -> int:
+    tasks = nodes * _number(options, "ntasks-per-node") if "ntasks-per-node" in options else _number(options, "ntasks")
+    return max(nodes, tasks)
+
+
+def _gres(options: Mapping[str, str]) -> str:
+    """Return the generic resources asked for, by job or by node, as squeue writes them."""
+    return next(
+        (
+            options[name] if name == "gres" else f"gpu:{options[name]}"
+            for name in ("gres", "gpus", "gpus-per-node")
+            if name in options
+        ),
+        "",
+    )
+
+
+def _option_mib(options: Mapping[str, str], name: str) -> float:
+    try:
+        mib = memory_mib(options.get(name, ""))
+    except ValueError as error:
+        raise ConfigError(f"--{name}: {error}") from error
+    return 0.0 if math.isnan(mib) else mib
+
+
 def _cpus(options: Mapping[str, str], nodes: int, gpus: int) -> int:
     if "cpus-per-gpu" in options:
         return gpus * _number(options, "cpus-per-gpu")
-    tasks = nodes * _number(options, "ntasks-per-node") if "ntasks-per-node" in options else _number(options, "ntasks")
-    return max(nodes, tasks) * _number(options, "cpus-per-task")
+    return _tasks(options, nodes) * _number(options, "cpus-per-task")
 
 
 def _memory_mib(options: Mapping[str, str], nodes: int, gpus: int) -> float:

@@ -106,7 +106,8 @@ def test_cpus_memory_features_and_nodes_are_counted_too():
             "-L x --quantum 3 -G 4",
             "--licenses: not counted in these times; --quantum: not known here, so not counted.",
         ),
-        ("-C 'a100|h100'", "--constraint: not counted in these times."),
+        ("-C 'a100|h100'", ""),
+        ("-C '[a100|h100'", "--constraint: not counted in these times."),
         ("-C 'a100&ib'", ""),
     ],
 )

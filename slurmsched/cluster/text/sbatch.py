@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 
 from ...errors import ConfigError
+from .constraint import constraint_of
 
 SHORT = {
     "A": "account", "B": "extra-node-info", "C": "constraint", "D": "chdir", "F": "nodefile", "G": "gpus", "H": "hold",
@@ -92,13 +93,12 @@ def not_counted(options: Mapping[str, str]) -> str:
 
 
 def features(options: Mapping[str, str]) -> str:
-    """Return the features that are all required, with ``&``; empty where *options* allow alternatives."""
-    return "" if _alternatives(options) else options.get("constraint", "")
+    """Return the features that *options* require; ``text.constraint`` reads them."""
+    return options.get("constraint", "")
 
 
 def _alternatives(options: Mapping[str, str]) -> tuple[str, ...]:
-    simple = re.fullmatch(r"[A-Za-z0-9_.,&-]*", options.get("constraint", ""))
-    return () if simple else ("constraint",)
+    return () if constraint_of(features(options)).understood else ("constraint",)
 
 
 def as_text(options: Mapping[str, str]) -> str:

@@ -19,7 +19,7 @@ from ...cluster.exclusions import UNREAD
 from ...cluster.jobs import JobTable
 from ...cluster.node_request import read_request
 from ...cluster.nodes import NodeTable, PartitionTable
-from ...cluster.text.constraint import Choice, Constraint, constraint_of
+from ...cluster.text.constraint import Constraint, constraint_of
 from ...cluster.text.hostlist import expand, fold
 from ...cluster.text.plural import count
 from ...cluster.text.tres import gpus_by_type, timelimit
@@ -40,12 +40,14 @@ class Demand:
     cpus: int  #: over all nodes
     task_cpus: int  #: the fewest CPUs on a node that are of use to it
     memory_mib: float  #: on each node
+    cpu_memory_mib: float  #: for each CPU
     gpus: dict[str, int]  #: by type, over all nodes
     node_gpus: dict[str, int]  #: by type, on each node; empty where they may be spread
     constraint: Constraint
     features: str
     required: tuple[str, ...]
     excluded: tuple[str, ...]
+    exclusive: bool  #: takes whole nodes, whatever its partition allows of each
 
 
 _SHAPE = (
@@ -58,7 +60,10 @@ _SHAPE = (
     "node_request",
     "node_range",
 )
-_NUMBERS = ("gpus", "nodes", "cpus", "ntasks", "memory_mib", "time_limit_s", "per_job", "per_task", "gpus_each")
+_NUMBERS = (
+    *("gpus", "nodes", "most_nodes", "cpus", "ntasks", "memory_mib", "node_memory_mib", "cpu_memory_mib"),
+    *("time_limit_s", "per_job", "per_task", "gpus_each", "exclusive"),
+)
 
 
 class Never(NamedTuple):
@@ -150,16 +155,12 @@ class Cluster:
             (left, "is beside those that it excludes" if excluded else "is there"),
             *self._steps(demand, left, row),
         ]
-        most, why = min(most_nodes, demand.most_nodes), None
-        for choice in demand.constraint.choices:
-            right = having(self.nodes.features, choice.each.holds)
-            tests = [steps[0], (right, f"has the features {demand.features}"), *steps[1:]]
-            why = self._with_tests(demand, choice, tests, where) or self._in_all(
-                demand, choice, tests, where, row, most
-            )
-            if why is None:
-                return None
-        return why
+        most = min(most_nodes, demand.most_nodes)
+        right = having(self.nodes.features, demand.constraint.allows)
+        if len(demand.constraint.choices) > 1 and demand.least_nodes > 1 and right.any():
+            right = np.ones_like(right)  # 22.05 takes alternatives in brackets less strictly than sbatch(1) says
+        tests = [steps[0], (right, f"has the features {demand.features}"), *steps[1:]]
+        return self._with_tests(demand, tests, where) or self._in_all(demand, tests, where, row, most)
 
     def _steps(self, demand: Demand, left: BoolArray, row: int) -> Iterator[tuple[BoolArray, str]]:
         """Yield the nodes that meet one demand after the other, and how such a node is, in words."""
@@ -167,14 +168,14 @@ class Cluster:
             on, each = self.nodes.gpus_of(kind), max(1, demand.node_gpus.get(kind, 1))
             most = f" (the most is {int(on[left].max(initial=0))})" if each > 1 else ""
             yield on >= each, f"has {count(each, 'GPU')}{_of(kind)}{most}"
-        cpus, memory_mib = self._cpus(row), self._memory_mib(row)
+        cpus, memory_mib = self._cpus(demand, row), self._memory_mib(row)
         most = f" (the most is {int(cpus[left].max(initial=0))})"
         yield cpus >= demand.task_cpus, f"has {count(demand.task_cpus, 'CPU')} for a job{most}"
         if demand.memory_mib > 0:
             most = f" (the most is {float(memory_mib[left].max(initial=0.0)):.0f})"
             yield memory_mib >= demand.memory_mib, f"has {demand.memory_mib:.0f} MiB of memory for a job{most}"
 
-    def _with_tests(self, demand: Demand, choice: Choice, tests: Sequence[Step], where: str) -> str | None:
+    def _with_tests(self, demand: Demand, tests: Sequence[Step], where: str) -> str | None:
         """Return which test leaves too few nodes, in words; None if enough are left."""
         may = np.ones(len(self.nodes), dtype=np.bool_)
         for right, words in tests:
@@ -186,28 +187,33 @@ class Cluster:
                 return f"it asks for {count(demand.least_nodes, 'node')}, and in {where} only {many} {words}"
             if any(not may[self._names[name]] for name in demand.required):
                 return f"not each node that it asks for ({fold(demand.required)}) {words}"
-        for test, number in choice.some:
-            if int((may & having(self.nodes.features, test.holds)).sum()) < number:
-                return f"{where} has fewer nodes than it asks for with some of the features {demand.features}"
         return None
 
-    def _in_all(
-        self, demand: Demand, choice: Choice, tests: Sequence[Step], where: str, row: int, most: int
-    ) -> str | None:
+    def _in_all(self, demand: Demand, tests: Sequence[Step], where: str, row: int, most: int) -> str | None:
         """Return what all the nodes that are left have too little of, together, as many as it may have."""
         may = np.logical_and.reduce([right for right, _ in tests])
         nodes = f"the {count(min(most, int(may.sum())), 'node')} that it may use in {where}"
         tasks = -(-demand.cpus // demand.task_cpus)
-        if int(_most_first((self._cpus(row) // demand.task_cpus)[may])[:most].sum()) < tasks:
+        if int(_most_first(self._tasks(demand, row)[may])[:most].sum()) < tasks:
             return f"it asks for {count(demand.cpus, 'CPU')}, more than {nodes} can give it"
         for kind, many in demand.gpus.items():
             if int(_most_first(self.nodes.gpus_of(kind)[may])[:most].sum()) < many:
                 return f"it asks for {count(many, 'GPU')}{_of(kind)}, more than {nodes} have"
         return None
 
-    def _cpus(self, row: int) -> IntArray:
+    def _tasks(self, demand: Demand, row: int) -> IntArray:
+        """Return the number of tasks for which each node has CPUs and memory."""
+        tasks = self._cpus(demand, row) // demand.task_cpus
+        if not demand.cpu_memory_mib:
+            return tasks
+        each_mib = demand.cpu_memory_mib * demand.task_cpus
+        by_memory = np.minimum(self._memory_mib(row) / each_mib, NO_LIMIT)
+        return np.minimum(tasks, by_memory.astype(np.int64))
+
+    def _cpus(self, demand: Demand, row: int) -> IntArray:
         """Return the CPUs of each node that one job may have in the partition in *row*."""
-        most = int(self.partitions.node_cpus[row]) if len(self.partitions) else 0
+        binds = len(self.partitions) and len(demand.partitions) == 1 and not demand.exclusive  # seen on 22.05
+        most = int(self.partitions.node_cpus[row]) if binds else 0
         return np.asarray(np.minimum(self.nodes.cpus, most) if most else self.nodes.cpus)
 
     def _memory_mib(self, row: int) -> FloatArray:
@@ -227,21 +233,24 @@ def demand_of(jobs: JobTable, row: int) -> Demand:
     on_each = sum(gpus_by_type(jobs.per_node[row]).values())
     spread = bool(jobs.per_job[row] or jobs.per_task[row]) or on_each * nodes != gpus
     each = int(jobs.gpus_each[row])
-    least, most = _node_range(jobs.node_range[row], nodes)
+    least, most = _node_range(jobs.node_range[row], nodes, int(jobs.most_nodes[row]))
+    task_cpus, (node_mib, cpu_mib) = _task_cpus(cpus, int(jobs.ntasks[row])), _memory_mib(jobs, row, nodes, cpus)
     return Demand(
         partitions=tuple(jobs.partition[row].split(",")),
         limit_s=float(jobs.time_limit_s[row]),
         least_nodes=least,
         most_nodes=most,
         cpus=cpus,
-        task_cpus=_task_cpus(cpus, int(jobs.ntasks[row])),
-        memory_mib=_node_memory_mib(jobs, row, nodes, cpus),
+        task_cpus=task_cpus,
+        memory_mib=max(node_mib, cpu_mib * task_cpus),
+        cpu_memory_mib=cpu_mib,
         gpus=types,
         node_gpus={} if spread and not each else {kind: each or -(-many // nodes) for kind, many in types.items()},
         constraint=constraint_of(jobs.features[row]),
         features=jobs.features[row],
         required=expand(jobs.required_nodes[row]) if jobs.required_nodes[row] else (),
         excluded=_excluded(jobs.excluded_nodes[row]),
+        exclusive=bool(jobs.exclusive[row]),
     )
 
 
@@ -259,18 +268,22 @@ def _task_cpus(cpus: int, tasks: int) -> int:
     return cpus // tasks if tasks and cpus % tasks == 0 else 1
 
 
-def _node_memory_mib(jobs: JobTable, row: int, nodes: int, cpus: int) -> float:
-    """Return the memory that each node must have for the job, at least."""
+def _memory_mib(jobs: JobTable, row: int, nodes: int, cpus: int) -> tuple[float, float]:
+    """Return the memory that each node, and each CPU, must have for the job, at least."""
+    node_mib, cpu_mib = float(jobs.node_memory_mib[row]), float(jobs.cpu_memory_mib[row])
+    if node_mib or cpu_mib:
+        return node_mib, cpu_mib
     if asked := read_request(jobs.node_request[row]):
-        return float(asked.memory_mib * (max(1, asked.per_task) if asked.per_cpu else 1))
-    memory_mib = float(jobs.memory_mib[row])
-    least = memory_mib / max(nodes, cpus) * _task_cpus(cpus, int(jobs.ntasks[row]))  # if it was asked for by CPU
-    return memory_mib if nodes == 1 == cpus else least
+        return (0.0, float(asked.memory_mib)) if asked.per_cpu else (float(asked.memory_mib), 0.0)
+    # Whether it is asked for by node or by CPU cannot be told: by CPU it takes less of a node.
+    return 0.0, float(jobs.memory_mib[row]) / max(nodes, cpus)
 
 
-def _node_range(text: str, nodes: int) -> tuple[int, int]:
+def _node_range(text: str, nodes: int, most_nodes: int) -> tuple[int, int]:
     least, _, most = text.partition("-")
-    return (int(least), int(most)) if least.isdecimal() and most.isdecimal() else (nodes, NO_LIMIT)
+    if least.isdecimal() and most.isdecimal():
+        return int(least), int(most)
+    return nodes, most_nodes or NO_LIMIT
 
 
 def _excluded(text: str) -> tuple[str, ...]:
