@@ -13,7 +13,11 @@ from slurmsched.cluster.jobs import JobState, JobTable, job_table
 from slurmsched.cluster.nodes import NodeTable, PartitionTable, QosTable
 from slurmsched.cluster.state import View
 from slurmsched.daemon.predictions.prediction_process import PredictionWorker
+from slurmsched.decide.policy import Policy
+from slurmsched.decide.rules import Rules
+from slurmsched.policies.contract import find_ordering
 from slurmsched.simulator.predict_completion import predict_completion
+from slurmsched.simulator.studies.whatif import Option, compare
 
 NOW_S = 1_000_000.0
 GPUS = 8
@@ -22,6 +26,7 @@ LIMITS_S = (3600.0, 4 * 3600.0, 86400.0, 3 * 86400.0)
 
 
 RUNS = 5
+COMPARED = (1_236, 200)  #: pending jobs and nodes of what-if
 SHAPES = ((10_000, 1000, 1), (10_000, 1000, 4), (10_000, 200, 1), (2_000, 100, 2))
 
 
@@ -36,6 +41,19 @@ def main() -> None:
         shape = f"{pending:>6,} pending, {nodes:>5,} nodes, {partitions} partitions"
         print(f"  {shape}: {wall_s:.2f} s, CPU {cpu_s:.2f} s{aim}")
     print(f"  the first of these asked of the process that the daemon has for it: {_through_the_process():.2f} s")
+    _compared(view(60, 10))
+    wall_s, cpu_s = _compared(view(*COMPARED))
+    shape = f"what-if {COMPARED[0]:,} pending, {COMPARED[1]} nodes, stock Slurm and sjf"
+    print(f"  {shape}: {wall_s:.2f} s, CPU {cpu_s:.2f} s  target: CPU 30 s")
+
+
+def _compared(seen: View) -> tuple[float, float]:
+    """Seconds that a comparison of stock Slurm with sjf takes, by the clock and of the CPU."""
+    config = {"SelectTypeParameters": "CR_CORE_MEMORY", "PriorityType": "priority/multifactor"}
+    acting = Policy(find_ordering("sjf"), Rules(powers=frozenset({"order"})))
+    began_s, cpu_s = time.perf_counter(), time.process_time()
+    compare(seen, config, [Option("as now"), Option("sjf", acting)], every_s=30.0)
+    return time.perf_counter() - began_s, time.process_time() - cpu_s
 
 
 def _through_the_process() -> float:

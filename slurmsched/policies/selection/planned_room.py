@@ -12,7 +12,7 @@ import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray
 from ..compiled import borrowing, inner
-from .resources import CHOSEN, NEXT, NONE, TAKEN, FreeResources, Held, NodeResources, ResourceRequests, find
+from .resources import CHOSEN, NEXT, NONE, OPEN, TAKEN, FreeResources, Held, NodeResources, ResourceRequests, find
 from .resources import CPUS as HELD_CPUS
 from .resources import GPUS as HELD_GPUS
 from .resources import NODE as HELD_NODE
@@ -69,9 +69,10 @@ class Planned(Protocol):
 
 
 class BackfillPlan(NamedTuple):
-    """The steps of a plan; one line of each array per step, one column per node."""
+    """The steps of a plan, by time. What is free at one is in line ``line[step]``, with one column per node."""
 
     at_s: FloatArray
+    line: IntArray  #: a step that comes between two others takes a new line, so that none is moved
     gpus: IntArray
     cpus: IntArray
     memory_mib: FloatArray
@@ -79,6 +80,7 @@ class BackfillPlan(NamedTuple):
     falls: BoolArray  #: True where something is less free at this step than at the one before
     counts: IntArray  #: MANY steps made; jobs ENDED by the last; nodes FOUND for the last search; forms TRIED
     least: FreeResources  #: scratch: the least that is free over a stretch of steps
+    open: IntArray  #: scratch: the nodes that have room for a job so far
     barred: BoolArray  #: nodes that a search leaves out
     tried: IntArray  #: for each form of jobs one that was searched for; NONE
     forms: IntArray  #: the forms that were searched for
@@ -93,6 +95,7 @@ def blank_outlook(nodes: int, steps: int, forms: int, whole_nodes: bool = False)
     """Return an empty plan with room for *steps* steps."""
     return BackfillPlan(
         np.empty(steps),
+        np.empty(steps, dtype=np.int64),
         np.empty((steps, nodes), dtype=np.int64),
         np.empty((steps, nodes), dtype=np.int64),
         np.empty((steps, nodes)),
@@ -100,6 +103,7 @@ def blank_outlook(nodes: int, steps: int, forms: int, whole_nodes: bool = False)
         np.empty(steps, dtype=np.bool_),
         np.zeros(4, dtype=np.int64),
         records(FreeResources(np.empty(nodes, dtype=np.int64), np.empty(nodes, dtype=np.int64), np.empty(nodes))),
+        np.empty(nodes, dtype=np.int64),
         np.zeros(nodes, dtype=np.bool_),
         np.full(forms, NONE, dtype=np.int64),
         np.empty(forms, dtype=np.int64),
@@ -113,7 +117,7 @@ def blank_outlook(nodes: int, steps: int, forms: int, whole_nodes: bool = False)
 def look(outlook: BackfillPlan, resources: NodeResources, now_s: float) -> None:
     """Begin the plan with what is free now."""
     outlook.counts[MANY], outlook.counts[ENDED] = 1, 0
-    outlook.at_s[0], outlook.falls[0] = now_s, False
+    outlook.at_s[0], outlook.falls[0], outlook.line[0] = now_s, False, 0
     outlook.kept_s[:] = NEVER
     outlook.gpus[0], outlook.cpus[0], outlook.memory_mib[0] = (
         resources.free.gpus,
@@ -215,26 +219,55 @@ def _fits(outlook: BackfillPlan, stage: Planned, row: int, step: int) -> bool:
     """Return True if a job has room from *step* on: at the step itself and wherever something is taken again later."""
     if outlook.total[step] < stage.requests.gpus[row]:
         return False
-    least, resources, requests = outlook.least, stage.resources, stage.requests
-    least.gpus[:], least.cpus[:] = outlook.gpus[step], outlook.cpus[step]
-    least.memory_mib[:] = outlook.memory_mib[step]
+    least, resources, requests, line = outlook.least, stage.resources, stage.requests, outlook.line[step]
+    least.gpus[:], least.cpus[:] = outlook.gpus[line], outlook.cpus[line]
+    least.memory_mib[:] = outlook.memory_mib[line]
     outlook.counts[FOUND] = find(resources, requests, row, least, outlook.barred)
     if not outlook.counts[FOUND]:
         return False
     end_s = outlook.at_s[step] + stage.life.plan_s[row]
-    narrower = False
+    many, falls = _open_nodes(outlook, resources.room[OPEN]), False
     for later in range(step + 1, outlook.counts[MANY]):
         if outlook.at_s[later] >= end_s:
             break
         if outlook.falls[later]:
-            narrower = True
-            for node in range(len(least.gpus)):
-                least.gpus[node] = min(least.gpus[node], outlook.gpus[later, node])
-                least.cpus[node] = min(least.cpus[node], outlook.cpus[later, node])
-                least.memory_mib[node] = min(least.memory_mib[node], outlook.memory_mib[later, node])
-    if narrower:
+            falls, many = True, _narrowed(outlook, requests, row, outlook.line[later], many)
+            if not many:
+                outlook.counts[FOUND] = 0
+                return False
+    if falls:
         outlook.counts[FOUND] = find(resources, requests, row, least, outlook.barred)
     return bool(outlook.counts[FOUND] > 0)
+
+
+@borrowing
+def _open_nodes(outlook: BackfillPlan, room: IntArray) -> int:
+    """List the nodes with *room* for a job; return their number. No other node has any where less is free."""
+    many = 0
+    for node in range(len(room)):
+        if room[node] > 0:
+            outlook.open[many] = node
+            many += 1
+    return many
+
+
+@borrowing
+def _narrowed(outlook: BackfillPlan, requests: ResourceRequests, row: int, line: int, many: int) -> int:
+    """Lower what is least free on the first *many* open nodes to *line*; return how many stay, 0 for too few."""
+    least, still, gpus = outlook.least, 0, 0
+    for at in range(many):
+        node = outlook.open[at]
+        least.gpus[node] = min(least.gpus[node], outlook.gpus[line, node])
+        least.cpus[node] = min(least.cpus[node], outlook.cpus[line, node])
+        least.memory_mib[node] = min(least.memory_mib[node], outlook.memory_mib[line, node])
+        if requests.gpus[row] and least.gpus[node] <= 0:
+            continue
+        if least.cpus[node] < requests.cpus[row] or least.memory_mib[node] < requests.memory_mib[row]:
+            continue
+        outlook.open[still] = node
+        still += 1
+        gpus += least.gpus[node]
+    return still if gpus >= requests.gpus[row] or not requests.gpus[row] else 0
 
 
 @borrowing
@@ -246,15 +279,16 @@ def _further(outlook: BackfillPlan, stage: Planned, resolution_s: float) -> bool
     at_s, until_s = _interval(outlook, running.keys[outlook.counts[ENDED]], resolution_s)
     _copy(outlook, many - 1, many)
     outlook.at_s[many], outlook.falls[many] = max(at_s, outlook.at_s[many - 1]), False
+    line = outlook.line[many]
     while outlook.counts[ENDED] < running.many[0] and running.keys[outlook.counts[ENDED]] <= until_s:
         row = running.rows[outlook.counts[ENDED]]
         links, spot = stage.held.links, stage.held.first[row]
         while spot != NONE:
             node = links[HELD_NODE, spot]
-            outlook.gpus[many, node] += links[HELD_GPUS, spot]
+            outlook.gpus[line, node] += links[HELD_GPUS, spot]
             outlook.total[many] += links[HELD_GPUS, spot]
-            outlook.cpus[many, node] += links[HELD_CPUS, spot]
-            outlook.memory_mib[many, node] += stage.requests.memory_mib[row]
+            outlook.cpus[line, node] += links[HELD_CPUS, spot]
+            outlook.memory_mib[line, node] += stage.requests.memory_mib[row]
             spot = links[NEXT, spot]
         outlook.counts[ENDED] += 1
     outlook.counts[MANY] += 1
@@ -278,8 +312,11 @@ def _interval(outlook: BackfillPlan, end_s: float, resolution_s: float) -> tuple
 
 @inner
 def _copy(outlook: BackfillPlan, of: int, to: int) -> None:
-    outlook.gpus[to], outlook.cpus[to] = outlook.gpus[of], outlook.cpus[of]
-    outlook.memory_mib[to] = outlook.memory_mib[of]
+    """Let the step *to* have a line of its own, the next one, with what is free at the step *of*."""
+    before, line = outlook.line[of], outlook.counts[MANY]
+    outlook.line[to] = line
+    outlook.gpus[line], outlook.cpus[line] = outlook.gpus[before], outlook.cpus[before]
+    outlook.memory_mib[line] = outlook.memory_mib[before]
     outlook.total[to] = outlook.total[of]
 
 
@@ -308,16 +345,17 @@ def reserve(outlook: BackfillPlan, stage: Planned, row: int, step: int, resoluti
     for at in range(outlook.counts[FOUND]):
         node = room[CHOSEN, at]
         for later in range(step, after):
+            line = outlook.line[later]
             if step > 0 and outlook.whole_nodes:
-                outlook.total[later] -= max(0, outlook.gpus[later, node])
-                outlook.gpus[later, node] = outlook.cpus[later, node] = 0
+                outlook.total[later] -= max(0, outlook.gpus[line, node])
+                outlook.gpus[line, node] = outlook.cpus[line, node] = 0
                 continue
-            outlook.gpus[later, node] -= room[TAKEN, at]
+            outlook.gpus[line, node] -= room[TAKEN, at]
             outlook.total[later] -= room[TAKEN, at]
-            outlook.cpus[later, node] -= (
+            outlook.cpus[line, node] -= (
                 stage.resources.has.cpus[node] if requests.exclusive[row] else requests.cpus[row]
             )
-            outlook.memory_mib[later, node] -= requests.memory_mib[row]
+            outlook.memory_mib[line, node] -= requests.memory_mib[row]
     outlook.falls[step] = True
 
 
@@ -362,7 +400,7 @@ def _split(outlook: BackfillPlan, step: int, at_s: float) -> None:
     """Add a step before *step* that equals the one before it."""
     for later in range(outlook.counts[MANY], step, -1):
         outlook.at_s[later], outlook.falls[later] = outlook.at_s[later - 1], outlook.falls[later - 1]
-        _copy(outlook, later - 1, later)
+        outlook.line[later], outlook.total[later] = outlook.line[later - 1], outlook.total[later - 1]
     _copy(outlook, step - 1, step)
     outlook.at_s[step], outlook.falls[step] = at_s, False
     outlook.counts[MANY] += 1
