@@ -25,6 +25,16 @@ def test_the_account_with_short_jobs_gains_what_the_other_loses():
     assert told["long"].change_s == 60.0 / 8
 
 
+def test_a_cap_on_points_that_lifts_nobody_over_fair_share_changes_nothing_for_anybody():
+    pending = jobs(2, account=["long", "short"], priority=[20_000, 1000])
+    seen = view(pending, [900.0, 60.0])
+    for cap, change_s in ((999, 0.0), (20_000, -900.0 / 8)):
+        plan = decide(seen, find_ordering("sjf"), Rules(scope="points", max_points=cap))
+        told = {share.name: share for share in advice(seen, plan) if share.kind == "account"}
+        assert told["short"].change_s == change_s
+        assert told["short"].sooner == (change_s < 0)
+
+
 def test_those_who_gain_most_come_first_in_each_kind():
     pending = jobs(3, account=["b", "a", "c"], qos=["low", "high", "low"], priority=[3, 2, 1])
     told = shares(view(pending, [900.0, 60.0, 5.0]))

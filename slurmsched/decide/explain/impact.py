@@ -29,6 +29,9 @@ class GroupImpact:
 def advice(view: View, plan: Plan) -> tuple[GroupImpact, ...]:
     """Return one GroupImpact per account and per QOS of the ranked jobs, the largest gain first.
 
+    Our order is the one that would be in force: Slurm's, with the points that the plan gives. Where the cap on points
+    keeps a job from its place, it is not counted at that place.
+
     The work ahead of a job is the forecast GPU-seconds of all ranked jobs before it, divided by all GPUs: a measure to
     compare two orders, not a start time. A job without a forecast counts as no work.
     """
@@ -39,16 +42,10 @@ def advice(view: View, plan: Plan) -> tuple[GroupImpact, ...]:
     runtime_s: FloatArray = np.where(np.isfinite(view.forecast.runtime_s), view.forecast.runtime_s, 0.0)
     work: FloatArray = runtime_s * np.maximum(jobs.gpus, 1) * jobs.tasks
     gpus = max(1, int(view.nodes.gpus.sum()))
-    native = order(
-        -base_priority(jobs)[rows].astype(np.float64),
-        np.zeros(len(rows), dtype=bool),
-        np.zeros(len(rows)),
-        tiers(jobs, view.partitions)[rows],
-        base_priority(jobs)[rows],
-        jobs.job_id[rows],
-    )
-    ours_s = _ahead(work, rows[np.argsort(plan.jobs.rank[rows])]) / gpus
-    change_s = (ours_s - _ahead(work, rows[native]) / gpus)[rows]
+    base, points = base_priority(jobs), plan.jobs.points
+    native, ours = (_in_force(view, rows, priority) for priority in (base, base + points))
+    ours_s = _ahead(work, ours) / gpus
+    change_s = (ours_s - _ahead(work, native) / gpus)[rows]
     shares = [*_shares("account", jobs.account, rows, change_s), *_shares("qos", jobs.qos, rows, change_s)]
     return tuple(sorted(shares, key=lambda share: (share.kind, share.change_s, share.name)))
 
@@ -63,6 +60,13 @@ def in_words(shares: tuple[GroupImpact, ...]) -> str:
         f"ahead on average, {share.sooner} of {count(share.jobs, 'job')} sooner, {share.later} later"
         for share in moved
     )
+
+
+def _in_force(view: View, rows: IntArray, priority: IntArray) -> IntArray:
+    """Return *rows* in the order that Slurm gives them with this *priority*."""
+    jobs, none = view.pending, np.zeros(len(rows))
+    tier, base, job_id = tiers(jobs, view.partitions)[rows], priority[rows], jobs.job_id[rows]
+    return rows[order(-base.astype(np.float64), none > 0, none, tier, base, job_id)]
 
 
 def _ahead(work: FloatArray, in_order: IntArray) -> FloatArray:
