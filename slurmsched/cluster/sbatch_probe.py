@@ -1,151 +1,212 @@
-"""A hypothetical job from the options of sbatch(1) that matter to a plan."""
+"""A hypothetical job from the options of sbatch(1)."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import tzinfo
 
-from ..errors import CommentError, ConfigError
+import numpy as np
+
+from ..errors import CommentError
+from .columns import BoolArray
+from .fewest_nodes import fewest_nodes
 from .jobs import JobTable, job_table
+from .nodes import NodeTable, PartitionTable, QosTable
+from .sbatch_request import SbatchRequest, request_of
 from .text.comment import parse
-from .text.sbatch import features
-from .text.tres import gpus_in, memory_mib, seconds
+from .text.constraint import constraint_of
+from .text.hostlist import expand
+from .text.sbatch import not_understood
+from .text.sbatch_values import array_tasks, refuse, submission_failed
+from .text.slurm_time import begin_s
 
 PROBE_ID = 2**32
 """The id of a hypothetical job, higher than any id of Slurm."""
 
-_COUNTED = re.compile(r"([^:,=]+:)?[1-9][0-9]*")
+_FEATURE = re.compile(r"[^&|\[\](),*]+")
 
 
-def probe(options: Mapping[str, str], user: str, now_s: float, zone: tzinfo, partitions: tuple[str, ...]) -> JobTable:
-    """Return a table of the one job that *options* would submit now; ConfigError or CommentError for bad options."""
-    partition = options.get("partition", partitions[0] if len(partitions) == 1 else "")
-    if unknown := set(partition.split(",")) - set(partitions):
-        raise ConfigError(f"partition {min(unknown)!r}: say -p and one of {', '.join(partitions)}")
+@dataclass(frozen=True)
+class Site:
+    """What a hypothetical job is checked against."""
+
+    partitions: PartitionTable
+    nodes: NodeTable
+    qos: QosTable
+    enforced: frozenset[str] = frozenset()  #: words of Slurm's AccountingStorageEnforce
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A hypothetical job as a table of one row, and what of its options is not taken into account."""
+
+    job: JobTable
+    not_understood: tuple[str, ...]
+
+
+def probe(options: Mapping[str, str], user: str, now_s: float, zone: tzinfo, site: Site) -> Probe:
+    """Return the job that *options* would submit now; ConfigError or CommentError where it would be refused."""
+    request = request_of(options)
+    partition = _partition(options, site.partitions)
+    rows = [list(site.partitions.name).index(name) for name in partition.split(",")]
+    _check_names(options, request, site)
+    allowed = _allowed(request, rows, site)
+    _check_nodes(request, allowed, site.nodes)
     comment = options.get("comment", "")
     wishes = parse(comment)
     deadline_s = math.inf if wishes.deadline is None else wishes.deadline.resolve(now_s, zone)
     if deadline_s <= now_s:
         raise CommentError(f"the deadline {wishes.deadline} has passed")
-    nodes = _number(options, "nodes")
-    if "ntasks" in options:
-        nodes = min(nodes, _number(options, "ntasks"))  # sbatch takes no more nodes than there are tasks
-    gpus, kind = _gpus(options, nodes)
-    times = {name: [now_s] for name in ("submitted_s", "first_submit_s", "eligible_s")}
-    return job_table(
+    starts_s = _begins_s(options, now_s, zone)
+    memory_mib, nodes = _memory_mib(request, allowed, site.nodes), request.nodes
+    cpus = request.started_cpus
+    if not request.gpus and not request.most_nodes and not request.required:
+        nodes = max(nodes, fewest_nodes(site.nodes, allowed, cpus, request.cpus_per_task, memory_mib))
+        memory_mib = _memory_mib(request, allowed, site.nodes) if request.all_memory else memory_mib
+    tasks = array_tasks(options["array"]) if "array" in options else 1
+    job = job_table(
         1,
         job_id=[PROBE_ID],
         array_job_id=[PROBE_ID if "array" in options else 0],
-        name=[options.get("job-name", "sbatch")],
+        tasks=[tasks],
+        name=[options.get("job-name", "wrap" if "wrap" in options else "sbatch")],
         user=[user],
-        account=[options.get("account", "")],
+        account=[options.get("account", "").lower()],
         qos=[options.get("qos", "")],
         partition=[partition],
-        reason=["Priority"],
-        gpus=[gpus],
-        gpu_type=[kind],
+        reason=[_reason(options, starts_s, now_s)],
+        gpus=[request.all_gpus],
+        gpu_type=[next(filter(None, request.gpus), "")],
         nodes=[nodes],
-        most_nodes=[_most_nodes(options)],
-        ntasks=[_tasks(options, nodes)],
-        cpus=[_cpus(options, nodes, gpus)],
-        memory_mib=[_memory_mib(options, nodes, gpus)],
-        features=[features(options)],
-        node_memory_mib=[_option_mib(options, "mem")],
-        cpu_memory_mib=[_option_mib(options, "mem-per-cpu")],
-        per_node=[_gres(options)],
-        per_job=["gpus" in options],
-        per_task=["gpus-per-task" in options],
-        required_nodes=[options.get("nodelist", "")],
+        most_nodes=[request.most_nodes],
+        ntasks=[request.tasks],
+        cpus=[cpus],
+        memory_mib=[memory_mib],
+        node_memory_mib=[0.0 if "mem-per-cpu" in options else request.node_memory_mib],
+        cpu_memory_mib=[request.node_memory_mib if "mem-per-cpu" in options else 0.0],
+        features=[options.get("constraint", "")],
+        required_nodes=[request.required],
         excluded_nodes=[options.get("exclude", "")],
-        exclusive=["exclusive" in options],
-        time_limit_s=[_limit_s(options)],
+        reservation=[options.get("reservation", "")],
+        exclusive=[request.exclusive],
+        per_node=[request.per_node],
+        per_job=["gpus" in options],
+        per_task=[request.per_task],
+        per_gpu=[request.per_gpu],
+        time_limit_s=[_limit_s(request, rows, site.partitions)],
         comment=[comment],
         deadline_s=[deadline_s],
-        **times,
+        submitted_s=[now_s],
+        first_submit_s=[now_s],
+        eligible_s=[max(now_s, starts_s)],
     )
+    return Probe(job, (*not_understood(options), *_unsure(options, request, site)))
 
 
-def _gpus(options: Mapping[str, str], nodes: int) -> tuple[int, str]:
-    try:
-        if "gres" in options:
-            gpus, kind = gpus_in(options["gres"])
-            return gpus * nodes, kind
-        for name, times in (("gpus", 1), ("gpus-per-node", nodes), ("gpus-per-task", _number(options, "ntasks"))):
-            if name in options:
-                if not _COUNTED.fullmatch(options[name]):
-                    raise ConfigError(f"--{name}={options[name][:80]!r}: accepted are a number such as 4, and TYPE:4")
-                gpus, kind = gpus_in(f"gpu:{options[name]}")
-                return gpus * times, kind
-    except ValueError as error:
-        raise ConfigError(str(error)) from error
-    return 0, ""
+def _partition(options: Mapping[str, str], partitions: PartitionTable) -> str:
+    """Return the partitions that the job asks for, else the default one."""
+    names = list(partitions.name)
+    if "partition" not in options:
+        default = [name for name, is_default in zip(names, partitions.default.tolist(), strict=True) if is_default]
+        if not default:
+            submission_failed(
+                f"No partition specified or system default partition; say -p and one of {', '.join(names)}"
+            )
+        return default[0]
+    asked = list(filter(None, options["partition"].split(",")))
+    for name in asked or [""]:
+        if name not in names:
+            submission_failed(f"Invalid partition name specified: {name[:80]!r}; say -p and one of {', '.join(names)}")
+    return ",".join(dict.fromkeys(asked))
 
 
-def _most_nodes(options: Mapping[str, str]) -> int:
-    """Return the upper bound of ``--nodes``; 0 without the option."""
-    if "nodes" not in options:
-        return 0
-    most = options["nodes"].rpartition("-")[2]
-    return int(most) if most.isdecimal() else 0
+def _check_names(options: Mapping[str, str], request: SbatchRequest, site: Site) -> None:
+    """Refuse features, nodes, QOS and arrays that Slurm does not have."""
+    has = {feature for text in site.nodes.features.names for feature in text.split(",")}
+    asked = _FEATURE.findall(options.get("constraint", ""))
+    if any(name.strip() not in has and not name.strip().isdigit() for name in asked):
+        submission_failed("Invalid feature specification")
+    names = set(site.nodes.name)
+    required = set(expand(request.required)) if request.required else set()
+    excluded = set(expand(options["exclude"])) if options.get("exclude") else set()
+    if not required | excluded <= names or required & excluded:
+        submission_failed("Invalid node name specified")
+    if "qos" in site.enforced and options.get("qos") and options["qos"] not in set(site.qos.name):
+        submission_failed("Invalid qos specification")
 
 
-def _tasks(options: Mapping[str, str], nodes: int) -> int:
-    tasks = nodes * _number(options, "ntasks-per-node") if "ntasks-per-node" in options else _number(options, "ntasks")
-    return max(nodes, tasks)
+def _allowed(request: SbatchRequest, rows: list[int], site: Site) -> BoolArray:
+    """Select the nodes of the job's partitions, of those that it names, if it names any."""
+    wanted = {site.partitions.name[row] for row in rows}
+    inside = [bool(wanted & set(names.split(","))) for names in site.nodes.partitions.names]
+    allowed: BoolArray = site.nodes.partitions.map(inside, np.bool_)
+    if request.required:
+        allowed &= np.isin(list(site.nodes.name), expand(request.required))
+    return allowed
 
 
-def _gres(options: Mapping[str, str]) -> str:
-    """Return the generic resources asked for, by job or by node, as squeue writes them."""
-    return next(
-        (
-            options[name] if name == "gres" else f"gpu:{options[name]}"
-            for name in ("gres", "gpus", "gpus-per-node")
-            if name in options
-        ),
-        "",
-    )
+def _check_nodes(request: SbatchRequest, allowed: BoolArray, nodes: NodeTable) -> None:
+    """Refuse GPUs and memory that no node has."""
+    if not allowed.any():
+        return
+    for kind, gpus in request.gpus.items():
+        there = nodes.gpus_of(kind)[allowed]
+        most = int(there.max(initial=0))
+        each = max(request.gpus_per_node.get(kind, 0), 1)
+        if each > most or gpus > int(there.sum()):
+            submission_failed(
+                f"Requested node configuration is not available: no node has {each} GPUs{f' of {kind}' * bool(kind)}"
+                if each > most
+                else f"Requested node configuration is not available: the nodes have not {gpus} such GPUs"
+            )
+    memory_mib = request.node_memory_mib
+    if memory_mib > float(nodes.memory_mib[allowed].max(initial=0.0)):
+        submission_failed(f"Memory specification can not be satisfied: no node has {memory_mib:.0f} MiB")
 
 
-def _option_mib(options: Mapping[str, str], name: str) -> float:
-    try:
-        mib = memory_mib(options.get(name, ""))
-    except ValueError as error:
-        raise ConfigError(f"--{name}: {error}") from error
-    return 0.0 if math.isnan(mib) else mib
-
-
-def _cpus(options: Mapping[str, str], nodes: int, gpus: int) -> int:
-    if "cpus-per-gpu" in options:
-        return gpus * _number(options, "cpus-per-gpu")
-    return _tasks(options, nodes) * _number(options, "cpus-per-task")
-
-
-def _memory_mib(options: Mapping[str, str], nodes: int, gpus: int) -> float:
+def _memory_mib(request: SbatchRequest, allowed: BoolArray, nodes: NodeTable) -> float:
     """Return the memory over all nodes; 0 without an option, which means the partition's default."""
-    cpus = _cpus(options, nodes, gpus)
-    for name, times in (("mem", nodes), ("mem-per-cpu", cpus), ("mem-per-gpu", gpus)):
-        if name in options:
-            try:
-                each = memory_mib(options[name])
-            except ValueError as error:
-                raise ConfigError(f"--{name}: {error}") from error
-            return 0.0 if math.isnan(each) else times * each
-    return 0.0
+    if request.all_memory:
+        return request.nodes * float(nodes.memory_mib[allowed].min(initial=np.inf)) if allowed.any() else 0.0
+    return 0.0 if math.isnan(request.memory_mib) else request.memory_mib
 
 
-def _number(options: Mapping[str, str], name: str) -> int:
-    """Return the lower bound of a count such as ``2`` or ``2-4``."""
-    match = re.fullmatch(r"([1-9][0-9]{0,5})(?:-[0-9]{1,6})?", options.get(name, "1"))
-    if not match:
-        raise ConfigError(f"--{name}={options[name]!r}: accepted are a number such as 2, and a range such as 2-4")
-    return int(match[1])
+def _limit_s(request: SbatchRequest, rows: list[int], partitions: PartitionTable) -> float:
+    """Return the time limit: the job's own, else DefaultTime of its partitions, else their longest."""
+    if not math.isnan(request.time_limit_s):
+        return request.time_limit_s
+    default, most = partitions.default_time_s[rows], partitions.max_time_s[rows]
+    return float(np.where(np.isnan(default), most, default).max())
 
 
-def _limit_s(options: Mapping[str, str]) -> float:
+def _begins_s(options: Mapping[str, str], now_s: float, zone: tzinfo) -> float:
+    if "begin" not in options:
+        return now_s
     try:
-        limit_s = seconds(options.get("time", ""))
-    except ValueError as error:
-        raise ConfigError(str(error)) from error
-    return math.inf if math.isnan(limit_s) or limit_s == 0 else limit_s
+        return begin_s(options["begin"], now_s, zone)
+    except (ValueError, OverflowError):
+        refuse(f"Invalid --begin specification: {options['begin'][:80]!r}")
+
+
+def _reason(options: Mapping[str, str], starts_s: float, now_s: float) -> str:
+    if "hold" in options:
+        return "JobHeldUser"
+    return "BeginTime" if starts_s > now_s else "Priority"
+
+
+def _unsure(options: Mapping[str, str], request: SbatchRequest, site: Site) -> tuple[str, ...]:
+    """Return the options of which it is not known here whether Slurm grants them."""
+    found = [f"--gres={name}" for name in request.other_gres]
+    if not constraint_of(options.get("constraint", "")).understood:
+        found.append(f"--constraint={options['constraint']}")
+    if options.get("reservation"):
+        found.append(f"--reservation={options['reservation']} (Slurm gives its nodes to its own jobs, when it begins)")
+    if "qos" in options and "qos" in site.enforced:
+        found.append(f"--qos={options['qos']} (whether the user may use it)")
+    if "account" in options and "associations" in site.enforced:
+        found.append(f"--account={options['account']} (whether the user may use it)")
+    kinds = [kind for kind in request.gpus if kind]
+    return (*found, *([f"GPUs of several types ({', '.join(kinds)})"] if len(kinds) > 1 else []))

@@ -1,4 +1,4 @@
-"""The options of sbatch, as far as a plan needs them."""
+"""The options of sbatch, as far as an answer about a new job needs them."""
 
 from __future__ import annotations
 
@@ -7,20 +7,58 @@ import re
 import shutil
 import subprocess
 from datetime import UTC
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
 
-from slurmsched.cluster.sbatch_probe import probe
-from slurmsched.cluster.text.sbatch import KNOWN, SHORT, as_text, not_counted, read_options, read_script
+from slurmsched.cluster.columns import Labels, table_of
+from slurmsched.cluster.nodes import PartitionTable, QosTable
+from slurmsched.cluster.sbatch_probe import Probe, Site, probe
+from slurmsched.cluster.text.sbatch import as_text, not_understood, read_job, read_options
+from slurmsched.cluster.text.sbatch_options import (
+    ALIASES,
+    COUNTED,
+    FLAGS,
+    NOT_UNDERSTOOD,
+    OPTIONAL,
+    SHORT,
+    VARIABLES,
+    WITHOUT_EFFECT,
+)
 from slurmsched.errors import CommentError, ConfigError
+from slurmsched.simulator.cluster_spec import nodes_of
 
 NOW_S = 1_000_000.0
+GOLDEN = Path(__file__).parent.parent / "golden"
 
 
-def job(text, partitions=("gpu",), zone=UTC):
-    return probe(read_options(text), "alice", NOW_S, zone, partitions)
+def site(partitions: str = "gpu*", default_s: float = np.nan, max_s: float = np.inf, **nodes: object) -> Site:
+    """Four nodes of 8 CPUs, 16,000 MiB and 8 GPUs in all *partitions*, of which one with ``*`` is the default."""
+    names = [name.rstrip("*") for name in partitions.split(",")]
+    columns: dict[str, object] = {
+        "cpus": np.full(4, 8), "memory_mib": np.full(4, 16000.0), "features": Labels.of(["a,ib"] * 4),
+        "partitions": Labels.of([",".join(names)] * 4),
+    }  # fmt: skip
+    return Site(
+        table_of(
+            PartitionTable,
+            len(names),
+            {"tier": 1, "up": True, "max_time_s": max_s, "default_time_s": default_s},
+            {"name": names, "default": [name.endswith("*") for name in partitions.split(",")]},
+        ),
+        nodes_of(4, 8, **columns | nodes),
+        table_of(QosTable, 1, {}, {"name": ["normal"]}),
+    )
+
+
+def tried(text: str, where: Site | None = None, zone: object = UTC, now_s: float = NOW_S) -> Probe:
+    return probe(read_options(text), "alice", now_s, zone, where or site())
+
+
+def job(text: str, where: Site | None = None, **more: object):
+    return tried(text, where, **more).job
 
 
 @pytest.mark.parametrize(
@@ -28,11 +66,12 @@ def job(text, partitions=("gpu",), zone=UTC):
     [
         ("-G 4", 4, 1),
         ("-G4", 4, 1),
-        ("--gpus=a100:4", 4, 1),
         ("--gpus 4 -N 2", 4, 2),
         ("--gres=gpu:4 -N2", 8, 2),
-        ("--gpus-per-node=2 --nodes=3-5", 6, 3),
+        ("--gpus-per-node=2 --nodes=3-4", 6, 3),
         ("--gpus-per-task=1 -n 6", 6, 1),
+        ("--gpus-per-socket=2 --sockets-per-node=2 -N2", 8, 2),
+        ("--ntasks-per-gpu=2 -n 8", 4, 1),
         ("sbatch -G2 --mem=4G train.sh -G 9", 2, 1),
         ("-N 2", 0, 2),
         ("--mem 4G -x n1 -HQ --no-kill -G 3 -d afterok:7 train.sh", 3, 1),
@@ -45,36 +84,69 @@ def test_gpus_and_nodes_are_counted_as_slurm_does(text, gpus, nodes):
     assert (asked.gpus.tolist(), asked.nodes.tolist()) == ([gpus], [nodes])
 
 
+def test_a_type_of_digits_alone_is_a_type_where_a_number_follows():
+    where = site(gpu_type=Labels.of(["3090"] * 4))
+    for text in ("--gres=gpu:3090:2", "--gpus=3090:2", "--gpus-per-node=3090:2"):
+        asked = job(text, where)
+        assert (asked.gpus[0], asked.gpu_type[0]) == (2, "3090")
+
+
 def test_the_rest_of_what_matters_is_read_too():
-    asked = job("-p gpu -t 2:00:00 -J train_1 -A astro --comment='x; slurmsched:deadline=+6h,ckpt' -G 1")
+    asked = job("-p gpu -t 2:00:00 -J train_1 -A Astro --comment='x; slurmsched:deadline=+6h,ckpt' -G 1")
     assert asked.time_limit_s.tolist() == [7200.0]
     assert asked.deadline_s.tolist() == [NOW_S + 6 * 3600]
     assert (asked.name[0], asked.account[0], asked.user[0], asked.partition[0]) == ("train_1", "astro", "alice", "gpu")
-    assert np.isinf(job("-G 1").time_limit_s[0])
 
 
 @pytest.mark.parametrize(
-    ("text", "error", "words"),
+    ("text", "words"),
     [
-        ("-t soon", ConfigError, "is no time"),
-        ("-N 0", ConfigError, "accepted are a number"),
-        ("-G four", ConfigError, "accepted are a number such as 4, and TYPE:4"),
-        ("--gpus-per-node=a100", ConfigError, "accepted are a number such as 4, and TYPE:4"),
-        ("-G 2,a100:2", ConfigError, "accepted are a number such as 4, and TYPE:4"),
-        ("--mem lots", ConfigError, "--mem: 'lots' is no memory"),
-        ("-c two", ConfigError, "accepted are a number"),
-        ("-Z 1", ConfigError, "-Z in '-Z' is no option of sbatch"),
-        ("-J 'half", ConfigError, "cannot be read"),
-        ("-p cpu", ConfigError, "one of gpu"),
-        ("--comment=slurmsched:deadlin=+6h", CommentError, "did you mean deadline"),
-        ("--comment=slurmsched:deadline=1970-01-01T00:00Z", CommentError, "does not fit"),
-        ("--comment=slurmsched:deadline=2001-01-01T00:00", CommentError, "has passed"),
+        ("-t soon", "Invalid --time specification"),
+        ("-N 0", "a job without nodes"),
+        ("-N 4-2", "Maximum node count 2 is less than minimum node count 4"),
+        ("-N=2", '"=2" is not a valid node count'),
+        ("-n 0", 'Invalid numeric value "0" for --ntasks.'),
+        ("--gres=gpu:", "Invalid generic resource"),
+        ("-G 2,a100:2", "with and without type identification"),
+        ("-G 3 --gpus-per-node=2", "is not multiple of"),
+        ("--gpus-per-task=2", "without either --gpus or -n/--ntasks"),
+        ("--gpus-per-socket=1", "requires --sockets-per-node"),
+        ("--mem lots", "Invalid --mem specification"),
+        ("--mem-per-cpu=1.5G", "Invalid --mem-per-cpu specification"),
+        ("--mem=1G --mem-per-cpu=1G", "mutually exclusive"),
+        ("-c two", 'Invalid numeric value "two" for --cpus-per-task.'),
+        ("-Z 1", "invalid option -- 'Z'"),
+        ("--quantum=3", "unrecognized option '--quantum'"),
+        ("--hold=yes", "option '--hold' doesn't allow an argument"),
+        ("--nodes", "option '--nodes' requires an argument"),
+        ("-J 'half", "cannot be read"),
+        ("-p cpu", "Invalid partition name specified.*one of gpu"),
+        ("-C h100", "Invalid feature specification"),
+        ("-w n9", "Invalid node name specified"),
+        ("-w n1 -x n[1-2]", "Invalid node name specified"),
+        ("-a 4-1", "Invalid job array specification"),
+        ("--begin=soon", "Invalid --begin specification"),
+        ("--exclusive=me", "Invalid --exclusive specification"),
+        ("--gres=gpu:16", "Requested node configuration is not available"),
+        ("--mem=17000", "Memory specification can not be satisfied"),
+        ("-G1 : -G2", "several components"),
     ],
 )
-def test_what_means_nothing_is_refused_in_words(text, error, words):
-    at_s = 1.7e9
-    with pytest.raises(error, match=words):
-        probe(read_options(text), "alice", at_s, UTC, ("gpu",))
+def test_what_sbatch_refuses_is_refused_with_its_words(text, words):
+    with pytest.raises(ConfigError, match=words):
+        job(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("--comment=slurmsched:deadlin=+6h", "did you mean deadline"),
+        ("--comment=slurmsched:deadline=2001-01-01T00:00", "has passed"),
+    ],
+)
+def test_a_comment_that_means_nothing_is_refused(text, words):
+    with pytest.raises(CommentError, match=words):
+        job(text, now_s=1.7e9)
 
 
 def test_a_local_time_that_happens_twice_is_refused():
@@ -82,81 +154,178 @@ def test_a_local_time_that_happens_twice_is_refused():
         job("--comment=slurmsched:deadline=2026-10-25T02:30", zone=ZoneInfo("Europe/Berlin"))
 
 
-def test_where_there_are_several_partitions_one_must_be_said():
-    with pytest.raises(ConfigError, match="say -p and one of gpu, fast"):
-        job("-G 1", ("gpu", "fast"))
+def test_a_job_that_names_no_partition_goes_to_the_default_one():
+    assert job("-G 1", site("fast,gpu*")).partition[0] == "gpu"
+    with pytest.raises(ConfigError, match="system default partition; say -p and one of gpu, fast"):
+        job("-G 1", site("gpu,fast"))
 
 
-def test_cpus_memory_features_and_nodes_are_counted_too():
-    asked = job("-N 2 --ntasks-per-node=4 -c 8 --mem=64G -C 'ib&a100' -w n[1-2] --exclusive -G 4")
-    assert (asked.cpus.tolist(), asked.memory_mib.tolist()) == ([64], [2 * 64 * 1024.0])
-    assert (asked.features[0], asked.required_nodes[0], asked.exclusive.tolist()) == ("ib&a100", "n[1-2]", [True])
-    assert job("-n 3 --mem-per-cpu=500").memory_mib.tolist() == [1500.0]
-    assert job("-G 4 --cpus-per-gpu=6").cpus.tolist() == [24]
-    assert job("-G 4 --mem-per-gpu=1G").memory_mib.tolist() == [4096.0]
+def test_a_job_that_names_no_limit_gets_that_of_its_partition():
+    assert job("-G 1", site(default_s=3600.0, max_s=7200.0)).time_limit_s[0] == 3600.0
+    assert job("-G 1", site(max_s=7200.0)).time_limit_s[0] == 7200.0
+    assert np.isinf(job("-G 1").time_limit_s[0])
+    assert np.isinf(job("-G 1 -t 0", site(default_s=3600.0)).time_limit_s[0])
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "limit_s"),
+    [("90", 5400), ("1:30", 120), ("0:1", 60), ("2:00:00", 7200), ("2-", 172800), ("1-2", 93600), ("1-2:3:4", 93840)],
+)
+def test_limits_are_whole_minutes_as_slurm_has_them(text, limit_s):
+    assert job(f"-t {text}").time_limit_s[0] == limit_s
+
+
+@pytest.mark.parametrize(
+    ("text", "memory_mib"),
     [
-        ("-G 4 -o out.txt --mail-type=END -D /tmp --wrap='sleep 1'", ""),
-        ("-G 4 -H --reservation=x", "--hold, --reservation: not counted in these times."),
-        ("--quantum=3 -G 4", "--quantum: not known here, so not counted."),
-        (
-            "-L x --quantum 3 -G 4",
-            "--licenses: not counted in these times; --quantum: not known here, so not counted.",
-        ),
-        ("-C 'a100|h100'", ""),
-        ("-C '[a100|h100'", "--constraint: not counted in these times."),
-        ("-C 'a100&ib'", ""),
+        ("--mem=1gb", 1024), ("--mem=64G -N2", 0), ("--mem=4g -N2", 8192), ("--mem=1k", 1),
+        ("--mem-per-cpu=500 -n3", 1500), ("-G 4 --mem-per-gpu=1G", 4096), ("--mem=0", 16000),
+        ("--mem=0 -N2", 32000), ("--mem-per-cpu=0", 16000),
+    ],
+)  # fmt: skip
+def test_memory_is_counted_in_all_its_units_and_0_is_all_of_each_node(text, memory_mib):
+    if not memory_mib:
+        with pytest.raises(ConfigError, match="Memory specification"):
+            job(text)
+        return
+    assert job(text).memory_mib.tolist() == [memory_mib]
+
+
+def test_cpus_features_and_nodes_are_counted_too():
+    asked = job("-N 2 --ntasks-per-node=4 -c 2 -C 'ib&a' -w n[1-2] -x n4 --exclusive -G 4")
+    assert asked.cpus.tolist() == [16]
+    assert (asked.features[0], asked.required_nodes[0], asked.exclusive.tolist()) == ("ib&a", "n1,n2", [True])
+    assert asked.excluded_nodes[0] == "n4"
+    assert job("-G 4 --cpus-per-gpu=6").cpus.tolist() == [24]
+    assert job("--exclusive --oversubscribe").exclusive.tolist() == [False]
+
+
+def test_cpus_over_several_nodes_need_as_many_nodes_as_hold_them():
+    assert job("-n 20").nodes.tolist() == [3]
+    assert job("-n 8").nodes.tolist() == [1]
+    assert job("-n 3 -c 5").nodes.tolist() == [3]
+    assert job("-n 4 --mem-per-cpu=8000").nodes.tolist() == [2]
+
+
+def test_an_array_a_hold_and_a_begin_time_are_counted():
+    array = job("-a 1-9:2,20%2")
+    assert (array.tasks.tolist(), array.array_job_id[0] > 0) == ([6], True)
+    assert job("-H").reason[0] == "JobHeldUser"
+    later = job("--begin=now+2hours")
+    assert (later.eligible_s.tolist(), later.reason[0]) == ([NOW_S + 7200], "BeginTime")
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("-G 4 -o out.txt --mail-type=END -D /tmp --wrap='sleep 1'", ()),
+        ("-L x -G 4 --nice", ("--licenses=x", "--nice")),
+        ("-C 'a|ib'", ()),
+        ("-C '[a*2&ib'", ("--constraint=[a*2&ib",)),
+        ("-C 'a&ib'", ()),
+        ("--gres=gpu:1,disk:5", ("--gres=disk",)),
     ],
 )
-def test_what_is_not_counted_is_said(text, said):
-    assert not_counted(read_options(text)) == said
-    assert job(text).gpus[0] in (0, 4)
+def test_what_is_not_understood_is_named(text, parts):
+    assert tried(text).not_understood == parts
 
 
-SCRIPT = """#!/bin/bash
+def test_a_reservation_is_named_first():
+    assert tried("--reservation=x").not_understood[0].startswith("--reservation=x")
+
+
+SCRIPT = b"""#!/bin/bash
 #SBATCH --job-name=train --gpus 4   # four of them
+  # an indented comment
+
 #SBATCH -p gpu
-# a comment
-#SBATCH --comment="slurmsched:ckpt; x"
-#PBS -l nodes=9
-
+#SBATCH --comment="slurmsched:ckpt; x" --mem\\
+#SBATCH 4G
 #SBATCH -t 2:00:00
-
 srun train
 #SBATCH -G 9
 """
 
 
 def test_a_script_is_read_up_to_its_first_command():
-    assert read_script(SCRIPT) == {
-        "job-name": "train", "gpus": "4", "partition": "gpu", "comment": "slurmsched:ckpt; x", "time": "2:00:00"
+    assert read_job(SCRIPT, {}, "") == {
+        "job-name": "train", "gpus": "4", "partition": "gpu", "comment": "slurmsched:ckpt; x", "mem": "4G",
+        "time": "2:00:00",
     }  # fmt: skip
-    assert read_script("echo hello\n") == {}
+    assert read_job(b"#!/bin/sh\necho hello\n", {}, "") == {}
 
 
-def test_a_job_of_several_components_is_refused():
-    with pytest.raises(ConfigError, match="line 3: a job of several components"):
-        read_script("#!/bin/sh\n#SBATCH -G 1\n#SBATCH hetjob\n#SBATCH -G 2\n")
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        (b"", "Batch script is empty!"),
+        (b" \n", "contains only whitespace"),
+        (b"echo hello\n", "This does not look like a batch script"),
+        (b"#!/bin/sh\r\n#SBATCH -G1\r\n", "DOS line breaks"),
+        (b"#!/bin/sh\n\0", "NULL character"),
+        (b"#!/bin/sh\n#SBATCH --job-name=big run\n", "Invalid directive found in batch script: run"),
+        (b"#!/bin/sh\n#SBATCH -p gpu    (the queue)\n", r"Invalid directive found in batch script: \(the"),
+        (b"#!/bin/sh\n#SBATCH -J 'half\n", "Unmatched"),
+        (b"#!/bin/sh\n#SBATCH -G 1\n#SBATCH hetjob\n#SBATCH -G 2\n", "line 3: a job of several components"),
+        (b"#!/bin/sh\n#PBS -l nodes=2\n", "line 2: #PBS lines cannot be tried out"),
+        (b"#!/bin/sh\n" + b"#" * 2**22, "too long"),
+    ],
+)
+def test_scripts_that_sbatch_does_not_take_are_refused(script, words):
+    with pytest.raises(ConfigError, match=words):
+        read_job(script, {}, "")
+
+
+def test_the_environment_overrides_the_script_and_the_command_line_both():
+    script = b"#!/bin/sh\n#SBATCH -p cpu -t 10 --exclusive\n"
+    environment = {"SBATCH_PARTITION": "gpu", "SBATCH_TIMELIMIT": "3:00:00", "SBATCH_OVERCOMMIT": "no"}
+    assert read_job(script, environment, "-t 20") == {"partition": "gpu", "time": "20", "exclusive": ""}
+
+
+def test_memory_of_the_environment_gives_way_to_what_was_written():
+    written = b"#!/bin/sh\n#SBATCH --mem=1G\n"
+    assert read_job(written, {"SBATCH_MEM_PER_CPU": "2G"}, "") == {"mem": "1G"}
+    with pytest.raises(ConfigError, match="mutually exclusive"):
+        read_job(written, {}, "--mem-per-cpu=2G")
 
 
 def test_options_survive_as_text():
-    options = read_script(SCRIPT) | {"exclusive": "", "constraint": "a&b"}
+    options = read_job(SCRIPT, {}, "") | {"exclusive": "", "constraint": "a&b", "account": ""}
     assert read_options(as_text(options)) == options
 
 
-def test_every_option_of_the_sbatch_that_is_installed_is_known(tmp_path):
+# The lists
+
+
+def listed(help_text: str) -> list[tuple[str, str]]:
+    return re.findall(r"^ +(?:-([A-Za-z])[, ] *)?--([a-z-]+)", help_text, re.MULTILINE)
+
+
+def help_of_this_host(tmp_path: Path) -> str:
     sbatch = shutil.which("sbatch")
     if sbatch is None:
         pytest.skip("no sbatch here")
     conf = tmp_path / "slurm.conf"
     conf.write_text("ClusterName=a\nSlurmctldHost=localhost\nNodeName=n1\nPartitionName=p Nodes=n1\n")
-    listed = subprocess.run(
-        [sbatch, "--help"], env=os.environ | {"SLURM_CONF": str(conf)}, capture_output=True, text=True, timeout=60
-    ).stdout
-    options = re.findall(r"^ +(?:-([A-Za-z])[, ] *)?--([a-z-]+)", listed, re.M)
+    environment = os.environ | {"SLURM_CONF": str(conf)}
+    return subprocess.run([sbatch, "--help"], env=environment, capture_output=True, text=True, timeout=60).stdout
+
+
+@pytest.mark.parametrize(
+    "release", ["this host", *sorted(path.parent.name for path in GOLDEN.glob("*/sbatch-help.txt"))]
+)
+def test_every_option_of_sbatch_stands_in_exactly_one_list(release, tmp_path):
+    text = help_of_this_host(tmp_path) if release == "this host" else (GOLDEN / release / "sbatch-help.txt").read_text()
+    options = listed(text)
     assert len(options) > 50
-    assert [name for _, name in options if name not in KNOWN] == []
+    lists = (COUNTED, WITHOUT_EFFECT, NOT_UNDERSTOOD)
+    assert [name for _, name in options if sum(name in one for one in lists) != 1] == []
     assert [letter for letter, name in options if letter and SHORT.get(letter) != name] == []
+
+
+def test_the_lists_share_no_option_and_forms_and_variables_are_of_options():
+    assert not COUNTED & (WITHOUT_EFFECT | NOT_UNDERSTOOD)
+    assert not WITHOUT_EFFECT & NOT_UNDERSTOOD
+    known = COUNTED | WITHOUT_EFFECT | NOT_UNDERSTOOD
+    assert {*FLAGS, *OPTIONAL, *SHORT.values(), *ALIASES.values(), *VARIABLES.values()} <= known
+    assert not_understood({"gpus": "1"}) == ()

@@ -40,7 +40,9 @@ class World:
 
     def told(self, options: str, view: View | None = None) -> Eta:
         seen = view or self.seen()
-        return try_out(seen, self.model, lambda job, said: self.played(seen, job, said), options, "ann")
+        return try_out(
+            seen, self.slurm.facts().config, self.model, lambda job, said: self.played(seen, job, said), options, "ann"
+        )
 
     def played(self, seen: View, job: JobTable, said: Forecast) -> Eta:
         more = replace(seen, pending=seen.pending.joined(job), forecast=seen.forecast.joined(said))
@@ -86,8 +88,21 @@ def test_it_waits_for_what_runs_and_for_those_before_it_in_the_order_that_serves
 
 
 def test_what_cannot_be_counted_is_named(world):
-    told = world.told(f"-p {partition(world)} -G 4 -t 60 --dependency=afterok:5 --begin=now+1hour")
-    assert "--begin, --dependency: not counted in these times." in told.notes
+    told = world.told(f"-p {partition(world)} -G 4 -t 60 --dependency=afterok:5 -L matlab:1")
+    assert told.not_understood == ("--dependency=afterok:5", "--licenses=matlab:1")
+
+
+def test_a_begin_time_is_waited_for(world):
+    told = world.told(f"-p {partition(world)} -G 4 -t 60 --begin=now+1hour")
+    assert told.start_s == pytest.approx(NOW_S + 3600, abs=120)
+    assert told.not_understood == ()
+
+
+@pytest.mark.parametrize("option", ["-H", "--reservation=maint"])
+def test_a_held_job_and_one_with_a_reservation_get_no_time(world, option):
+    told = world.told(f"-p {partition(world)} -G 4 -t 60 {option}")
+    assert (told.start_s, told.finish_s) == (None, None)
+    assert told.notes
 
 
 def test_without_a_time_limit_it_has_that_of_its_partition(world):
@@ -98,7 +113,9 @@ def test_without_a_time_limit_it_has_that_of_its_partition(world):
 
 
 def test_what_could_never_run_is_told_in_words(world):
-    told = world.told(f"-p {partition(world)} -G 4000 -t 60")
+    with pytest.raises(ConfigError, match="Requested node configuration is not available"):
+        world.told(f"-p {partition(world)} -G 4000 -t 60")
+    told = world.told(f"-p {partition(world)} -N 40 -t 60")
     assert (told.start_s, told.finish_by_s) == (None, None)
     assert told.notes
 

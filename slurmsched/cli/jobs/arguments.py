@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TextIO, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import click
 
@@ -48,20 +49,36 @@ job_argument = click.argument("job", type=JobType(), metavar="JOB")
 def job_options(command: _Command) -> _Command:
     """``--check OPTIONS`` and ``--script FILE``, as *options* and *script*."""
     check = click.option(
-        "--check", "options", metavar="OPTIONS", help="The sbatch options of a hypothetical job, as one word."
+        "--check",
+        "options",
+        metavar="OPTIONS",
+        help="The sbatch options of a hypothetical job, as one word. SBATCH_* variables count as with sbatch.",
     )
     script = click.option(
-        "--script", type=click.File(errors="replace"), help="The script of a hypothetical job; - reads standard input."
+        "--script", type=click.File("rb"), help="The script of a hypothetical job; - reads standard input."
     )
     return check(script(command))
 
 
-def options_of(options: str | None, script: TextIO | None) -> str | None:
-    """Return the hypothetical job's options, the command line's before the script's; None without a job."""
-    from ...cluster.text.sbatch import as_text, read_options, read_script
+def options_of(options: str | None, script: BinaryIO | None) -> str | None:
+    """Return the hypothetical job's options as sbatch settles them: script, environment, command line.
 
+    None without a job.
+    """
+    from ...cluster.text.sbatch import LONGEST_B, as_text, read_job
+
+    if options is None and script is None:
+        return None
     with wrong_usage():
-        read = read_options(options or "")
-        if script is None:
-            return options
-        return as_text(read_script(script.read()) | read) or "sbatch"
+        body = None if script is None else script.read(LONGEST_B + 1)
+        read = read_job(body, os.environ, options or "")
+    name = os.path.basename(getattr(script, "name", "-") or "-") if script is not None else "-"
+    named = {} if name in ("-", "<stdin>") else {"job-name": name}
+    return as_text(named | read) or "sbatch"
+
+
+def not_understood_line(parts: Sequence[str]) -> list[str]:
+    """Return the first line of an answer that leaves out *parts* of the request; none without any."""
+    if not parts:
+        return []
+    return [f"Not understood, so not counted in this answer: {', '.join(parts)}."]

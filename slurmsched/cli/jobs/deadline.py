@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO
 
 import click
 
@@ -14,7 +14,7 @@ from ..failure import NotFound
 from ..output import Cell, TextTable, table_options
 from ..query import print_reply
 from ..time_format import moment, span
-from .arguments import JobName, JobType, job_options, options_of
+from .arguments import JobName, JobType, job_options, not_understood_line, options_of
 
 CLAIMS = ("WHO", "ASKED", "PROMISED", "REFUSED", "BROKEN", "WITHDRAWN", "LOST", "GPU-HOURS", "GPUS LATELY")
 COLUMNS = ("JOB", "USER", "ANSWER", "DEADLINE", "PROMISED", "START BY", "SLACK", "EARLIEST")
@@ -39,7 +39,7 @@ def deadline(
     app: App,
     job: JobName | None,
     options: str | None,
-    script: TextIO | None,
+    script: BinaryIO | None,
     charted: bool,
     page: Path | None,
     who: bool,
@@ -80,7 +80,7 @@ def deadline(
         rows = [_cells(row, now_s) for row in reply["deadlines"]]
         print_reply(reply, TextTable(COLUMNS, rows, ORDER, CUT), now_s=now_s, as_json=as_json)
         return
-    parts = [*answer["sentences"], *_figures(answer, now_s)]
+    parts = [*not_understood_line(answer["not_understood"]), *answer["sentences"], *_figures(answer, now_s)]
     if reply["mode"] != "act":
         parts.append(f"slurmsched only observes (mode {reply['mode']}): it makes no new promises.")
     print_reply(reply, *parts, now_s=now_s, as_json=as_json)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from threading import Event
-from typing import Any, TextIO
+from typing import Any, BinaryIO
 
 import click
 
@@ -13,7 +13,7 @@ from ..failure import NotFound
 from ..output import Cell, TextTable, table_options
 from ..query import QueryClient, print_reply
 from ..time_format import moment, span
-from .arguments import JobName, JobType, job_options, options_of
+from .arguments import JobName, JobType, job_options, not_understood_line, options_of
 
 COLUMNS = ("JOB", "PARTITION", "GPUS", "IS", "START", "START BY", "FINISH", "DONE BY", "AHEAD", "NOTE")
 ORDER = ("JOB", "DONE BY", "START", "FINISH", "IS", "START BY", "GPUS", "AHEAD", "PARTITION")
@@ -35,7 +35,7 @@ def eta(
     app: App,
     jobs: Sequence[JobName],
     options: str | None,
-    script: TextIO | None,
+    script: BinaryIO | None,
     everybody: bool,
     limit: int,
     watch: bool,
@@ -45,7 +45,7 @@ def eta(
 
     Without JOB all your jobs are listed. START and FINISH are as likely too early as too late; nine of ten jobs start
     and finish by the times after them. With --check or --script a job is evaluated without being submitted; options
-    that have no effect on the answer are listed:
+    that the answer leaves out are named in its first line:
 
     \b
         slurmsched eta --check "-p gpu -G 4 -t 2:00:00"
@@ -105,6 +105,7 @@ def _alone(one: Mapping[str, Any], now_s: float) -> Iterator[str]:
     """Describe one job in sentences."""
     if one["kind"] == "unknown":
         return
+    yield from not_understood_line(one["not_understood"])
     who = f"Job {one['job_id']}" if one["job_id"] else "Such a job"
     if one["finish_s"] is not None:
         yield f"{who} {_start(one, now_s)}{_finish(one, now_s)}."

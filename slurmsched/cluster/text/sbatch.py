@@ -1,151 +1,287 @@
-"""The options of sbatch(1), from a command line or from the ``#SBATCH`` lines of a script."""
+"""The options of a job as sbatch(1) reads them: from a script, the environment and a command line."""
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 
 from ...errors import ConfigError
-from .constraint import constraint_of
-
-SHORT = {
-    "A": "account", "B": "extra-node-info", "C": "constraint", "D": "chdir", "F": "nodefile", "G": "gpus", "H": "hold",
-    "J": "job-name", "L": "licenses", "M": "clusters", "N": "nodes", "O": "overcommit", "Q": "quiet", "S": "core-spec",
-    "V": "version", "W": "wait", "a": "array", "b": "begin", "c": "cpus-per-task", "d": "dependency", "e": "error",
-    "h": "help", "i": "input", "k": "no-kill", "m": "distribution", "n": "ntasks", "o": "output", "p": "partition",
-    "q": "qos", "s": "oversubscribe", "t": "time", "v": "verbose", "w": "nodelist", "x": "exclude",
-}  # fmt: skip
-
-
-def _names(*lines: str) -> frozenset[str]:
-    return frozenset(word for line in lines for word in line.split())
-
-
-FLAGS = _names(
-    "consolidate-segments contiguous exclusive get-user-env help hold ignore-pbs nice no-kill no-requeue",
-    "oom-kill-step overcommit oversubscribe parsable propagate quiet reboot requeue resv-ports spread-job",
-    "spread-segments stepmgr test-only usage use-min-nodes verbose version wait",
+from .sbatch_options import (
+    FLAGS,
+    KNOWN,
+    NOT_UNDERSTOOD,
+    OF_MEMORY,
+    OPTIONAL,
+    SHORT,
+    VARIABLES,
+    WITHOUT_EFFECT,
+    whole_name,
 )
-"""Options that never take the next word, though some take a value after ``=``."""
+from .sbatch_values import exclusive_mode, limit_s, mebibytes, node_range, positive, refuse, submission_failed
 
-COUNTED = _names(
-    "account array comment constraint cpus-per-gpu cpus-per-task exclusive gpus gpus-per-node gpus-per-task gres",
-    "job-name mem mem-per-cpu mem-per-gpu nodelist nodes ntasks ntasks-per-node partition qos time",
-)
-"""Options that a plan takes into account."""
+LONGEST_B = 4 * 1024**2
+"""The longest script that slurmctld takes by default."""
 
-HARMLESS = _names(
-    "acctg-freq chdir container container-id cpu-freq error export export-file extra get-user-env gpu-bind",
-    "gpu-freq gid help hint ignore-pbs input kill-on-invalid-dep mail-type mail-user mem-bind no-kill no-requeue",
-    "oom-kill-step open-mode output parsable profile propagate quiet requeue signal stepmgr test-only uid umask",
-    "usage verbose version wait wait-all-nodes wckey wrap",
-)
-"""Options without an effect on a job's start or runtime."""
+_SPACE = " \t\n\v\f\r"
+_MARKS = ("#SBATCH", "#SLURM")
+_FOREIGN = ("#PBS", "#BSUB")
+_SEVERAL = "a job of several components (hetjob) cannot be tried out"
 
-OTHERS = _names(
-    "batch bb bbf begin cluster-constraint clusters core-spec cores-per-socket deadline delay-boot dependency",
-    "distribution exclude extra-node-info gpus-per-socket gres-flags licenses mcs-label mincpus network nodefile",
-    "ntasks-per-core ntasks-per-gpu ntasks-per-socket power prefer priority reservation resources segment",
-    "sockets-per-node switches thread-spec threads-per-core time-min tmp tres-bind tres-per-task",
-)
-"""Options that may matter but are not taken into account."""
 
-KNOWN = COUNTED | HARMLESS | OTHERS | FLAGS
+def _count(name: str, text: str) -> None:
+    positive(name, text)
+
+
+def _memory(name: str, text: str) -> None:
+    mebibytes(name, text)
+
+
+_CHECKS: dict[str, Callable[[str, str], object]] = {
+    **dict.fromkeys(
+        ("ntasks", "cpus-per-task", "cpus-per-gpu", "mincpus", "ntasks-per-node", "ntasks-per-gpu", "sockets-per-node"),
+        _count,
+    ),
+    "threads-per-core": _count,
+    **dict.fromkeys(OF_MEMORY, _memory),
+    "nodes": lambda _, text: node_range(text),
+    "time": lambda _, text: limit_s(text),
+    "exclusive": lambda _, text: exclusive_mode(text),
+}
+"""What sbatch checks as soon as it reads an option, even if a later one replaces it."""
+
+
+@dataclass
+class _Options:
+    """The options in force so far."""
+
+    values: dict[str, str] = field(default_factory=dict)
+    from_environment: set[str] = field(default_factory=set)
+
+    def set(self, name: str, value: str, *, by_environment: bool = False) -> None:
+        if check := _CHECKS.get(name):
+            check(name, value)
+        if name in ("exclusive", "oversubscribe"):  # one setting: the last of them counts
+            self.values.pop("exclusive", None)
+            self.values.pop("oversubscribe", None)
+        self.values[name] = value
+        (self.from_environment.add if by_environment else self.from_environment.discard)(name)
+
+    def settled(self) -> dict[str, str]:
+        """Return the options with one of memory at most: one that was written beats one of the environment."""
+        given = [name for name in OF_MEMORY if name in self.values]
+        written = [name for name in given if name not in self.from_environment]
+        if len(written) > 1 or (not written and len(given) > 1):
+            refuse("--mem, --mem-per-cpu, and --mem-per-gpu are mutually exclusive.")
+        for name in set(given) - set(written or given):
+            del self.values[name]
+        return self.values
 
 
 def read_options(text: str) -> dict[str, str]:
-    """Return the options in *text* by their long names, up to the script; later ones win, as with sbatch.
+    """Return the options of a command line by their long names, up to the script; later ones win, as with sbatch.
 
-    An option of a newer Slurm is kept under its name. ConfigError where *text* is no command line.
+    ConfigError with sbatch's words where it refuses them.
     """
-    words = _words(text, comments=False)
-    return dict(_options(iter(words[1:] if words[:1] == ["sbatch"] else words)))
+    return read_job(None, {}, text)
 
 
-def read_script(text: str) -> dict[str, str]:
-    """Return the options in the ``#SBATCH`` lines of a script, which end at its first command.
+def read_job(script: bytes | None, environment: Mapping[str, str], command_line: str) -> dict[str, str]:
+    """Return the options of a job by their long names, as sbatch settles them.
 
-    ConfigError for a script of several components, which Slurm starts together.
+    The *environment* overrides the *script*, and the *command_line* overrides both. ConfigError with sbatch's words
+    where it refuses the job.
     """
-    options: dict[str, str] = {}
-    for number, line in enumerate(text.splitlines(), start=1):
-        if line.strip() and not line.startswith("#"):
-            break
-        directive = re.match(r"#SBATCH\s+(.*)", line)
-        if directive is None:
+    options = _Options()
+    words = _shell_words(command_line)
+    given = list(_options(words[1:] if words[:1] == ["sbatch"] else words, in_script=False))
+    if script is not None:
+        ignores = ("ignore-pbs", "") in given or _is_on(environment.get("SBATCH_IGNORE_PBS", "no"))
+        _read_script(options, script, ignores)
+    for variable, name in VARIABLES.items():
+        if variable not in environment:
             continue
-        words = _words(directive[1], comments=True)
-        if words[:1] in (["hetjob"], ["packjob"]):
-            raise ConfigError(f"line {number}: a job of several components cannot be tried out")
-        options |= _options(iter(words))
-    return options
+        value = environment[variable]
+        if name in FLAGS and not _is_on(value):
+            options.values.pop(name, None)
+        else:
+            options.set(name, "" if name in FLAGS else value, by_environment=True)
+    for name, value in given:
+        options.set(name, value)
+    return options.settled()
 
 
-def not_counted(options: Mapping[str, str]) -> str:
-    """Return a sentence on the *options* that may matter and were left out; empty without any."""
-    names = [name for name in sorted(options) if name not in COUNTED | HARMLESS or name in _alternatives(options)]
-    unknown = [f"--{name}" for name in names if name not in KNOWN]
-    others = [f"--{name}" for name in names if name in KNOWN]
-    parts = [f"{', '.join(others)}: not counted in these times"] if others else []
-    parts += [f"{', '.join(unknown)}: not known here, so not counted"] if unknown else []
-    return f"{'; '.join(parts)}." if parts else ""
-
-
-def features(options: Mapping[str, str]) -> str:
-    """Return the features that *options* require; ``text.constraint`` reads them."""
-    return options.get("constraint", "")
-
-
-def _alternatives(options: Mapping[str, str]) -> tuple[str, ...]:
-    return () if constraint_of(features(options)).understood else ("constraint",)
+def not_understood(options: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the *options* that may matter and are not taken into account, as they are written."""
+    return tuple(
+        _written(name, value) for name, value in options.items() if name in NOT_UNDERSTOOD or name not in KNOWN
+    )
 
 
 def as_text(options: Mapping[str, str]) -> str:
     """Return the *options* that may matter, as a command line."""
-    words = (
-        shlex.quote(f"--{name}={value}" if value else f"--{name}")
-        for name, value in options.items()
-        if name not in HARMLESS
-    )
-    return " ".join(words)
+    return " ".join(shlex.quote(_written(name, value)) for name, value in options.items() if name not in WITHOUT_EFFECT)
 
 
-def _words(text: str, *, comments: bool) -> list[str]:
+def _written(name: str, value: str) -> str:
+    bare = name in FLAGS or (name in OPTIONAL and not value)
+    return f"--{name}" if bare else f"--{name}={value}"
+
+
+def _is_on(value: str) -> bool:
+    """Return True if the *value* of a variable sets a flag."""
+    return not value or value.lower() == "yes" or bool(re.fullmatch(r"\s*[+-]?0*[1-9][0-9]*", value))
+
+
+def _shell_words(text: str) -> list[str]:
     try:
-        return shlex.split(text, comments=comments)
+        return shlex.split(text)
     except ValueError as error:
         raise ConfigError(f"the options {text[:80]!r} cannot be read: {error}") from error
 
 
-def _options(words: Iterator[str]) -> Iterator[tuple[str, str]]:
-    for word in words:
-        if word == "--" or not word.startswith("-"):
-            return
-        if not word.startswith("--"):
-            yield from _short(word, words)
+# Scripts
+
+
+def _read_script(options: _Options, script: bytes, ignores_foreign: bool) -> None:
+    """Set the options in the directives of *script*."""
+    _check_script(script)
+    text = script.decode("utf-8", "surrogateescape")
+    words: list[str] = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        mark = next((mark for mark in _MARKS if line.startswith(mark)), None)
+        if mark is None:
+            if line.strip(_SPACE) and not line.strip(_SPACE).startswith("#"):
+                break
+            if line.startswith(_FOREIGN) and not ignores_foreign:
+                raise ConfigError(
+                    f"line {number}: {line.split()[0]} lines cannot be tried out, though sbatch may take options from "
+                    "them: write them as #SBATCH, or add --ignore-pbs"
+                )
             continue
-        name, equals, value = word.removeprefix("--").partition("=")
-        name = _whole(name)
-        yield name, value if equals or name in FLAGS else next(words, "")
+        words += _directive_words(line.removeprefix(mark), number)
+    for name, value in _options(words, in_script=True):
+        options.set(name, value)
 
 
-def _short(word: str, words: Iterator[str]) -> Iterator[tuple[str, str]]:
-    """Yield the options in *word*: a letter with its value, or several flags such as ``-HQ``."""
+def _check_script(script: bytes) -> None:
+    """Refuse what sbatch does not take for a script."""
+    if not script:
+        refuse("Batch script is empty!")
+    if not script.strip(_SPACE.encode()):
+        refuse("Batch script contains only whitespace!")
+    if not script.startswith(b"#!"):
+        refuse(
+            "This does not look like a batch script.  The first line must start with #! followed by the path to an "
+            "interpreter. For instance: #!/bin/sh"
+        )
+    if b"\0" in script:
+        refuse(r"The Slurm controller does not allow scripts that contain a NULL character '\0'.")
+    if b"\r\n" in script:
+        refuse(r"Batch script contains DOS line breaks (\r\n) instead of expected UNIX line breaks (\n).")
+    if len(script) > LONGEST_B:
+        submission_failed(
+            f"Pathname of a file, directory or other parameter too long (a script over {LONGEST_B} bytes)"
+        )
+
+
+def _directive_words(text: str, number: int) -> list[str]:
+    """Split a directive as sbatch does: quotes and backslashes join, an unquoted ``#`` begins a comment."""
+    words: list[str] = []
+    at = 0
+    while True:
+        while at < len(text) and text[at] in _SPACE:
+            at += 1
+        first = re.match(r"(?:packjob|hetjob)(?:[ \t\n\v\f\r]|$)", text[at:], re.IGNORECASE)
+        if first:
+            raise ConfigError(f"line {number}: {_SEVERAL}")
+        if text.startswith(":", at):
+            refuse(f"line {number}: Unexpected `:` in [{text[at:][:80]}]")
+        word, at = _one_word(text, at, number)
+        if not word:
+            return words
+        words.append(word)
+
+
+def _one_word(text: str, at: int, number: int) -> tuple[str, int]:
+    """Return the word that begins at *at* and where it ends."""
+    start, word, quote = at, "", ""
+    while at < len(text) and (quote or text[at] not in _SPACE):
+        letter = text[at]
+        at += 1
+        if letter == "\\":
+            word += text[at : at + 1]
+            at += 1
+        elif quote and letter == quote:
+            quote = ""
+        elif not quote and letter in "\"'":
+            quote = letter
+        elif not quote and letter == "#":
+            return word, len(text)
+        else:
+            word += letter
+    if quote:
+        refuse(f"line {number}: Unmatched `{quote}` in [{text[start:][:80]}]")
+    return word, at
+
+
+# Words of a command line or of directives
+
+
+def _options(words: list[str], *, in_script: bool) -> Iterable[tuple[str, str]]:
+    """Yield the options of *words* with their values as getopt_long(3) finds them, up to the first other word."""
+    at = 0
+    while at < len(words):
+        word = words[at]
+        if word == "--":
+            at += 1
+            break
+        if not word.startswith("-") or word == "-":
+            break
+        at += 1
+        following = words[at] if at < len(words) else None
+        pairs, took_next = _long(word, following) if word.startswith("--") else _short(word, following)
+        yield from pairs
+        at += took_next
+    rest = words[at:]
+    if in_script and rest:
+        refuse(f"Invalid directive found in batch script: {rest[0][:80]}")
+    if ":" in rest:
+        raise ConfigError(_SEVERAL)
+
+
+def _long(word: str, following: str | None) -> tuple[list[tuple[str, str]], bool]:
+    """Return the option in *word* with its value, and True if *following* is that value."""
+    name, equals, value = word.removeprefix("--").partition("=")
+    name = whole_name(name)
+    if name not in KNOWN:
+        refuse(f"unrecognized option '--{name[:80]}'")
+    if name in FLAGS and equals:
+        refuse(f"option '--{name}' doesn't allow an argument")
+    if equals or name in FLAGS | OPTIONAL:
+        return [(name, value)], False
+    if following is None:
+        refuse(f"option '--{name}' requires an argument")
+    return [(name, following)], True
+
+
+def _short(word: str, following: str | None) -> tuple[list[tuple[str, str]], bool]:
+    """Return the options in *word*: several flags such as ``-HQ``, or a letter with its value."""
+    pairs: list[tuple[str, str]] = []
     letters = word[1:]
     while letters:
         name = SHORT.get(letters[0])
         if name is None:
             accepted = " -".join(sorted(SHORT))
-            raise ConfigError(f"-{letters[0]} in {word[:80]!r} is no option of sbatch; known: -{accepted}")
-        letters = letters[1:]
-        if name not in FLAGS:
-            yield name, letters.removeprefix("=") or next(words, "")
-            return
-        yield name, ""
-
-
-def _whole(name: str) -> str:
-    """Return the option that *name* abbreviates, else *name*."""
-    longer = [option for option in KNOWN if option.startswith(name)]
-    return longer[0] if name not in KNOWN and len(longer) == 1 else name
+            refuse(f"invalid option -- '{letters[0]}' in {word[:80]!r}; known: -{accepted}")
+        value, letters = letters[1:], letters[1:]
+        if name in FLAGS:
+            pairs.append((name, ""))
+        elif value or name in OPTIONAL:
+            return [*pairs, (name, value)], False
+        elif following is None:
+            refuse(f"option requires an argument -- '{word[-1]}'")
+        else:
+            return [*pairs, (name, following)], True
+    return pairs, False

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from ...clock import local_zone
 from ...cluster.plan import Plan
-from ...cluster.sbatch_probe import probe
 from ...cluster.spread_speeds import SpreadSpeed
 from ...cluster.state import View
 from ...cluster.stranded_gpus import StrandedBy
-from ...cluster.text.sbatch import not_counted, read_options
 from ...cluster.type_speeds import TypeSpeed
 from ...config.settings import PredictSettings
 from ...cycle import CycleContext
@@ -34,7 +31,7 @@ from ...models.runtime.guarded import GuardedModel
 from ..active_policy import ActivePolicy
 from ..cluster_facts import ClusterFacts
 from ..daemon_status import DaemonStatus
-from ..predictions.hypothetical_job import try_out
+from ..predictions.hypothetical_job import new_job, try_out
 from ..predictions.play_forward import live_predictions, with_new_job
 from ..predictions.prediction_service import PredictionService
 from ..sharing_context import SharingContext
@@ -127,17 +124,16 @@ class LiveAnswers:
 
     def _check(self, view: View, plan: Plan, options: str, user: str) -> DeadlineAnswer:
         """Check the deadline that a job of *user* with these sbatch *options* would be promised now."""
-        read = read_options(options)
-        job = probe(read, user, view.now_s, local_zone(), tuple(view.partitions.name))
-        answer = check(view, plan, job, self.world.model.forecast(job, view.now_s), self._rules)
-        left_out = not_counted(read)
-        return replace(answer, sentences=(*answer.sentences, *([left_out] if left_out else [])))
+        tried = new_job(view, self.facts.latest.config, options, user)
+        answer = check(view, plan, tried.job, self.world.model.forecast(tried.job, view.now_s), self._rules)
+        return replace(answer, not_understood=tried.not_understood)
 
     def _eta_check(self, view: View, plan: Plan, options: str, user: str) -> Eta:
         """Predict the start and finish of a job of *user* with these sbatch *options*."""
         policy = self.world.policy.without_plugins()  # whose code may hang
         return try_out(
             view,
+            self.facts.latest.config,
             self.world.model,
             lambda job, forecast: with_new_job(self.predictions, view, job, forecast, policy),
             options,

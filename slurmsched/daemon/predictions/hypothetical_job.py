@@ -1,16 +1,16 @@
-"""The start and finish of a hypothetical job."""
+"""A hypothetical job on the cluster of a view, and its start and finish."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from ...clock import local_zone
 from ...cluster.forecast import Forecast
 from ...cluster.jobs import JobTable
-from ...cluster.sbatch_probe import probe
+from ...cluster.sbatch_probe import Probe, Site, probe
 from ...cluster.state import View
-from ...cluster.text.sbatch import not_counted, read_options
+from ...cluster.text.sbatch import read_options
 from ...decide.explain.eta import Eta
 from ...models.port import Model
 
@@ -18,17 +18,25 @@ PredictCompletion = Callable[[JobTable, Forecast], Eta]
 """Predicts the start and finish of a job (a table of one row) with this forecast."""
 
 
-def try_out(view: View, model: Model, predict: PredictCompletion, options: str, user: str) -> Eta:
+def new_job(view: View, config: Mapping[str, str], options: str, user: str) -> Probe:
+    """Return the job that *user* would submit now with these sbatch *options*; *config* is Slurm's.
+
+    ConfigError or CommentError describes options that sbatch or slurmctld would refuse.
+    """
+    words = config.get("AccountingStorageEnforce", "").lower().split(",")
+    enforced = frozenset(words) | ({"qos", "associations"} if "all" in words else set())
+    site = Site(view.partitions, view.nodes, view.qos, enforced)
+    return probe(read_options(options), user, view.now_s, local_zone(), site)
+
+
+def try_out(
+    view: View, config: Mapping[str, str], model: Model, predict: PredictCompletion, options: str, user: str
+) -> Eta:
     """Predict the start and finish of a job of *user* with these sbatch *options* if it were submitted now.
 
-    A job without -t gets the longest limit of its partitions. ConfigError or CommentError describes invalid options.
+    A job without -t gets DefaultTime of its partition, else the longest limit. ConfigError or CommentError describes
+    options that would be refused.
     """
-    read_back = read_options(options)
-    names = tuple(view.partitions.name)
-    job = probe(read_back, user, view.now_s, local_zone(), names)
-    if "time" not in read_back:
-        partition_rows = [names.index(name) for name in job.partition[0].split(",")]
-        job = replace(job, time_limit_s=view.partitions.max_time_s[partition_rows].max(keepdims=True))
-    answer = predict(job, model.forecast(job, view.now_s))
-    left_out = not_counted(read_back)
-    return replace(answer, job_id=0, notes=(*answer.notes, *([left_out] if left_out else [])))
+    tried = new_job(view, config, options, user)
+    answer = predict(tried.job, model.forecast(tried.job, view.now_s))
+    return replace(answer, job_id=0, not_understood=tried.not_understood)

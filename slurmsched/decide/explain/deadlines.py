@@ -36,6 +36,7 @@ class DeadlineAnswer:
     announced_s: float | None = None  #: when its owner was told that the promise may not be kept
     user: str = ""
     sentences: tuple[str, ...] = ()
+    not_understood: tuple[str, ...] = ()  #: parts of the request that the answer leaves out
 
 
 def deadline(view: View, plan: Plan, job_id: int) -> DeadlineAnswer:
@@ -75,6 +76,10 @@ def check(view: View, plan: Plan, job: JobTable, forecast: Forecast, rules: Rule
     if not np.isfinite(job.deadline_s[0]):
         text = "It says no deadline: add one to its --comment, such as slurmsched:deadline=+6h."
         return DeadlineAnswer(job_id, True, "unasked", sentences=(text,))
+    if job.reservation[0] or job.reason[0] == "JobHeldUser":
+        why = "a request with a reservation" if job.reservation[0] else "a held job"
+        text = f"No promise for its deadline: no time can be told for {why}."
+        return DeadlineAnswer(job_id, True, "refused", deadline_s=float(job.deadline_s[0]), sentences=(text,))
     beside = replace(
         view, pending=view.pending.joined(job), forecast=view.forecast.joined(forecast), promises=plan.promises
     )

@@ -75,6 +75,7 @@ class Eta:
     finish_basis: int = 0
     derivation: str = ""
     notes: tuple[str, ...] = ()
+    not_understood: tuple[str, ...] = ()  #: parts of the request that the times leave out
 
 
 Row = Mapping[str, Any]

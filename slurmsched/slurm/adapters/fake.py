@@ -125,6 +125,7 @@ class FakeSlurm:
                 np.ones(len(self.partitions), dtype=bool),
                 np.full(len(self.partitions), np.inf),
                 Labels.of(fold(self._members(name)) for name in self.partitions),
+                default=np.arange(len(self.partitions)) == 0,
             ),
             qos=QosTable(Labels.of(self.qos), np.array(list(self.qos.values()), dtype=np.int64)),
         )

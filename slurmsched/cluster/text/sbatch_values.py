@@ -1,0 +1,137 @@
+"""The values of sbatch's options: parse each as sbatch does, or refuse it with sbatch's words (ConfigError)."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import NoReturn
+
+from ...errors import ConfigError
+
+_SPACE = r"[ \t\n\v\f\r]*"
+_WHOLE = re.compile(rf"{_SPACE}\+?([0-9]{{1,18}})")
+_MEMORY = re.compile(rf"{_SPACE}\+?([0-9]{{1,18}})(?:([KMGT])B?)?", re.IGNORECASE)
+_NODES = re.compile(rf"{_SPACE}\+?([0-9]{{1,9}})(K?)(M?){_SPACE}", re.IGNORECASE)
+_TASK_RANGE = re.compile(r"\[?([0-9]{1,9})\]?(?:-([0-9]{1,9})\]?(?::([0-9]{1,9})\]?)?)?(?:%.*)?")
+_COUNT = re.compile(r"([0-9]{1,15})([KMGTP]?)", re.IGNORECASE)
+_UNITS: dict[str, int] = {unit: 1024**power for power, unit in enumerate(("", *"KMGTP"))}
+_EXCLUSIVE = {"": "exclusive", "exclusive": "exclusive", "oversubscribe": "shared", "user": "user", "mcs": "mcs"}
+
+
+def refuse(words: str) -> NoReturn:
+    """Raise ConfigError with the *words* with which sbatch refuses a job."""
+    raise ConfigError(f"sbatch refuses such a job: {words}")
+
+
+def submission_failed(words: str) -> NoReturn:
+    """Raise ConfigError with the *words* with which slurmctld refuses a job."""
+    refuse(f"Batch job submission failed: {words}")
+
+
+def positive(name: str, text: str) -> int:
+    """Parse the count of option *name*."""
+    match = _WHOLE.fullmatch(text)
+    if not match or not 0 < int(match[1]) < 2**31:
+        refuse(f'Invalid numeric value "{text[:80]}" for --{name}.')
+    return int(match[1])
+
+
+def mebibytes(name: str, text: str) -> int:
+    """Parse memory as MiB: ``500``, ``1gb``, ``4G``; KiB are rounded up."""
+    match = _MEMORY.fullmatch(text)
+    if not match:
+        refuse(f"Invalid --{name} specification: {text[:80]!r}; accepted are whole numbers with K, M, G or T")
+    unit = _UNITS[(match[2] or "M").upper()]
+    return -(-int(match[1]) * unit // 1024**2)
+
+
+def node_range(text: str) -> tuple[int, int]:
+    """Parse a number or range of nodes, ``2``, ``2-4``, as the fewest and the most."""
+    low, dash, high = text.partition("-")
+    fewest, most = _nodes(low, optional=bool(dash)), _nodes(high, optional=True) if dash else -1
+    if not dash:
+        return fewest, fewest
+    fewest = 1 if fewest < 0 else fewest
+    if most != 0 and most < fewest:
+        refuse(f"Maximum node count {most} is less than minimum node count {fewest}")
+    return fewest, most
+
+
+def _nodes(text: str, *, optional: bool) -> int:
+    match = _NODES.fullmatch(text)
+    if match:
+        return int(match[1]) * _UNITS[match[2].upper()] * _UNITS[match[3].upper()]
+    if optional and not text.strip(" \t\n\v\f\r"):
+        return -1
+    refuse(f'"{text[:80]}" is not a valid node count')
+
+
+def limit_s(text: str) -> float:
+    """Parse a time limit as seconds, rounded up to minutes as Slurm does; infinite for 0 and UNLIMITED."""
+    if text.upper() in ("-1", "INFINITE", "UNLIMITED"):
+        return math.inf
+    days, dash, clock = text.rpartition("-")
+    fields = [int(field or 0) for field in clock.split(":")] if re.fullmatch(r"[0-9:]*", clock) else []
+    groups, colons = len(re.findall(r"[0-9]+", text)), clock.count(":")
+    if not fields or not groups or colons > 2 or not re.fullmatch(r"[0-9]*", days) or (dash and not days):
+        refuse(f"Invalid --time specification: {text[:80]!r}")
+    if colons and groups < colons + 1 + bool(dash):
+        refuse(f"Invalid --time specification: {text[:80]!r}")
+    if not dash:
+        fields = fields if len(fields) == 3 else [0, *fields]
+    hours, minutes, seconds = [*fields, 0, 0][:3]
+    whole_s = int(days or 0) * 86400 + hours * 3600 + minutes * 60 + seconds
+    return math.inf if not whole_s else float(-(-whole_s // 60) * 60)
+
+
+def array_tasks(text: str) -> int:
+    """Count the tasks of an array such as ``1-10:2,15%4``."""
+    tasks: set[int] = set()
+    for part in filter(None, text.split(",")):
+        match = _TASK_RANGE.fullmatch(part)
+        first, last, step = (int(match[1]), int(match[2] or match[1]), int(match[3] or 1)) if match else (1, 0, 1)
+        if last < first or step < 1 or (last - first) // step > 4_000_000:
+            submission_failed("Invalid job array specification")
+        tasks.update(range(first, last + 1, step))
+    return len(tasks) or 1
+
+
+def exclusive_mode(text: str) -> str:
+    """Parse the value of --exclusive: exclusive, user, mcs or shared."""
+    mode = _EXCLUSIVE.get(text.lower())
+    if mode is None:
+        refuse("Invalid --exclusive specification")
+    return mode
+
+
+def gres_items(text: str) -> tuple[list[tuple[str, int]], list[str]]:
+    """Parse a list of GRES, ``gpu:a100:2,gpu:1,disk:5``, as GPUs by type in order, and the names of other GRES."""
+    gpus: list[tuple[str, int]] = []
+    others: list[str] = []
+    if text.lower() == "none":
+        return gpus, others
+    for item in text.split(","):
+        fields = item.removeprefix("gres:").removeprefix("gres/").replace("=", ":").split(":", 2)
+        if not item:
+            continue
+        if fields[0] != "gpu":
+            others.append(fields[0])
+            continue
+        kind, count = _kind_and_count(fields[1:])
+        if count:
+            gpus.append((kind, count))
+    return gpus, others
+
+
+def _kind_and_count(fields: list[str]) -> tuple[str, int]:
+    """Return the type and the number of one item; digits alone are a number, but a type before a number."""
+    if "" in fields:
+        refuse("Invalid generic resource (gres) specification")
+    if not fields:
+        return "", 1
+    match = _COUNT.fullmatch(fields[-1])
+    if match:
+        return fields[0] if len(fields) == 2 else "", int(match[1]) * _UNITS[match[2].upper()]
+    if len(fields) == 2:
+        refuse("Invalid generic resource (gres) specification")
+    return fields[0], 1
