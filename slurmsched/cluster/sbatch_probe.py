@@ -175,11 +175,11 @@ def _memory_mib(request: SbatchRequest, allowed: BoolArray, nodes: NodeTable) ->
 
 
 def _limit_s(request: SbatchRequest, rows: list[int], partitions: PartitionTable) -> float:
-    """Return the time limit: the job's own, else DefaultTime of its partitions, else their longest."""
+    """Return the time limit: the job's own, else DefaultTime of its first partition, else the longest one there."""
     if not math.isnan(request.time_limit_s):
         return request.time_limit_s
-    default, most = partitions.default_time_s[rows], partitions.max_time_s[rows]
-    return float(np.where(np.isnan(default), most, default).max())
+    default_s = float(partitions.default_time_s[rows[0]])
+    return float(partitions.max_time_s[rows[0]]) if math.isnan(default_s) else default_s
 
 
 def _begins_s(options: Mapping[str, str], now_s: float, zone: tzinfo) -> float:

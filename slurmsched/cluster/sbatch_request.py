@@ -81,6 +81,8 @@ class SbatchRequest:
 def request_of(options: Mapping[str, str]) -> SbatchRequest:
     """Return the size of a job with these *options*; ConfigError with sbatch's words where it refuses them."""
     sizes, cpus, required = _client_sizes(options)
+    if "cpus-per-gpu" in options and "cpus-per-task" in options:
+        _refuse_gres("--cpus-per-gpu is mutually exclusive with --cpus-per-task")
     others = _gpus_asked(options, sizes)
     _settle_gpus(sizes, options)
     overcommit = "overcommit" in options
@@ -208,8 +210,8 @@ def _settle_gpus(sizes: _Sizes, options: Mapping[str, str]) -> None:
             one.task * (1 if sizes.tasks is None else sizes.tasks),
         )
     _settle_tasks_per_gpu(sizes)
-    for one in sizes.gpus.values():
-        _agree(one, sizes)
+    for kind, one in sizes.gpus.items():
+        _agree(one, sizes, 0 if kind else sizes.cpus_per_gpu)
     if len(sizes.gpus) > 1 and "" in sizes.gpus:
         refuse("Invalid GRES specification (with and without type identification)")
 
@@ -236,7 +238,7 @@ def _settle_tasks_per_gpu(sizes: _Sizes) -> None:
         )
 
 
-def _agree(one: _Gpus, sizes: _Sizes) -> None:
+def _agree(one: _Gpus, sizes: _Sizes, cpus_each: int) -> None:
     """Refuse numbers of GPUs that disagree with each other or with the nodes and tasks; derive missing ones."""
     if one.job and (one.node > one.job or one.task > one.job or one.socket > one.job):
         _refuse_gres("Failed to ensure --gpus >= --gres=gpu/--gpus-per-node >= --gpus-per-socket")
@@ -244,8 +246,6 @@ def _agree(one: _Gpus, sizes: _Sizes) -> None:
         _refuse_gres("Failed to ensure --gpus >= --gpus-per-task")
     if one.socket and sizes.sockets_per_node is None:
         _refuse_gres("--gpus-per-socket option requires --sockets-per-node specification")
-    if sizes.cpus_per_gpu and sizes.cpus_per_task is not None and not one.task:
-        _refuse_gres("--cpus-per-gpu is mutually exclusive with --cpus-per-task")
     if one.job and one.node:
         nodes = _quotient(one.job, one.node, "--gpus is not multiple of --gres=gpu/--gpus-per-node")
         if (sizes.nodes is not None and nodes < sizes.nodes) or (
@@ -266,7 +266,7 @@ def _agree(one: _Gpus, sizes: _Sizes) -> None:
     if sizes.tasks_per_gpu and sizes.tasks is not None and sizes.tasks % sizes.tasks_per_gpu:
         _refuse_gres("Failed to validate job spec, -n/--ntasks has to be a multiple of --ntasks-per-gpu.")
     if one.task:
-        _agree_tasks(one, sizes)
+        _agree_tasks(one, sizes, cpus_each)
     if one.job:
         if sizes.nodes is not None and one.job < sizes.nodes:
             _refuse_gres("Failed to validate job spec, --gpus < -N")
@@ -274,7 +274,7 @@ def _agree(one: _Gpus, sizes: _Sizes) -> None:
             sizes.most_nodes = min(sizes.most_nodes, one.job)
 
 
-def _agree_tasks(one: _Gpus, sizes: _Sizes) -> None:
+def _agree_tasks(one: _Gpus, sizes: _Sizes, cpus_each: int) -> None:
     """Do the same for GPUs per task."""
     if one.job:
         tasks = _quotient(one.job, one.task, "--gpus not multiple of --gpus-per-task")
@@ -302,8 +302,8 @@ def _agree_tasks(one: _Gpus, sizes: _Sizes) -> None:
             )
     if one.socket:
         _quotient(one.socket, one.task, "--gpus-per-socket not multiple of --gpus-per-task.")
-    if sizes.cpus_per_gpu:
-        cpus = sizes.cpus_per_gpu * one.task
+    if cpus_each:
+        cpus = cpus_each * one.task
         if not sizes.cpus_per_task:
             sizes.cpus_per_task = cpus
         elif sizes.cpus_per_task != cpus:

@@ -210,9 +210,10 @@ def _one_word(text: str, at: int, number: int) -> tuple[str, int]:
     while at < len(text) and (quote or text[at] not in _SPACE):
         letter = text[at]
         at += 1
-        if letter == "\\":
-            word += text[at : at + 1]
-            at += 1
+        if letter == "\\":  # a blank behind it ends the word nevertheless
+            if at < len(text) and (quote or text[at] not in _SPACE):
+                word += text[at]
+                at += 1
         elif quote and letter == quote:
             quote = ""
         elif not quote and letter in "\"'":

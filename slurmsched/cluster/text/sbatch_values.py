@@ -114,6 +114,8 @@ def gres_items(text: str) -> tuple[list[tuple[str, int]], list[str]]:
         fields = item.removeprefix("gres:").removeprefix("gres/").replace("=", ":").split(":", 2)
         if not item:
             continue
+        if not re.match(r"[A-Za-z_]", fields[0]):
+            refuse("Invalid generic resource (gres) specification")
         if fields[0] != "gpu":
             others.append(fields[0])
             continue

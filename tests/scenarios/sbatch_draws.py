@@ -1,0 +1,161 @@
+"""Jobs for sbatch, drawn: their options in a script, in the environment and on the command line."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import dataclass, field
+
+from hypothesis import strategies as st
+
+from slurmsched.cluster.text.sbatch_options import COUNTED, FLAGS, OPTIONAL, SHORT, VARIABLES
+
+LETTERS = {name: letter for letter, name in SHORT.items()}
+OF_VARIABLES = {name: variable for variable, name in VARIABLES.items() if variable.startswith("SBATCH_")}
+RESERVATION, SECOND = "workshop", "short"
+
+
+def one_word(text: str) -> st.SearchStrategy[str]:
+    return st.sampled_from(text.split())
+
+
+small = st.integers(1, 4).map(str)
+gpus = st.one_of(
+    small, small.map("a100:{}".format), small.map("3090:{}".format), st.sampled_from(["3090:1,a100:2", "1,2"])
+)
+memory = st.one_of(
+    st.tuples(st.integers(0, 900).map(str), st.sampled_from(["", "m", "M", "MB", "mb"])).map("".join),
+    st.sampled_from(["1g", "2G", "1gb", "3000k", "4000KB", "0", "1.5G", "1GiB", "-1", "lots", "1p"]),
+)
+times = st.one_of(
+    st.integers(1, 5000).map(str),
+    one_word("1:30 0:59 2:00:00 100:00:01 1- 1-2 1-2:3 1-2:3:4 0 -1 UNLIMITED infinite"),
+    st.sampled_from(["1:2:3:4", "soon", "1-2-3", ":30", "1:", "5m", ""]),
+)
+begins = st.one_of(
+    one_word("now+1hour now+90 now+2days now+30minutes tomorrow 16:00 23:59:59 11:30pm noon midnight"),
+    one_word("2040-01-20T12:34:00 2040-01-20 01/20/40 0120 12/31 teatime 2020-01-01 now-1hour"),
+    st.sampled_from(["16:00 tomorrow", "soon", "now+", "25:00"]),
+)
+VALUES: dict[str, st.SearchStrategy[str]] = {
+    "account": st.sampled_from(["astro", "Bio", "physics"]),
+    "array": st.sampled_from(["1-4", "0-9:3", "1,3,5", "2-7%2", "7", "[1-3]", "4-1", "x", "1-3:0", "1;2"]),
+    "begin": begins,
+    "comment": st.sampled_from(["a b", "it's", "x=1,y", "#1", 'say "hi"', "back\\slash", ""]),
+    "constraint": st.sampled_from(
+        ["ib", "fast&ib", "fast|ib", "[fast|ib]", "fast,ib", "none-such", "ib*2", "(fast|ib)&ib"]
+    ),
+    "cpus-per-gpu": small,
+    "cpus-per-task": st.one_of(small, st.sampled_from(["0", "two", "9", "-1", " 2", "+2"])),
+    "exclude": st.sampled_from(["n1", "n[2-3]", "n4,n3", "n9"]),
+    "exclusive": st.sampled_from(["", "", "user", "mcs", "exclusive", "me"]),
+    "gpus": gpus,
+    "gpus-per-node": gpus,
+    "gpus-per-socket": small,
+    "gpus-per-task": gpus,
+    "gres": st.one_of(
+        gpus.map("gpu:{}".format),
+        st.sampled_from(["gpu", "gpu:a100", "none", "gpu:", "gpu:0", "gpu::1", "gpu:1,gpu:2"]),
+    ),
+    "hold": st.just(""),
+    "job-name": st.sampled_from(["train", "big run", "a'b", "x#1", "-J", "hetjobs"]),
+    "mem": memory,
+    "mem-per-cpu": memory,
+    "mem-per-gpu": memory,
+    "mincpus": small,
+    "nodelist": st.sampled_from(["n1", "n[1-2]", "n2,n3,n2", "n[1-4]", "n9"]),
+    "nodes": st.one_of(
+        small, st.sampled_from(["1-2", "2-4", "3-3", "2-", "-2", "4-2", "1k-2k", "x", "2 ", "1.5", "4-4"])
+    ),
+    "ntasks": st.one_of(st.integers(1, 20).map(str), st.sampled_from(["0", "x", "2.0"])),
+    "ntasks-per-gpu": small,
+    "ntasks-per-node": small,
+    "overcommit": st.just(""),
+    "oversubscribe": st.just(""),
+    "partition": st.sampled_from(["gpu", SECOND, f"gpu,{SECOND}", f"{SECOND},gpu", "nowhere"]),
+    "qos": st.sampled_from(["normal", "high", "low"]),
+    "reservation": st.just(RESERVATION),
+    "sockets-per-node": small,
+    "threads-per-core": st.sampled_from(["1", "2"]),
+    "time": times,
+}
+assert VALUES.keys() == COUNTED
+
+COMMENTS = ("", "# a comment", "   # an indented one", "\t", "#PBX", "##SBATCH -N 4")
+PLACES = ("script", "environment", "command line")
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A job as a user writes it."""
+
+    script: bytes
+    environment: dict[str, str]
+    argv: tuple[str, ...]
+    placed: tuple[tuple[str, str], ...] = field(compare=False)  #: options with their places
+
+    def count(self, counts: Counter[tuple[str, str]]) -> None:
+        counts.update(self.placed)
+
+
+@st.composite
+def drafts(draw: st.DrawFn) -> Draft:
+    """Draw a job with up to six options, each in one of the places, in any of the forms that sbatch takes."""
+    chosen = draw(st.lists(st.sampled_from(sorted(COUNTED)), min_size=1, max_size=6))
+    form = draw(st.randoms(use_true_random=False))
+    argv: list[str] = []
+    environment: dict[str, str] = {}
+    lines: list[str] = []
+    placed: list[tuple[str, str]] = []
+    for name in chosen:
+        value = draw(VALUES[name])
+        place = draw(st.sampled_from(PLACES))
+        if place == "environment" and name in OF_VARIABLES:
+            environment[OF_VARIABLES[name]] = value
+        elif place == "script":
+            words = _words(name, value, form)
+            lines.append(f"#SBATCH{form.choice([' ', '  ', chr(9)])}{' '.join(_quoted(word, form) for word in words)}")
+        else:
+            place = "command line"
+            argv += _words(name, value, form)
+        placed.append((name, place))
+    return Draft(_script(lines, form), environment, tuple(argv), tuple(placed))
+
+
+def _script(lines: list[str], form: random.Random) -> bytes:
+    """Return a script with these directives, and others that do not count behind its first command."""
+    text = "#!/bin/bash\n"
+    joined: list[str] = []
+    for line in lines:
+        if joined and form.random() < 0.2 and "#" not in joined[-1].removeprefix("#"):
+            joined[-1] += " " + line.removeprefix("#SBATCH")
+        else:
+            joined.append(line)
+    for line in joined:
+        if form.random() < 0.4:
+            text += form.choice(COMMENTS) + "\n"
+        text += line + form.choice(["", "", " # why", "   "]) + "\n"
+    if form.random() < 0.05:
+        text += "#SBATCH stray\n"
+    return (text + "true\n#SBATCH -N 3 --gres=gpu:4\n").encode()
+
+
+def _words(name: str, value: str, form: random.Random) -> list[str]:
+    """Write an option in one of its forms."""
+    letter = LETTERS.get(name)
+    if name in FLAGS:
+        return [f"-{letter}"] if letter and form.random() < 0.5 else [f"--{name}"]
+    if name in OPTIONAL:
+        return [f"--{name}={value}" if value else f"--{name}"]
+    forms = [[f"--{name}={value}"], [f"--{name}", value]]
+    if letter:
+        forms += [[f"-{letter}", value], *([[f"-{letter}{value}"]] if value else [])]
+    return form.choice(forms)
+
+
+def _quoted(word: str, form: random.Random) -> str:
+    """Write a word in a directive, with quotes or backslashes where it needs them, and sometimes where not."""
+    backslashed = "".join(f"\\{letter}" if letter in "\\\"'# \t" else letter for letter in word)
+    inside = word.replace("\\", "\\\\").replace('"', '\\"')
+    single = "'" + word.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    return form.choice([backslashed, f'"{inside}"', single, backslashed])

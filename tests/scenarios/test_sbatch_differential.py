@@ -1,0 +1,195 @@
+"""What we make of the options of a new job is what sbatch and slurmctld make of them."""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sbatch_draws import RESERVATION, SECOND, Draft, drafts
+
+from slurmsched.clock import local_zone
+from slurmsched.cluster.jobs import JobTable
+from slurmsched.cluster.sbatch_probe import Probe, Site, probe
+from slurmsched.cluster.sbatch_request import SbatchRequest, request_of
+from slurmsched.cluster.text.hostlist import expand
+from slurmsched.cluster.text.sbatch import read_job
+from slurmsched.cluster.text.tres import memory_mib, seconds
+from slurmsched.errors import CommentError, ConfigError
+from slurmsched.lab import Lab
+from slurmsched.slurm.adapters.command import SlurmCommand
+from slurmsched.slurm.adapters.command_runner import CommandRunner
+
+TOGETHER = 20
+"""Jobs that are submitted before Slurm is asked what it made of them."""
+
+UNHELD = ("Requested node configuration", "Memory specification")
+"""What slurmctld tells only a job that is not held."""
+
+counts: Counter[tuple[str, str]] = Counter()
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A lab with two partitions, features and a reservation, and how we see it."""
+
+    lab: Lab
+    cluster: SlurmCommand
+    site: Site
+
+
+@pytest.fixture
+def bench(lab: Lab) -> Iterator[Bench]:
+    lab.ask(["scontrol", "create", f"partition={SECOND}", "nodes=n[1-3]", "maxtime=2:00:00", "state=up"])
+    lab.ask(["scontrol", "update", "nodename=n[1-2]", "availablefeatures=fast,ib", "activefeatures=fast,ib"])
+    lab.ask(["scontrol", "update", "nodename=n[3-4]", "availablefeatures=ib", "activefeatures=ib"])
+    reservation = [f"reservation={RESERVATION}", "starttime=2040-01-01", "duration=60", "users=root", "nodes=n4"]
+    lab.ask(["scontrol", "create", *reservation])
+    cluster = SlurmCommand(CommandRunner(environment=lab.env(), prefix=tuple(lab.command([]))))
+    try:
+        state = cluster.observe()
+        yield Bench(lab, cluster, Site(state.partitions, state.nodes, state.qos))
+    finally:
+        lab.cancel_all()
+        lab.ask(["scontrol", "delete", f"reservation={RESERVATION}"])
+        lab.ask(["scontrol", "delete", f"partition={SECOND}"])
+        lab.ask(["scontrol", "update", "nodename=n[1-4]", "availablefeatures=", "activefeatures="])
+
+
+def differences(bench: Bench, batch: list[Draft]) -> list[str]:
+    """Submit the jobs of *batch* held, and return what we make of them otherwise than Slurm."""
+    found: list[str] = []
+    tried: dict[int, tuple[Draft, SbatchRequest, Probe, float]] = {}
+    for draft in batch:
+        draft.count(counts)
+        now_s = time.time()
+        ours = our_answer(bench.site, draft, now_s)
+        job_id, words = submitted(bench.lab, draft, "-H")
+        if isinstance(ours, str):
+            if job_id and any(unheld in ours for unheld in UNHELD):
+                bench.lab.ask(["scancel", str(job_id)])
+                _, refused = submitted(bench.lab, draft, "--test-only")
+                job_id = 0 if "allocation failure" in refused or "Unable to" in refused else job_id
+            if job_id:
+                found.append(f"{draft}\n  we refuse: {ours}\n  Slurm takes it")
+        elif not job_id:
+            found.append(f"{draft}\n  we take it\n  Slurm refuses: {words}")
+        else:
+            tried[job_id] = draft, *ours, now_s
+    shown = shown_jobs(bench.lab)
+    jobs = bench.cluster.observe().pending
+    for job_id, (draft, request, job, now_s) in tried.items():
+        pairs = [*of_scontrol(request, job, shown[job_id], now_s), *of_our_reader(job.job, jobs, job_id)]
+        wrong = [f"{name}: ours {ours!r}, Slurm's {theirs!r}" for name, ours, theirs in pairs if ours != theirs]
+        if wrong:
+            found.append(f"{draft}\n  " + "\n  ".join(wrong))
+    bench.lab.cancel_all()
+    return found
+
+
+def our_answer(site: Site, draft: Draft, now_s: float) -> tuple[SbatchRequest, Probe] | str:
+    """Return what we make of a job, or the words with which we refuse it."""
+    try:
+        options = read_job(draft.script, draft.environment, shlex.join(draft.argv))
+        return request_of(options), probe(options, "root", now_s, local_zone(), site)
+    except (ConfigError, CommentError) as error:
+        return str(error)
+
+
+def submitted(lab: Lab, draft: Draft, *more: str) -> tuple[int, str]:
+    """Submit a job and return its id, 0 where it is refused, with what sbatch said."""
+    argv = ["sbatch", "--parsable", "-o", "/dev/null", *more, *draft.argv]
+    environment = lab.env() | draft.environment
+    done = subprocess.run(
+        lab.command(argv), env=environment, input=draft.script, capture_output=True, cwd="/", timeout=60
+    )
+    words = (done.stdout + done.stderr).decode("utf-8", "replace")
+    last = done.stdout.decode().strip().split("\n")[-1]
+    return (int(last) if done.returncode == 0 and last.isdecimal() else 0), words
+
+
+def shown_jobs(lab: Lab) -> dict[int, dict[str, str]]:
+    """Return the fields that scontrol shows of each job."""
+    rows = (dict(re.findall(r"(\S+?)=(\S*)", line)) for line in lab.ask(["scontrol", "-o", "show", "job"]).splitlines())
+    return {int(row["JobId"]): row for row in rows if "JobId" in row}
+
+
+def of_scontrol(
+    ours: SbatchRequest, job: Probe, shown: dict[str, str], now_s: float
+) -> Iterator[tuple[str, object, object]]:
+    """Yield what we and scontrol say of the size of a job."""
+    tres = dict(part.split("=", 1) for part in shown.get("TRES", "").split(",") if "=" in part)
+    _, dash, high = shown["NumNodes"].partition("-")
+    yield "nodes", ours.nodes, int(tres["node"])
+    yield "most nodes", ours.most_nodes, int(high) if dash else 0
+    yield "tasks", ours.tasks, int(shown["NumTasks"])
+    yield "CPUs", ours.cpus, int(shown["NumCPUs"])
+    yield "CPUs of a task", ours.cpus_per_task, int(shown["CPUs/Task"])
+    yield "CPUs of a node", ours.cpus_per_node, int(shown["MinCPUsNode"])
+    yield "GPUs", ours.all_gpus, int(tres.get("gres/gpu", "0"))
+    memory = memory_mib(tres.get("mem", "0"))
+    mine = ours.nodes * 16000.0 if ours.all_memory else ours.memory_mib
+    if not math.isnan(mine):
+        yield "memory", True, bool(abs(mine - memory) <= max(1.0, 0.01 * memory))
+    yield "limit", float(job.job.time_limit_s[0]), seconds(shown["TimeLimit"])
+    yield "features", job.job.features[0] or "not understood", shown_features(job, shown)
+    begins_s = float(job.job.eligible_s[0])
+    if begins_s > now_s + 1:
+        eligible = time.mktime(time.strptime(shown["StartTime"], "%Y-%m-%dT%H:%M:%S"))
+        yield "begin", True, bool(abs(begins_s - eligible) <= 60)
+
+
+def shown_features(job: Probe, shown: dict[str, str]) -> str:
+    text = shown.get("Features", "(null)")
+    asked = any(part.startswith("--constraint") for part in job.not_understood)
+    return "not understood" if asked or text == "(null)" else text
+
+
+def of_our_reader(ours: JobTable, jobs: JobTable, job_id: int) -> Iterator[tuple[str, object, object]]:
+    """Yield the columns of our job, and those of the pending one as the daemon reads it."""
+    row = jobs.row_of(job_id)
+    assert row is not None, job_id
+    for name in ("gpus", "gpu_type", "partition", "exclusive", "per_task", "per_gpu", "reservation", "tasks"):
+        yield name, getattr(ours, name)[0], getattr(jobs, name)[row]
+    yield "required nodes", names_of(ours.required_nodes[0]), names_of(jobs.required_nodes[row])
+    yield "array", bool(ours.array_job_id[0]), bool(jobs.array_job_id[row])
+
+
+def names_of(hosts: str) -> list[str]:
+    return sorted(expand(hosts)) if hosts else []
+
+
+def search(bench: Bench, batches: int, capsys: pytest.CaptureFixture[str], **more: object) -> None:
+    """Draw *batches* of jobs and compare; print how often each option was drawn."""
+
+    @settings(max_examples=batches, deadline=None, suppress_health_check=list(HealthCheck), **more)
+    @given(st.lists(drafts(), min_size=TOGETHER, max_size=TOGETHER))
+    def compare(batch: list[Draft]) -> None:
+        found = differences(bench, batch)
+        assert not found, "\n".join(found)
+
+    counts.clear()
+    compare()
+    by_option: Counter[str] = Counter()
+    for (name, _), times in counts.items():
+        by_option[name] += times
+    with capsys.disabled():
+        sys.stdout.write(f"\ndrawn: {', '.join(f'{name} {times}' for name, times in sorted(by_option.items()))}\n")
+
+
+def test_what_we_make_of_drawn_jobs_is_what_slurm_makes_of_them(bench, capsys):
+    search(bench, 10, capsys)
+
+
+@pytest.mark.soak
+def test_what_we_make_of_many_drawn_jobs_is_what_slurm_makes_of_them(bench, capsys):
+    search(bench, 5000 // TOGETHER, capsys, derandomize=False)
