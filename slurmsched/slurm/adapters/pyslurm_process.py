@@ -172,7 +172,8 @@ def _as_written(one: Any, name: str) -> object:
 def _task(job: Any) -> str:
     waiting = job.array_tasks_waiting
     if waiting:
-        return str(waiting)
+        most = getattr(job, "array_tasks_parallel", None)  # which pyslurm cuts off the tasks
+        return f"{waiting}%{most}" if most and "%" not in str(waiting) else str(waiting)
     task = job.array_task_id
     if task is None and job.array_id is not None:
         return "0"  # which pyslurm takes for "not set"
