@@ -108,7 +108,7 @@ def _foresight(case: Case, forecast: str) -> Forecast:
     if end > first:
         raise TraceError(f"learning from jobs {case.train!r}: accepted are jobs before those replayed, 0:{first}")
     if begin == end:
-        return forecaster(jobs)
+        return forecaster(jobs, whole.past)
     # The first replayed job keeps its submit time, and earlier jobs keep their distance from it in the scaled time.
     since_s = float(whole.workload.submit_s[first])
     return forecaster(jobs, whole.jobs(f"{begin}:{end}").scaled(case.load, since_s).workload)

@@ -20,6 +20,7 @@ from ..policies.selection.struct_arrays import writable
 from .cluster_spec import ClusterSpec
 from .cycle_driver import MEASURING, CycleDriver, IdealDriver, composed, whole_queue
 from .decisions import DecisionWatch
+from .earlier_usage import use_before
 from .fast.allocations import PoolNodes, Segments, closed, no_segments
 from .fast.context import PoolContext, PoolTrace, stage
 from .fast.context import validate as validate_pool
@@ -60,14 +61,16 @@ def simulate(
     check: bool = False,
     awaited: slice = EVERY_JOB,
     earlier: EarlierJobs = NO_EARLIER_JOBS,
+    past: Workload | None = None,
     types: TypedJobs | None = None,
 ) -> Replay:
     """Replay *jobs* on *fleet*, with compiled event loops where there are any.
 
     The replay ends with the last of the *awaited* jobs; others may go on then, with NaN for what did not happen.
     *learnt* has the forecasts for a setup with one of LEARNT; the rules of a site follow the load of its *earlier* jobs
-    and these. With *segments* the replay has every run with its GPUs, at up to twice the cost; the executor slurm, and
-    clusters whose jobs share GPUs, have none. *types* are speeds by type of GPU, for the executor slurm.
+    and these; fair share begins with the usage of *past* runs. With *segments* the replay has every run with its GPUs,
+    at up to twice the cost; the executor slurm, and clusters whose jobs share GPUs, have none. *types* are speeds by
+    type of GPU, for the executor slurm.
     With *check*, AssertionError names what is broken in the simulator's own state.
     ConfigError names a job that can never run.
     """
@@ -78,7 +81,7 @@ def simulate(
             "the runtimes of these jobs follow from what they train: say --applications, --throughputs or --profiles"
         )
     if setup.executor == "slurm":
-        return _on_slurm(jobs, fleet, setup, learnt, check, awaited, earlier, types)
+        return _on_slurm(jobs, fleet, setup, learnt, check, awaited, earlier, past, types)
     if setup.sharing and not SHARINGS.find(setup.sharing).pairs_jobs:
         fleet = replace(fleet, sharing=None)
     fast = setup.selection in FAST_SELECTIONS and fleet.sharing is None and setup.site is None
@@ -131,6 +134,7 @@ def _on_slurm(
     check: bool,
     awaited: slice,
     earlier: EarlierJobs,
+    past: Workload | None,
     types: TypedJobs | None,
 ) -> Replay:
     """Replay on a modelled slurmctld; an ordering of ours acts through our cycle."""
@@ -157,6 +161,8 @@ def _on_slurm(
     cluster = SimulatedCluster(
         jobs, fleet, conf, config, submitted, outages=failures, pace=pace, checked=check, awaited=awaited, sizes=sizes
     )
+    if past is not None:
+        use_before(cluster.model.usage, cluster.model.weights, jobs.user, past)
     if setup.steer:  # as job_submit.lua delays them, so that a cycle sees them before slurmctld starts them
         cluster.model.stage.life.begin_s[:] += (setup.beat_s or EVERY_S) + STEER_MARGIN_S
     if setup.site is None and setup.ordering.native and setup.admits is None and not setup.changes_jobs:

@@ -128,6 +128,7 @@ def _scheduled(cell: Cell, jobs: Workload, fleet: ClusterSpec, check: bool, perf
         check=check,
         awaited=case.measured() if case.until_measured else EVERY_JOB,
         earlier=case.trace().earlier,
+        past=case.trace().past,
         types=performance if isinstance(performance, TypedJobs) else None,
     )
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from ...simulator.report.gain import Gain, gain
 from ...simulator.report.harm import Harm, SimulatedPolicy, baseline_of, harm
 from ..output import Cell, TextTable
 from ..time_format import span
@@ -36,6 +37,7 @@ ORDER = (
     "LOAD",
     "SEED",
     "POLICY",
+    "GAIN",
     "MEAN JCT",
     "MEAN QUEUE",
     "RESPONSE",
@@ -52,13 +54,19 @@ class ComparisonRow:
 
     case: Case
     summary: Summary
-    harm: Harm | None  #: None for the baseline itself
+    harm: Harm | None  #: None for the baseline itself, and so is the next
+    gain: Gain | None
 
     def facts(self) -> SimulatedPolicy:
         """Return every figure."""
         case = self.case
         return SimulatedPolicy(
-            **vars(self.summary), trace=case.source.name, load=case.load, seed=case.seed, harm=self.harm
+            **vars(self.summary),
+            trace=case.source.name,
+            load=case.load,
+            seed=case.seed,
+            harm=self.harm,
+            gain=self.gain,
         )
 
 
@@ -87,8 +95,11 @@ def compared(
 def _beside_baseline(runs: Sequence[CellResult]) -> Iterator[ComparisonRow]:
     baseline = runs[baseline_of([run.cell.setup for run in runs])]
     for run in runs:
-        worse = None if run is baseline else harm(run.replay, baseline.replay)
-        yield ComparisonRow(run.cell.case, run.summary, worse)
+        if run is baseline:
+            yield ComparisonRow(run.cell.case, run.summary, None, None)
+            continue
+        worse = harm(run.replay, baseline.replay)
+        yield ComparisonRow(run.cell.case, run.summary, worse, gain(run.replay, baseline.replay))
 
 
 def sheet(rows: Sequence[ComparisonRow]) -> TextTable:
@@ -100,6 +111,8 @@ def sheet(rows: Sequence[ComparisonRow]) -> TextTable:
     }
     extra = {name: cells for name, cells in several.items() if len(set(cells)) > 1}
     after: dict[str, Sequence[Cell]] = {}
+    if any(row.gain is not None for row in rows):
+        after["GAIN"] = [None if row.gain is None else str(row.gain) for row in rows]
     if any(row.harm is not None and row.harm.users is not None for row in rows):
         after["USERS WORSE"] = [_worse(row.harm) for row in rows]
     lines = [

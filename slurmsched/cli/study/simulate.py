@@ -178,14 +178,16 @@ def simulate(app: App, /, check: bool, page_path: str | None, csv_wanted: bool, 
 
     chosen = SimulateOptions(**options)
     fleet, workers = chosen.fleet(), chosen.who()
-    setups, slurm_notes = _beside_their_slurm(app, chosen, chosen.setups())
+    setups, slurm_notes = _beside_their_slurm(app, chosen, chosen.setups(app))
+    fleet = _with_own_qos(app, chosen, fleet)
     if chosen.until_measured and (check or page_path):
         raise click.UsageError("--until-measured goes without --check and --html, which need the end of every job.")
     cases, left_out = _that_fit(chosen.cases(app, fleet), fleet, [] if chosen.strict else setups)
     if page_path and len(cases) > 1:
         raise click.UsageError("--html makes one page of one trace, load and seed: say each of them once.")
     traces = [_trace_facts(case, out) for case, out in zip(cases, left_out, strict=True)]
-    setup_notes = _notes_on_setups(setups, fleet) + slurm_notes
+    first_notes = _notes_in_force(app, chosen, setups, fleet, cases)
+    setup_notes = first_notes + _notes_on_setups(setups, fleet) + slurm_notes
     cells = [Cell(case, setup) for case in cases for setup in setups]
     runs = _watched(sweep(cells, fleet, workers, check=check), len(cells))
     rows = compared(cells, runs, lambda together: _write_page(page_path, together))
@@ -202,8 +204,8 @@ def simulate(app: App, /, check: bool, page_path: str | None, csv_wanted: bool, 
     }
     heads = [_head(head, fleet) for head in traces]
     done = [note for head in traces for note in [*head["notes"], *_missing(head["left_out"])]]
-    notes = [f"note: {note}" for note in [*done, *setup_notes]]
-    emit(facts, *dict.fromkeys(heads + notes), sheet(rows), as_json=as_json)
+    notes = [f"note: {note}" for note in [*done, *setup_notes[len(first_notes) :]]]
+    emit(facts, *dict.fromkeys([*first_notes, *heads, *notes]), sheet(rows), as_json=as_json)
 
 
 def _beside_their_slurm(app: App, chosen: SimulateOptions, setups: Sequence[Setup]) -> tuple[list[Setup], list[str]]:
@@ -211,12 +213,34 @@ def _beside_their_slurm(app: App, chosen: SimulateOptions, setups: Sequence[Setu
     sites = [setup for setup in setups if setup.site is not None and setup.executor == "slurm"]
     if not sites or chosen.from_db_s is None:
         return list(setups), _notes_on_limits(setups)
+    from ...simulator.simulated_cluster import DEFAULT_CONFIG
+
     config = chosen.slurm_config(app)
-    made = [replace(setup, slurm_config=config) if setup.site is not None else setup for setup in setups]
+    beside = [setup.executor == "slurm" and setup.selection == "conservative" for setup in setups]
+    played = config or (DEFAULT_CONFIG if chosen.asks_for_settings else {})
+    made = [replace(one, slurm_config=played) if models else one for one, models in zip(setups, beside, strict=True)]
     scheduling = "SchedulerParameters and priorities are those of its slurmctld"
     defaults = "its slurmctld does not answer: SchedulerParameters and priorities are Slurm's defaults"
     notes = [f"{', '.join(setup.label for setup in sites)}: {scheduling if config else defaults}"]
     return [_within_limits(setup) for setup in made], notes + _notes_on_limits(made)
+
+
+def _with_own_qos(app: App, chosen: SimulateOptions, fleet: ClusterSpec) -> ClusterSpec:
+    """Return *fleet* with the QOS of the Slurm whose history is replayed, where it has none and Slurm answers."""
+    if not chosen.asks_for_settings or len(fleet.qos) or not chosen.slurm_config(app):
+        return fleet
+    return replace(fleet, qos=app.cluster().observe().qos)
+
+
+def _notes_in_force(
+    app: App, chosen: SimulateOptions, setups: Sequence[Setup], fleet: ClusterSpec, cases: Sequence[Case]
+) -> list[str]:
+    """Say what a replay of the settings in force stands for; nothing of any other replay."""
+    from .settings_in_force import notes_in_force
+
+    if not chosen.asks_for_settings:
+        return []
+    return notes_in_force(app, setups, chosen.slurm_config(app), fleet.qos, cases[0].trace())
 
 
 def _within_limits(setup: Setup) -> Setup:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...errors import SlurmError
-from ..app import App, artifacts_of
+from ..app import App
 from ..failure import NotFound, wrong_usage
+from .settings_in_force import setups_in_force, site_setup
 
 if TYPE_CHECKING:
     from ...simulator.case import Case
@@ -250,8 +251,18 @@ class SimulateOptions:
             raise click.UsageError(f"--until-measured does not go with --{min(given)}: jobs train to their end.")
         return SpeedFiles(**given)
 
-    def setups(self) -> list[Setup]:
+    @property
+    def asks_for_settings(self) -> bool:
+        """True if a site's history is replayed under its own settings: no option composes another policy."""
+        others = (*self.presets, *self.policy_files, *self.configs, self.admission, self.train, self.speeds())
+        given = (*others, *(getattr(self, name) for name in (*PARTS, *POWERS)))
+        return self.from_db_s is not None and not any(one is not None and one is not False for one in given)
+
+    def setups(self, app: App) -> list[Setup]:
         """Return the policies, the model of stock Slurm first."""
+        if self.asks_for_settings:
+            with wrong_usage():
+                return setups_in_force(app, self.policies, baseline=self.baseline)
         speeds = self.speeds()
         if speeds is not None and not (speeds.throughputs and self.executor == "slurm"):
             return self._training(speeds)
@@ -312,9 +323,6 @@ class SimulateOptions:
     def _site(self, path: str, parts: dict[str, Any]) -> Setup:
         """Return the set-up of a daemon with the settings in *path*, acting."""
         from ...config import load
-        from ...daemon.active_actor import ActiveActor
-        from ...models.throughput import active_throughput
-        from ...simulator.setup import Setup
 
         if unfit := set(parts) & {"selection", "placement", "sharing", "admission", "depth"}:
             raise click.UsageError(f"--{min(unfit)} does not go with --config: on Slurm the jobs are started by Slurm.")
@@ -325,11 +333,7 @@ class SimulateOptions:
         if "division" in parts:
             raise click.UsageError("--division does not go with --config: its [resize] says who gets GPUs.")
         settings = load(path, {}).settings
-        parts |= {"writes_per_s": settings.slurm.writes_per_s, "writes_burst": settings.slurm.writes_burst}
-        policy = ActiveActor(artifacts_of(settings)).policy_of(settings)
-        setup = Setup.of_site(policy, settings.daemon.every_s, Path(path).stem, **parts)
-        throughput = active_throughput(artifacts_of(settings))
-        return replace(setup, throughput=throughput, despite_limits=settings.rightsize.despite_limits)
+        return site_setup(settings, Path(path).stem, parts)
 
     def _training(self, speeds: SpeedFiles) -> list[Setup]:
         """Return the scalings of jobs that train."""

@@ -85,7 +85,7 @@ def controller(
         queue=empty_line(size),
         rules=conf.rules,
         weights=conf.weights,
-        usage=unused(jobs.user.codes, max(1, len(jobs.user.names))),
+        usage=unused(jobs.user.codes, max(1, len(jobs.user.names)), float(jobs.submit_s.min(initial=np.inf))),
         factors=_factors(jobs, fleet),
         wishes=records(JobAdjustments(_zeros(size), _zeros(size), no, no)),
         base=_zeros(size),

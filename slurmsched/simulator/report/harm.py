@@ -12,6 +12,7 @@ from ...cluster.columns import FloatArray, Labels
 from ...errors import ConfigError
 from ..replay import Replay
 from ..setup import STOCK, Setup
+from .gain import Gain
 from .metrics import Summary
 
 WORSE = 1.1  #: the ratio of mean JCTs above which a user counts as worse off
@@ -78,7 +79,8 @@ class SimulatedPolicy(Summary):
     trace: str
     load: float | None
     seed: int | None
-    harm: Harm | None  #: None for the baseline itself
+    harm: Harm | None  #: None for the baseline itself, and so is the next
+    gain: Gain | None  #: in mean JCT
 
 
 def harm(replay: Replay, baseline: Replay) -> Harm:

@@ -43,9 +43,10 @@ class Factors(NamedTuple):
     offset: IntArray  #: difference of a real Slurm's priority from the modelled one
 
 
-def unused(user: IntArray, users: int) -> UserUsage:
-    """Return the usage before any job has run."""
-    return writable(UserUsage(user, np.zeros(users), np.ones(users), np.zeros(1)))
+def unused(user: IntArray, users: int, since_s: float = 0.0) -> UserUsage:
+    """Return the usage before any job has run, which is *since_s*; without a time, 0."""
+    until_s = np.full(1, since_s if np.isfinite(since_s) else 0.0)
+    return writable(UserUsage(user, np.zeros(users), np.ones(users), until_s))
 
 
 @compiled

@@ -51,9 +51,13 @@ def from_store(
         raise TraceError(f"reading the history of cluster {cluster} from {store.place}: no job is left: {left_out}")
     if since_s is None:
         return trace
-    past = store.history(cluster, since_s - KEPT_S, since_s)
-    before = (past.restart == 0) & (past.first_submit_s < trace.workload.submit_s[0])
-    return replace(trace, earlier=EarlierJobs(past.first_submit_s[before], past.gpus[before]))
+    past = store.history(cluster, None, since_s)
+    before = (
+        (past.restart == 0) & (past.first_submit_s < trace.workload.submit_s[0]) & (past.ended_s >= since_s - KEPT_S)
+    )
+    known = from_outcomes(past, cpu_jobs=True).workload if len(past) else None
+    earlier = EarlierJobs(past.first_submit_s[before], past.gpus[before])
+    return replace(trace, earlier=earlier, past=known)
 
 
 def from_outcomes(

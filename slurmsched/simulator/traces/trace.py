@@ -39,6 +39,7 @@ class Trace:
     notes: tuple[Note, ...]
     format: str
     earlier: EarlierJobs = NO_EARLIER_JOBS
+    past: Workload | None = None  #: runs that had ended before, which forecasts and fair share know
 
     def __len__(self) -> int:
         return len(self.workload)

@@ -1,0 +1,83 @@
+"""The gain that ``simulate --from-db`` tells: of the settings as they would act, with the ideal apart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from cli.fake_site import NOW_S, FakeSite, json_of, run
+
+from slurmsched.cluster.columns import Labels, table_of
+from slurmsched.cluster.jobs import JobState
+from slurmsched.cluster.records.outcomes import OutcomeTable
+
+DAY_S = 86_400.0
+REPLAY = ("simulate", "--from-db", "6d", "--cluster-name", "fake", "--nodes", "4", "--gpus-per-node", "4")
+WEIGHTS = {
+    "PriorityType": "priority/multifactor",
+    "PriorityWeightFairShare": "100000",
+    "PriorityWeightAge": "1000",
+    "PriorityDecayHalfLife": "7-00:00:00",
+}
+
+
+def history(*, mixed: bool) -> OutcomeTable:
+    """Twelve days on 16 GPUs, mostly full: eight users have short jobs, the four others long ones; or *mixed*, all."""
+    random, size = np.random.default_rng(0), 1000
+    submit_s = np.sort(NOW_S - 13 * DAY_S + random.uniform(0, 12 * DAY_S, size))
+    user = random.choice(12, size, p=np.array([1] * 8 + [2] * 4) / 16)
+    is_long = random.random(size) < 0.4 if mixed else user >= 8
+    runtime_s = np.where(is_long, random.uniform(4, 12, size) * 3600, random.uniform(5, 30, size) * 60)
+    wait_s = random.uniform(0, 3600, size)
+    return table_of(
+        OutcomeTable,
+        size,
+        {"state": JobState.COMPLETED, "nodes": 1, "cpus": 8},
+        {
+            "job_id": np.arange(1, size + 1),
+            "gpus": random.choice([1, 2, 4], size),
+            "user": Labels.of(f"user{number}" for number in user.tolist()),
+            "name": Labels.of(np.where(is_long, "train", "test").tolist()),
+            "time_limit_s": np.full(size, DAY_S),
+            "runtime_s": runtime_s,
+            "first_submit_s": submit_s,
+            "eligible_s": submit_s,
+            "started_s": submit_s + wait_s,
+            "ended_s": submit_s + wait_s + runtime_s,
+        },
+    )
+
+
+def site_with(directory: Path, scope: str, *, mixed: bool = False) -> FakeSite:
+    order = f"[order]\nscope = '{scope}'\nmax_points = 100\n"
+    site = FakeSite(directory, f"mode = 'advise'\n[policy]\nordering = 'sjf'\nstarvation_s = 2592000\n{order}")
+    site.slurm.config.update(WEIGHTS)
+    store = site.open_store()
+    store.upgrade()
+    store.add_outcomes("fake", history(mixed=mixed))
+    store.close()
+    return site
+
+
+def test_where_fair_share_outweighs_the_points_the_settings_gain_nothing_and_the_ideal_is_apart(tmp_path):
+    rows = json_of(site_with(tmp_path, "points"), *REPLAY)["policies"]
+    assert [row["policy"] for row in rows] == ["slurm", "sjf", "sjf, ideal"]
+    assert rows[1]["forecast"] == "history"
+    assert 0.95 < rows[1]["gain"]["ratio"] < 1.05
+    assert rows[1]["gain"]["low"] < 1 < rows[1]["gain"]["high"]
+    assert rows[2]["gain"]["ratio"] > 1.3
+    assert rows[2]["gain"]["low"] > rows[1]["gain"]["high"]
+
+
+def test_over_the_whole_queue_the_same_settings_gain_and_the_first_lines_say_what_is_assumed(tmp_path):
+    site = site_with(tmp_path, "queue", mixed=True)
+    rows = json_of(site, *REPLAY)["policies"]
+    assert rows[1]["gain"]["low"] > 1.1
+    first = run(site, *REPLAY).output.splitlines()[0]
+    assert first == "assumed: every user has an equal share, of GPU-hours"
+
+
+def test_what_earlier_runs_and_slurm_do_not_tell_is_said_in_the_first_line(tmp_path):
+    site = site_with(tmp_path, "points")
+    whole = run(site, *REPLAY[:2], "60d", *REPLAY[3:]).output.splitlines()[0]
+    assert whole.startswith("assumed: no run before this span is known: fair share begins with nobody")
