@@ -26,7 +26,7 @@ def check(app: App, as_json: bool) -> None:
 
     Nothing is changed. Exit status 1 if anything is missing.
     """
-    findings = [*_of_cluster(app), *_of_policy(app), *_of_database(app), _of_daemon(app)]
+    findings = [*_of_cluster(app), *_of_policy(app), *_of_points(app), *_of_database(app), _of_daemon(app)]
     report(findings, {}, as_json=as_json)
 
 
@@ -71,6 +71,16 @@ def _of_policy(app: App) -> list[Finding]:
     if problems := [*problems_of(settings), *_of_partitions(app)]:
         return [Finding("settings", False, problem, "mend it in slurmsched.toml") for problem in problems]
     return [Finding("settings", True, f"the ordering is {settings.policy.ordering}")]
+
+
+def _of_points(app: App) -> list[Finding]:
+    from ...daemon.points_reach import points_reach
+
+    try:
+        facts = app.cluster().facts()
+        return [points_reach(facts.config, app.cluster().observe(), app.settings())] if facts.multifactor else []
+    except SlurmschedError:
+        return []  # reported by another finding
 
 
 def _of_partitions(app: App) -> list[str]:

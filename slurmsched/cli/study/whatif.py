@@ -48,9 +48,9 @@ KINDS = {
 def what_if(app: App, policies: tuple[str, ...], more: int | None, like: str | None, as_json: bool) -> None:
     """Simulate the effect of another policy or more nodes on pending jobs.
 
-    Simulates the queue to its end from Slurm's current state: under the present policy, under each --policy, and with
-    --add-nodes each of these again with the additional nodes. Assumes that forecasts are exact. Writes nothing
-    anywhere.
+    Simulates the queue to its end from Slurm's current state: under the present policy, under each --policy (by default
+    that of the settings, if it does not act yet), and with --add-nodes each of these again with the additional nodes.
+    Assumes that forecasts are exact. Writes nothing anywhere.
     """
     if like and not more:
         raise click.UsageError("--like goes with --add-nodes.")
@@ -88,13 +88,14 @@ def what_if(app: App, policies: tuple[str, ...], more: int | None, like: str | N
 
 
 def _options(settings: Settings, ours: Policy, policies: tuple[str, ...]) -> Iterator[Option]:
-    """Yield the current policy first, then each policy in act mode under the rules of the settings."""
+    """Yield the current policy first, then each policy in act mode under the settings; by default theirs."""
     from ...policies.contract import find_ordering
     from ...simulator.studies.whatif import Option
 
     yield Option("as now", ours if _steers(settings) else None)
     rules = replace(ours.rules, powers=ours.rules.powers | {"order"})
-    for name in dict.fromkeys(policies):
+    own = () if _steers(settings) or ours.ordering.native else (ours.ordering.line,)
+    for name in dict.fromkeys(policies or own):
         yield Option(name, replace(ours, ordering=find_ordering(name), rules=rules))
 
 
