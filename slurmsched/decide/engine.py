@@ -14,6 +14,7 @@ from ..cluster.jobs import JobTable
 from ..cluster.plan import Placing, Plan, Standing
 from ..cluster.state import View
 from ..policies.contract import Ordering
+from ..policies.ties import in_ms, in_points
 from .admission import hold_wishes, waiting_outside
 from .deadlines.blocking import blocking_jobs
 from .deadlines.deadline_comment import answer_wishes
@@ -175,10 +176,11 @@ def _ranked(
         place = np.unique(np.where(np.isnan(key), np.inf, key), return_inverse=True)[1].astype(np.float64)
         # A promise that no plan keeps comes last, lest its job take the GPUs of others that can be kept.
         urgency = np.where(promised.late, np.inf, promised.laxity_s)
-        laxity = np.unique(urgency[due], return_inverse=True)[1].astype(np.float64)
+        laxity = np.unique(in_ms(urgency[due]), return_inverse=True)[1].astype(np.float64)
         place[due] = laxity - len(laxity)
         key = place
-    ranked = rows[order(key[rows], starving[rows], waited[rows], classes[rows], base[rows], jobs.job_id[rows])]
+    came = jobs.first_submit_s[rows], jobs.job_id[rows]
+    ranked = rows[order(key[rows], starving[rows], waited[rows], classes[rows], base[rows], *came)]
     if rules.profiling is None or ordering.native:
         return ranked
     return least_gpus_first(ranked, to_profile(view, rules.profiling) & ~starving & ~due, jobs.gpus, classes)
@@ -201,7 +203,7 @@ def _keys(view: View, ordering: Ordering, rules: Rules, rows: IntArray) -> Float
 def _checked(key: FloatArray, jobs: JobTable, ordering: Ordering) -> FloatArray:
     if key.shape != (len(jobs),):
         raise ValueError(f"ordering {ordering.name!r} gave keys of shape {key.shape} for {len(jobs)} pending jobs")
-    return key
+    return in_points(key)
 
 
 def _points(

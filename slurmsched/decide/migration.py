@@ -20,6 +20,7 @@ from ..cluster.state import View
 from ..cluster.text.hostlist import fold
 from ..policies.contract import Ordering
 from ..policies.migration import NOBODY, PRIORITY_PART, nearest_ideal, slowed
+from ..policies.ties import in_ms, in_points
 from .deadlines.stops import may_leave, stop_cost_s
 from .excluded_nodes import among, nodes_chosen
 from .node_pools import NodePools
@@ -125,7 +126,7 @@ class Gains:
     @property
     def worth(self) -> BoolArray:
         """Whether that is a gain."""
-        return np.asarray(self.gain_s > self.cost_s)
+        return np.asarray(in_ms(self.gain_s) > in_ms(self.cost_s))
 
 
 @dataclass(eq=False)
@@ -174,10 +175,10 @@ class _Requests:
         rows = np.unique(self.nodes.job[self.nodes.node == at])
         rows = rows[self.free_to_go[rows]]
         if self.nodes.overloaded[at, GPUS] and self.ordering is not None and not self.ordering.native:
-            last = self._places(self.ordering)[rows].argsort()[::-1]
+            last = self._places(self.ordering)[rows].argsort(kind="stable")[::-1]
             rows = np.sort(rows[last[: max(int(PRIORITY_PART * len(rows)), 1)]])
         rows = np.array([row for row in rows.tolist() if self.room(row) is not None], dtype=np.int64)
-        rows = rows[np.lexsort((self.view.running.job_id[rows], -self.gains.gain_s[rows]))]
+        rows = rows[np.lexsort((self.view.running.job_id[rows], -in_ms(self.gains.gain_s[rows])))]
         over, alone = self.nodes.overloaded[at], np.zeros(len(rows))
         best = int(nearest_ideal(np.array([self._uses(row, at) for row in rows.tolist()]).reshape(-1, 3), over, alone))
         return int(rows[best]) if best != NOBODY else NOBODY
@@ -200,7 +201,7 @@ class _Requests:
         has = np.maximum(np.array([nodes.cpus[at], nodes.memory_mib[at], nodes.gpus[at]], dtype=np.float64), 1.0)
         needs = self._needs(row)
         needs[GPUS] = self.nodes.gpu_use[here].sum()
-        return np.asarray(needs / has)
+        return in_points(needs / has)
 
     def room(self, row: int) -> IntArray | None:
         """Return the calmest nodes that can hold a job and stay below the threshold; None if these are too few.
@@ -214,7 +215,7 @@ class _Requests:
         has = np.maximum(has, 1.0)
         asks = needs.copy()
         asks[GPUS] *= np.nan_to_num(jobs.gpu_util[row], nan=0.0)
-        then = self.nodes.parts + (self.taken + asks) / has
+        then = in_points(self.nodes.parts + (self.taken + asks) / has)
         calm = (np.nan_to_num(then[:, :GPUS], nan=np.inf) <= self.terms.overload).all(axis=1)
         calm &= np.nan_to_num(then[:, GPUS], nan=0.0) <= self.terms.overload
         calm &= (free >= needs).all(axis=1)

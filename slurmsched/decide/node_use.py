@@ -10,6 +10,7 @@ import numpy as np
 from ..cluster.columns import BoolArray, FloatArray, IntArray
 from ..cluster.state import View
 from ..policies.migration import is_above
+from ..policies.ties import in_points
 from .deadlines.gpu_availability import gpus_in_use
 
 RESOURCES = ("CPUs", "memory", "GPUs")
@@ -34,7 +35,7 @@ class NodeUse:
             found[:, CPUS] = nodes.cpu_load / nodes.cpus
             found[:, MEMORY] = np.clip(1.0 - nodes.free_memory_mib / nodes.memory_mib, 0.0, 1.0)
             found[:, GPUS] = np.bincount(self.node, self.gpu_use, len(nodes)) / nodes.gpus
-        return np.where(np.isfinite(found), found, np.nan)
+        return np.where(np.isfinite(found), in_points(found), np.nan)
 
     @cached_property
     def overloaded(self) -> BoolArray:

@@ -11,6 +11,7 @@ from ..cluster.columns import FloatArray
 from ..cluster.jobs import JobTable
 from ..cluster.size_speeds import read_sizes
 from ..policies.resizing import sample_worth, step_seconds
+from ..policies.ties import in_points
 
 OVERRUN = 0.1
 """What a job that outlasted its forecast is taken to need still, as a share of the time that it ran."""
@@ -38,7 +39,7 @@ class RemainingWork:
         key = speeds, batch
         if len(self._steps.get(key, ())) <= most:
             step_s = step_seconds(read_sizes(speeds), most, self.doubling)
-            self._steps[key] = step_s if batch is None else step_s / sample_worth(*batch, most)
+            self._steps[key] = step_s if batch is None else in_points(step_s / sample_worth(*batch, most))
         return self._steps[key][: most + 1]
 
     def left(self, row: int) -> float:

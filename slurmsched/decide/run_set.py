@@ -14,6 +14,7 @@ from ..cluster.state import View
 from ..policies.contract import PLACEMENTS, SELECTIONS, Ordering
 from ..policies.selection.free_nodes import FreeNodes
 from ..policies.selection.resources import FreeResources, ResourceRequests
+from ..policies.ties import in_ms, in_points
 from .ordering.ranking import base_priority
 from .profiling import at_home, profiling_nodes, to_profile
 from .rules import Composition, ProfilingRules, SharingRules
@@ -145,5 +146,5 @@ def order_with_running(
         forecast=view.forecast_running.joined(pending.forecast),
         forecast_running=view.forecast_running.take(_NONE),
     )
-    key = ordering(every)
-    return np.lexsort((jobs.job_id, -base_priority(jobs), waits, np.where(np.isnan(key), np.inf, key), *before))
+    key, came = in_points(ordering(every)), (jobs.job_id, in_ms(jobs.first_submit_s))
+    return np.lexsort((*came, -base_priority(jobs), waits, np.where(np.isnan(key), np.inf, key), *before))

@@ -9,6 +9,7 @@ import numpy as np
 from ..cluster.columns import BoolArray, FloatArray, IntArray
 from ..cluster.jobs import JobTable
 from ..cluster.state import View
+from ..policies.ties import in_ms
 from .deadlines.gpu_availability import gpus_in_use
 from .job_nodes import gpus_by_node, nodes_by_kind
 from .remaining_work import UNKNOWN_S, RemainingWork
@@ -100,8 +101,8 @@ class SizePlacement:
         starts = [self._earliest(row, gpus, allowed, many)[0] for many, gpus in shapes]
         ends_s = np.array(starts) + step_s[sizes] * left
         now_s = np.where(np.array(starts) <= 0, ends_s, np.inf)
-        best, least = int(np.argmin(ends_s)), int(sizes[0])
-        if ends_s[best] >= SOONER * now_s.min():
+        best, least = int(np.argmin(in_ms(ends_s))), int(sizes[0])
+        if in_ms(ends_s[best]) >= in_ms(SOONER * now_s.min()):
             if self.each[row]:
                 nodes = self.spread[row] = self._earliest(row, shapes[0][1], allowed, shapes[0][0])[1]
             else:
@@ -152,7 +153,7 @@ class SizePlacement:
         start_s = np.where(allowed, start_s, np.inf)
         if many > len(start_s):
             return np.inf, []
-        nodes = np.lexsort((self.now, start_s))[:many]  # the tightest of those that are free first
+        nodes = np.lexsort((self.now, in_ms(start_s)))[:many]  # the tightest of those that are free first
         return float(start_s[nodes].max()), nodes.tolist()
 
     def _fits(self, row: int, many: int) -> BoolArray:

@@ -19,6 +19,7 @@ from ..cluster.state import View
 from ..cluster.text.hostlist import expand, fold
 from ..cluster.type_speeds import speeds_on
 from ..policies.steering import Ends, earliest_ends
+from ..policies.ties import in_ms, in_points
 from .deadlines.gpu_availability import gpus_in_use
 from .node_pools import NodePools
 from .ordering.eligibility import begins_soon
@@ -109,9 +110,11 @@ class _Pool:
     def _wish(self, job: _Choice) -> Action | None:
         """Return the change for one job; None where it is as it should be."""
         jobs, row, now_s = self.view.pending, job.row, self.view.now_s
-        best, present = int(np.argmin(job.end_s)), self._chosen_type(row)
-        known = job.speed[job.fits]
-        gains = len(known) > 1 and known.max() >= self.rules.least_gain * known.min() and np.isfinite(job.end_s[best])
+        ends = in_ms(job.end_s)
+        best, present = int(np.argmin(ends)), self._chosen_type(row)
+        known = in_points(job.speed[job.fits])
+        gains = len(known) > 1 and known.max() >= in_points(self.rules.least_gain * known.min())
+        gains = gains and np.isfinite(job.end_s[best])
         if present < 0:
             let_go = jobs.steered_s[row] > 0 and jobs.steered[row] != ANY_TYPE
             rests = let_go and now_s - jobs.steered_s[row] < self.rules.again_s
@@ -120,7 +123,7 @@ class _Pool:
         full = job.start_s[present] > 0
         if not gains or not job.fits[present] or (full and now_s - since_s >= self.rules.patience_s):
             return self._let_go(row)
-        moves = full and job.start_s[best] <= 0 and job.end_s[best] < job.end_s[present]
+        moves = full and job.start_s[best] <= 0 and ends[best] < ends[present]
         return self._to(row, [self.types[best if moves else present]])
 
     def _chosen_type(self, row: int) -> int:

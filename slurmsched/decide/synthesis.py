@@ -19,6 +19,7 @@ from ..cluster.state import View
 from ..errors import ConfigError
 from ..policies.admission import ROUNDING, find_admission, load_of
 from ..policies.contract import find_ordering
+from ..policies.ties import in_ms, in_points
 
 AUTO = "auto"  #: the name of a policy that is synthesised
 ACCEPT_ALL = "accept-all"
@@ -171,13 +172,13 @@ def choose(now_s: float, scores: Scores, active: ActiveComposition, rules: Synth
     The composition in force must be one of *scores*.
     """
     of, present = scores.of, active.candidate
-    best = min(of, key=lambda candidate: (of[candidate], candidate != present))
+    best = min(of, key=lambda candidate: (in_ms(of[candidate]), candidate != present))
     delay_s, saved_s = of[present] - scores.undelayed_s, of[present] - of[best]
     gain = 1.0 if delay_s == np.inf else saved_s / delay_s if delay_s > 0 else 0.0
     forecast = f"{best} would take {of[best]:,.0f} s and save {100 * gain:.1f} % of the delay under {present}"
     if best == present or gain <= 0:
         return SynthesisDecision(now_s, active, scores, False, f"{present} is the best of {len(of)} forecasts")
-    if gain < rules.gain:
+    if in_points(gain) < in_points(rules.gain):
         return SynthesisDecision(now_s, active, scores, False, f"{forecast}: too little for a switch")
     if now_s - active.since_s < rules.dwell_s:
         return SynthesisDecision(now_s, active, scores, False, f"{forecast}: too soon after the last switch")

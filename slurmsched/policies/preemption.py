@@ -11,6 +11,7 @@ import numpy as np
 from ..cluster.columns import BoolArray, FloatArray, IntArray, Table
 from ..errors import ConfigError
 from .contract import PREEMPTIONS, Preemption, preemption
+from .ties import in_ms
 
 TRIED = 32
 """Maximum number of selected jobs that are tried to be spared again, those with the largest loss first."""
@@ -34,7 +35,7 @@ _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 @preemption("least-loss")
 def least_loss(jobs: Yielders, late: Late) -> IntArray:
     """The fewest jobs that make room for all promises that can be kept, those that lose least first."""
-    rows = np.lexsort((jobs.job_id, jobs.lost_gpu_s, ~jobs.awaited))
+    rows = np.lexsort((jobs.job_id, in_ms(jobs.lost_gpu_s), ~jobs.awaited))
     fewest = late(rows)
     if not len(rows) or fewest >= late(rows[:0]):
         return rows[:0]

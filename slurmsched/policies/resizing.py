@@ -14,6 +14,7 @@ from .scaling import pollux, sia
 from .scaling.goodput import gain
 from .scaling.optimus import divided
 from .scaling.pollux import after_restarts, cheapest
+from .ties import in_ms, in_points
 
 
 def step_seconds(known: Mapping[int, float], most: int, doubling: float) -> FloatArray:
@@ -25,10 +26,10 @@ def step_seconds(known: Mapping[int, float], most: int, doubling: float) -> Floa
     counts = np.log(np.arange(1, most + 1))
     power = np.log2(doubling)
     if not known:
-        return np.concatenate([[np.inf], np.exp(-power * counts)])
+        return np.concatenate([[np.inf], in_points(np.exp(-power * counts))])
     at, speed = np.log(sorted(known)), np.log([known[gpus] for gpus in sorted(known)])
     found = np.interp(counts, at, speed) + power * (np.minimum(counts - at[0], 0.0) + np.maximum(counts - at[-1], 0.0))
-    return np.concatenate([[np.inf], np.exp(-found)])
+    return np.concatenate([[np.inf], in_points(np.exp(-found))])
 
 
 def sample_worth(noise: float, batch: tuple[int, int], own: int, most: int) -> FloatArray:
@@ -101,7 +102,7 @@ class SpeedUps:
         at = np.minimum(gpus, jobs.step_s.shape[1] - 1)
         speedup = jobs.fair_s[:, None] / np.take_along_axis(jobs.step_s, at, axis=1)
         after = after_restarts(speedup, gpus != jobs.least[:, None], jobs.factor)
-        return np.asarray(after**self.power)
+        return in_points(after**self.power)
 
 
 REMAINING_TIMES = RemainingTimes()
@@ -131,7 +132,7 @@ def divided_at_a_cost(division: SizeDivision, jobs: Entrants, most: IntArray, to
     while True:
         gpus = division.divided(jobs, most, total)
         gain_s = (jobs.step_s[rows, jobs.least] - jobs.step_s[rows, gpus]) * jobs.left
-        short_s = np.where(gpus > jobs.least, jobs.cost_s - gain_s, -1.0)
+        short_s = np.where(gpus > jobs.least, in_ms(jobs.cost_s - gain_s), -1.0)
         if not (short_s >= 0).any():
             return gpus
         most[np.argmax(short_s)] = jobs.least[np.argmax(short_s)]

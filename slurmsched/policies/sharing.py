@@ -9,6 +9,7 @@ import numpy as np
 from ..cluster.columns import BoolArray, FloatArray, IntArray, Labels
 from .contract import sharing
 from .sharing_candidates import APATHETIC, OFF, PackingLimits, Pair, Sharers
+from .ties import to_ms
 
 _PAIRS_AT_ONCE = 200_000  # bounds the memory of a batch
 
@@ -40,7 +41,7 @@ def pairs(
     guests, hosts = np.flatnonzero(_packable(waiting)), np.flatnonzero(_packable(running) & free)
     if not len(hosts):
         return ()
-    there = running.take(hosts[np.argsort(running.job_id[hosts])])
+    there = running.take(hosts[np.argsort(running.job_id[hosts], kind="stable")])
     made: list[Pair] = []
     for some in np.array_split(guests, -(-len(guests) * len(there) // _PAIRS_AT_ONCE) or 1):
         there, joined = _joined(waiting.take(some), wait_s[some], there, packing)
@@ -144,7 +145,7 @@ def _gains_s(
             np.asarray(waiting.gpus[rows] * packing.demand, np.float64),
             np.asarray(running.gpus[columns] * packing.demand, np.float64),
         )
-    return np.where(np.isfinite(gain_s), gain_s, -np.inf)
+    return np.where(np.isfinite(gain_s), to_ms(gain_s), -np.inf)
 
 
 def pair_gain_s(

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..cluster.columns import FloatArray, IntArray
+from .ties import in_ms
 
 
 class Ends(NamedTuple):
@@ -34,7 +35,7 @@ def earliest_ends(
             if 0 < wanted <= len(each):
                 start_s[row, number] = each[wanted - 1]
         ends_s = start_s[row] + seconds[row]
-        number = takes if takes >= 0 else int(np.argmin(ends_s))
+        number = takes if takes >= 0 else int(np.argmin(in_ms(ends_s)))
         if np.isfinite(ends_s[number]):
             free[number] = _taken(free[number], min(wanted * many, len(free[number])), float(ends_s[number]))
     return Ends(start_s, start_s + seconds)

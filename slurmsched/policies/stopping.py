@@ -19,6 +19,7 @@ from ..cluster.state import View
 from ..errors import ConfigError
 from .contract import STOPPINGS, Stopping, stopping
 from .parameters import defaults_of, of_numbers
+from .ties import in_points
 
 
 @stopping("never", powers=())
@@ -96,7 +97,7 @@ def overload_degree(view: View) -> float:
         columns.append(np.full(len(nodes), used))
     use = np.array(columns)[:, nodes.usable]
     use = use[np.isfinite(use).all(axis=1) & (use > 0).any(axis=1)] if use.size else use
-    return float(np.sqrt((use**2).mean(axis=0)).mean()) if use.size else 0.0
+    return float(in_points(np.sqrt((use**2).mean(axis=0)).mean())) if use.size else 0.0
 
 
 class _Reports(NamedTuple):

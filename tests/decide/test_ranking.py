@@ -16,23 +16,23 @@ keys = st.one_of(
     st.sampled_from([0.0, -0.0, 1.0, 60.0, -1.0, float("inf"), float("-inf"), float("nan")]), st.floats(width=64)
 )
 whole = st.one_of(st.integers(-3, 3), st.integers(-(2**40), 2**40))
-row = st.tuples(keys, st.booleans(), st.sampled_from([0.0, 5.0, 1e6]), whole, whole)
+row = st.tuples(keys, st.booleans(), st.sampled_from([0.0, 5.0, 1e6]), whole, whole, st.sampled_from([0.0, 1.7e9]))
 
 
 @given(st.lists(row, max_size=30), st.randoms(use_true_random=False))
-def test_jobs_are_ordered_by_class_then_starvation_then_key_then_priority_then_id(rows, random):
+def test_jobs_are_ordered_by_class_then_starvation_then_key_then_priority_then_arrival(rows, random):
     job_id = random.sample(range(1, 1000), len(rows))
     wanted = sorted(range(len(rows)), key=lambda at: place(*rows[at], job_id[at]))
-    key, starving, waited, classes, base = (
+    key, starving, waited, classes, base, came_s = (
         np.array([row[column] for row in rows], dtype=kind)
-        for column, kind in enumerate((np.float64, np.bool_, np.float64, np.int64, np.int64))
+        for column, kind in enumerate((np.float64, np.bool_, np.float64, np.int64, np.int64, np.float64))
     )
-    assert order(key, starving, waited, classes, base, np.array(job_id, dtype=np.int64)).tolist() == wanted
+    assert order(key, starving, waited, classes, base, came_s, np.array(job_id, dtype=np.int64)).tolist() == wanted
 
 
-def place(key: float, starving: bool, waited: float, klass: int, base: int, job_id: int):
+def place(key: float, starving: bool, waited: float, klass: int, base: int, came_s: float, job_id: int):
     value = -waited if starving else (float("inf") if key != key else key)
-    return -klass, not starving, value, -base, job_id
+    return -klass, not starving, value, -base, came_s, job_id
 
 
 def test_a_job_of_several_qos_is_in_the_class_of_the_highest():

@@ -17,6 +17,7 @@ from ...cluster.text.hostlist import expand
 from ...policies.deadlines.lease_schedule import can_be_stopped
 from ...policies.deadlines.remaining_work import remaining_work
 from ...policies.deadlines.reservations import DeadlineRequests, Room
+from ...policies.ties import to_ms
 from .iteration_runtime import earlier_s, paced, ran_s
 
 MOMENTS = 256
@@ -34,7 +35,7 @@ def planned_s(forecast: Forecast, jobs: JobTable, margin: float) -> FloatArray:
     has_forecast = np.isfinite(forecast.runtime_s) & np.isfinite(forecast.high_s) & (forecast.runtime_s > 0)
     median_s, high_s = (np.where(has_forecast, column, 1.0) for column in (forecast.runtime_s, forecast.high_s))
     wide = np.maximum(high_s / median_s, 1.0) ** (NormalDist().inv_cdf(margin) / _DECILE)
-    return np.asarray(np.minimum(np.where(has_forecast, median_s * wide, np.inf), jobs.time_limit_s))
+    return np.asarray(np.minimum(np.where(has_forecast, to_ms(median_s * wide), np.inf), jobs.time_limit_s))
 
 
 _Kind = tuple[int, int]  # codes of a job's partitions and GPU type

@@ -13,6 +13,7 @@ from ...cluster.exclusions import sent_to
 from ...cluster.state import View
 from ...cluster.type_speeds import run_types
 from ...policies.contract import Ordering
+from ...policies.ties import in_ms
 from ..node_pools import NodePools
 from ..ordering.ranking import classes
 from ..rules import LeaseRules, Rules
@@ -196,5 +197,5 @@ def _able(view: View, stopping: Stops, terms: LeaseRules) -> BoolArray:
     """
     left_s = view.forecast_running.rank_s - view.running.ran_s
     left_s = np.where(left_s > 0, left_s, np.inf)
-    worth = left_s > stop_cost_s(view.running, terms)
+    worth = in_ms(left_s) > in_ms(stop_cost_s(view.running, terms))
     return np.asarray((stopping.awaited | (stopping.may & worth)) & ~stopping.promised)

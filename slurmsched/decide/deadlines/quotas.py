@@ -12,6 +12,7 @@ from ...cluster.records.promises import PromiseState, PromiseTable
 from ...cluster.state import View
 from ...cluster.text.plural import count
 from ...policies.deadlines.reservations import DeadlineRequests
+from ...policies.ties import in_ms, in_points
 from ..rules import DeadlineRules
 from .gpu_availability import GpuAvailability
 
@@ -69,7 +70,7 @@ class Quotas:
             (("user", user), user, rules.user_gpu_hours),
             (("account", account), account and f"account {account}", rules.account_gpu_hours),
         ):
-            if limit and who and self._hours[key] + hours > limit:
+            if limit and who and in_points(self._hours[key] + hours) > in_points(limit):
                 return (
                     f"{who} has been promised {self._hours[key]:.4g} GPU-hours, this one asks for {hours:.4g} more, "
                     f"and the quota is {limit:g} (deadline.{key[0]}_gpu_hours)"
@@ -135,7 +136,7 @@ class _Waiting:
         every = near.plus(request)
         order = np.argsort(every.due_s, kind="stable")
         due_s, needed = every.due_s[order], np.cumsum((every.gpus * every.needs_s)[order])
-        return bool((needed > gpus * (due_s - now_s))[due_s >= request.due_s[0]].any())
+        return bool((in_ms(needed) > in_ms(gpus * (due_s - now_s)))[due_s >= request.due_s[0]].any())
 
 
 def asked_gpus(view: View, table: PromiseTable, rules: DeadlineRules) -> IntArray:

@@ -65,8 +65,9 @@ def in_words(shares: tuple[GroupImpact, ...]) -> str:
 def _in_force(view: View, rows: IntArray, priority: IntArray) -> IntArray:
     """Return *rows* in the order that Slurm gives them with this *priority*."""
     jobs, none = view.pending, np.zeros(len(rows))
-    tier, base, job_id = tiers(jobs, view.partitions)[rows], priority[rows], jobs.job_id[rows]
-    return rows[order(-base.astype(np.float64), none > 0, none, tier, base, job_id)]
+    tier, base = tiers(jobs, view.partitions)[rows], priority[rows]
+    came = jobs.first_submit_s[rows], jobs.job_id[rows]
+    return rows[order(-base.astype(np.float64), none > 0, none, tier, base, *came)]
 
 
 def _ahead(work: FloatArray, in_order: IntArray) -> FloatArray:

@@ -96,7 +96,7 @@ def _about_hosts(view: View, plan: Plan, rules: SharingRules, row: int, nodes: S
     """Return a sentence about running jobs that a job, itself not barred, might join, or the reasons against."""
     rows = np.array([row], dtype=np.int64)
     ranked = np.flatnonzero(plan.jobs.rank >= 0)
-    ranked = ranked[np.argsort(plan.jobs.rank[ranked])]
+    ranked = ranked[np.argsort(plan.jobs.rank[ranked], kind="stable")]
     packing = rules.packing(demand(view, ranked))
     one, hosts = waiting_sharers(view, rows, rules, nodes), Hosts.on_slots(view, nodes, rules)
     own = next(

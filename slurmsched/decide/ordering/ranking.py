@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from ...cluster.columns import BoolArray, FloatArray, IntArray
 from ...cluster.jobs import JobTable
 from ...cluster.nodes import PartitionTable, QosTable
+from ...policies.ties import in_ms
 
 
 def waited_s(jobs: JobTable, now_s: float) -> FloatArray:
@@ -61,14 +62,20 @@ def base_priority(jobs: JobTable) -> IntArray:
 
 
 def order(
-    key: FloatArray, starving: BoolArray, waited: FloatArray, classes: IntArray, base: IntArray, job_id: IntArray
+    key: FloatArray,
+    starving: BoolArray,
+    waited: FloatArray,
+    classes: IntArray,
+    base: IntArray,
+    first_submit_s: FloatArray,
+    job_id: IntArray,
 ) -> IntArray:
     """Return the rows sorted from the first to run to the last.
 
     Higher classes come first; within a class starving jobs by waiting time, then the others by key; ties keep Slurm's
-    own order: higher base priority, then lower job id. A NaN key counts as the largest.
+    own order: higher base priority, then the first come. A NaN key counts as the largest.
     """
-    keys: list[IntArray | FloatArray | BoolArray] = [job_id]
+    keys: list[IntArray | FloatArray | BoolArray] = [job_id, in_ms(first_submit_s)]
     if len(base) and base.min() != base.max():
         keys.append(-base)
     keys.append(np.where(np.isnan(key), np.inf, key))

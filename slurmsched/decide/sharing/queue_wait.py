@@ -69,7 +69,7 @@ def _ends(jobs: JobTable, running_s: FloatArray) -> _Ends:
     """Return when the GPUs of *jobs* come free: those of two jobs that share, with the later end."""
     guests, in_s = np.flatnonzero(jobs.beside), running_s.copy()
     if len(guests):
-        by_id = np.argsort(jobs.job_id)
+        by_id = np.argsort(jobs.job_id, kind="stable")
         hosts = by_id[np.minimum(np.searchsorted(jobs.job_id[by_id], jobs.beside[guests]), len(jobs) - 1)]
         there = jobs.job_id[hosts] == jobs.beside[guests]
         in_s[guests] = np.where(there, np.maximum(running_s[guests], running_s[hosts]), running_s[guests])
@@ -85,7 +85,7 @@ class _Line:
         self._total = int(nodes.gpus[here].sum())
         self._free = int(np.maximum(nodes.gpus - nodes.gpus_used, 0)[here].sum())
         runs = np.flatnonzero(_names(running.partition, names) & (ends.gpus > 0))
-        runs = runs[np.argsort(-ends.in_s[runs])]
+        runs = runs[np.lexsort((ends.gpus[runs], -ends.in_s[runs]))]
         self._ends = list(zip(ends.in_s[runs].tolist(), ends.gpus[runs].tolist(), strict=True))  # the soonest last
         self._started: list[tuple[float, int]] = []
         self._at_s = 0.0

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray
+from ..ties import in_points
 
 SURE = 0.5
 """Probability of breaking a promise above which it is in doubt at once."""
@@ -38,7 +39,7 @@ def chance_late(median_s: FloatArray, high_s: FloatArray, ran_s: FloatArray, ahe
     steep = np.log(9.0) / np.log(np.where(certain, np.e, high_s / middle_s))
     beyond = _log_survival(middle_s, steep, ends_s) - _log_survival(middle_s, steep, ran_s)
     chance = np.where(certain, np.where(ends_s < median_s - 1e-3, 1.0, 0.0), np.exp(beyond))
-    return np.asarray(np.where(ahead_s < 0.0, 1.0, chance), np.float64)
+    return in_points(np.where(ahead_s < 0.0, 1.0, chance))
 
 
 def in_doubt(

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...cluster.columns import FloatArray, IntArray
 from ...errors import ConfigError
+from ..ties import to_ms
 from .lateness import DOUBT
 
 _SHARES = ("reserve", "kept_back", "kept_whole", "doubt", "lost")
@@ -78,7 +79,7 @@ class LeaseTerms:
 
     def restart_costs_s(self, gpus: IntArray) -> FloatArray:
         """Return the cost of resuming each of some jobs after a stop."""
-        return np.asarray(self.restart_s + self.restart_doubling_s * np.log2(np.maximum(gpus, 1)), np.float64)
+        return to_ms(self.restart_s + self.restart_doubling_s * np.log2(np.maximum(gpus, 1)))
 
     def on_beat(self, now_s: float) -> bool:
         """Return True where the leases of jobs without a promise end."""

@@ -15,6 +15,7 @@ import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray
 from ..compiled import compiled, inner
+from ..ties import in_ms
 
 WINDOW = 64
 """Number of stretches searched for a start at a time."""
@@ -293,7 +294,7 @@ def together(some: Sequence[DeadlineRequests]) -> DeadlineRequests:
 
 def latest_plan(room: Room, requests: DeadlineRequests) -> tuple[FloatArray, Room]:
     """Return the latest start of each job such that all end in time, NaN if it found no place; and the room left."""
-    order = np.lexsort((requests.needs_s, -requests.due_s))
+    order = np.lexsort((in_ms(requests.needs_s), -in_ms(requests.due_s)))
     starts_s, left = _placed(room, requests, order)
     for _ in range(ROUNDS):
         lost = np.isnan(starts_s)

@@ -12,13 +12,14 @@ from ...cluster.columns import FloatArray
 from ...cluster.jobs import JobTable
 from ...cluster.state import View
 from ..contract import ordering
+from ..ties import in_points
 from .wfq import Wfq
 from .wfq_line import line_of, rules_from
 
 STEPS = (3_600.0, 36_000.0, 360_000.0, math.inf)
 """Default GPU-seconds between the classes of ``wfq``: one, ten and a hundred GPU-hours."""
 
-_RAW = np.exp(-0.5 * np.arange(len(STEPS)))
+_RAW = in_points(np.exp(-0.5 * np.arange(len(STEPS))))
 DEFAULT = Wfq(STEPS, tuple((_RAW / _RAW.sum()).tolist()), 0.0)
 
 

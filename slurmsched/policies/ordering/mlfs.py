@@ -19,6 +19,7 @@ from ...cluster.state import View
 from ...cluster.text.task_graph import TaskGraph, read_graph
 from ...errors import ConfigError
 from ..contract import ORDERINGS, Ordering
+from ..ties import in_points, point_of
 
 UNITS_S = {"s": 1.0, "min": 60.0, "h": 3600.0}
 FORMS = ("log", "rank", "max", "printed")
@@ -197,10 +198,10 @@ def bounded(view: View, key: Callable[[Terms], FloatArray]) -> FloatArray:
 
     Each account has the places that the key gives its jobs as if none had said anything.
     """
-    spoken, accounts = key(Terms.of(view)), view.pending.account
+    spoken, accounts = in_points(key(Terms.of(view))), view.pending.account
     if len(accounts.names) < 2 or not len(spoken):
         return spoken
-    places = _without_ties(key(Terms.of(view, silent=True)), view.pending)
+    places = _without_ties(in_points(key(Terms.of(view, silent=True))), view.pending)
     return within_accounts(places, spoken, accounts.codes)
 
 
@@ -213,12 +214,12 @@ def within_accounts(base: FloatArray, key: FloatArray, account: IntArray) -> Flo
 
 
 def _without_ties(key: FloatArray, jobs: JobTable) -> FloatArray:
-    """Return *key* with equal ones apart by rounding errors, in order of arrival: equal places cannot be exchanged."""
+    """Return *key* with equal ones apart by the least step, in order of arrival: equal places cannot be exchanged."""
     order = np.lexsort((jobs.job_id, jobs.first_submit_s, key))
     ordered, place = key[order], np.arange(len(key))
     first = np.maximum.accumulate(np.where(np.diff(ordered, prepend=-np.inf) > 0, place, 0))
     apart = np.empty_like(key)
-    apart[order] = ordered + (place - first) * np.spacing(np.abs(ordered))
+    apart[order] = ordered + (place - first) * point_of(ordered)
     return apart
 
 

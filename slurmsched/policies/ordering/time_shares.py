@@ -18,6 +18,7 @@ from ...cluster.state import View
 from ...cluster.type_speeds import run_types, speeds_on
 from ..contract import ordering
 from ..scaling.gavel_programs import ShareProgram, alone, equal_split, fairness_need
+from ..ties import in_points
 
 MOST_GROUPS = 1024
 """Groups above which similar speeds count as equal, so that the program stays small."""
@@ -58,7 +59,7 @@ class TimeShares:
         by_type = np.zeros((len(gpus), len(places.types)))
         for place, number in enumerate(places.type_of.tolist()):
             by_type[:, number] = np.maximum(by_type[:, number], speed[:, place] / mean)
-        shares = program.shares @ (places.type_of[:, None] == np.arange(len(places.types)))
+        shares = in_points(program.shares @ (places.type_of[:, None] == np.arange(len(places.types))))
         return cls(places.types, group, shares, by_type, np.where(level > 0, level, 1.0))
 
     def received_s(self, view: View) -> FloatArray:
@@ -78,8 +79,8 @@ class TimeShares:
     def reached_s(self, view: View) -> FloatArray:
         """Return the time in which its share gives each pending job what it received, and half a round."""
         exact_s = (self.received_s(view) + HALF_ROUND_S) / self.level[self.group[: len(view.pending)]]
-        unit = 10.0 ** (np.floor(np.log10(exact_s)) - DIGITS + 1)
-        return np.asarray(np.round(exact_s / unit) * unit, np.float64)
+        unit = in_points(10.0 ** (np.floor(in_points(np.log10(exact_s))) - DIGITS + 1))
+        return np.asarray(np.round(in_points(exact_s / unit)) * unit, np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,8 +165,8 @@ def _rounded(speed: FloatArray, step: float) -> FloatArray:
     """Return *speed* with its binary logarithm rounded to *step*; as it is for 0, and where it is 0."""
     if not step:
         return speed
-    logarithm = np.log2(np.where(speed > 0, speed, 1.0))
-    return np.where(speed > 0, 2.0 ** (np.round(logarithm / step) * step), 0.0)
+    steps = np.round(in_points(np.log2(np.where(speed > 0, speed, 1.0)) / step))
+    return np.where(speed > 0, in_points(2.0 ** (steps * step)), 0.0)
 
 
 @dataclass(frozen=True)

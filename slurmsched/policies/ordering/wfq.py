@@ -16,6 +16,7 @@ import numpy as np
 
 from ...cluster.columns import FloatArray, IntArray
 from ...errors import ConfigError
+from ..ties import in_points
 
 LEAST_WEIGHT = 0.001
 """Least weight of a class before normalisation, since a class with almost no weight starves."""
@@ -62,7 +63,7 @@ class Wfq:
         _check("slope", slope, math.isfinite(slope), "a number")
         limits = thresholds(sizes, variation)
         steps = -slope * np.arange(len(limits))
-        raw = np.exp(steps - steps.max())
+        raw = in_points(np.exp(steps - steps.max()))
         raw = np.maximum(raw / raw.sum(), LEAST_WEIGHT)
         return cls(tuple(limits), tuple((raw / raw.sum()).tolist()), zeta, delta)
 

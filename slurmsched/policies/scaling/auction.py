@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...cluster.columns import FloatArray, IntArray
+from ..ties import in_points
 
 LEAST_VALUE = 1e-6
 """Smaller values count as this one: a product with a zero would compare nothing."""
@@ -33,7 +34,7 @@ def hold_auction(values: FloatArray) -> AuctionResult:
     Among equal divisions the lexicographically least is taken.
     """
     bidders, gpus = len(values), values.shape[1] - 1
-    worth = np.log(np.maximum(values, LEAST_VALUE))
+    worth = in_points(np.log(np.maximum(values, LEAST_VALUE)))
     after = np.zeros((bidders + 1, gpus + 1))  # the best of the bidders from a row on, with so many GPUs
     before = np.zeros((bidders + 1, gpus + 1))  # likewise of those before a row
     for row in range(bidders):
@@ -47,7 +48,7 @@ def hold_auction(values: FloatArray) -> AuctionResult:
         won[row] = int(np.argmax(products >= after[row, left] - _EQUAL))
         left -= int(won[row])
     without = (before[:-1] + after[1:, ::-1]).max(axis=1, initial=-np.inf)
-    unpaid = np.minimum(np.exp(after[0, gpus] - worth[np.arange(bidders), won] - without), 1.0)
+    unpaid = np.minimum(in_points(np.exp(after[0, gpus] - worth[np.arange(bidders), won] - without)), 1.0)
     return AuctionResult(won, unpaid, np.floor(unpaid * won + 1e-9).astype(np.int64))
 
 

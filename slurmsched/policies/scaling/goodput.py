@@ -9,6 +9,7 @@ import numpy as np
 
 from ...cluster.columns import FloatArray, IntArray
 from ..compiled import compiled, inner
+from ..ties import ABOVE
 from .speed_model import communication_s
 
 _BATCHES = 50  #: sizes that are tried, geometrically from the least to the most
@@ -69,7 +70,7 @@ def best_batch(
         if micro < least_local or micro > most_local:
             continue
         value = goodput(params, sqr, var, float(initial), (nodes, gpus), (micro, accumulated))
-        if value > best:
+        if value > best * ABOVE:
             best, micro_of, accumulated_of = value, micro, accumulated
     return best, micro_of, accumulated_of
 

@@ -12,6 +12,7 @@ from ...cluster.columns import FloatArray, IntArray
 from ...cluster.training import Allocations, TrainingView
 from ...errors import ConfigError
 from ..contract import scaling
+from ..ties import in_ms
 from .learnt_speed import iterations_left, step_seconds
 from .placing import placed
 
@@ -75,7 +76,7 @@ def divided(
     else:
         gpus = least.copy()
     free = total - int(gpus.sum())
-    losses = np.diff(step_s, axis=1) * left[:, None]  # of equal jobs equal to the last bit: the earlier one is first
+    losses = in_ms(np.diff(step_s, axis=1) * left[:, None])  # of equal ones the earlier job is first
     best = [(losses[row, gpus[row]], row) for row in np.flatnonzero((gpus > 0) & (most > gpus)).tolist()]
     heapq.heapify(best)
     while free > 0 and best and best[0][0] < 0:

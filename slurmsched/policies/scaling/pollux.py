@@ -16,6 +16,7 @@ from ...cluster.training import Allocations, TrainingView
 from ...errors import ConfigError
 from ..compiled import compiled
 from ..contract import scaling
+from ..ties import in_points
 from .goodput import goodputs_of
 from .packing import packed, sizes
 
@@ -75,11 +76,12 @@ def speedups(view: TrainingView, columns: IntArray) -> FloatArray:
     fair = max(int(node_gpus.sum()) // max(len(jobs), 1), 1)
     fairly = [(kind, -(-fair // int(node_gpus[reports.node_type == kind].max())), fair) for kind in range(len(of_type))]
     asked = np.concatenate([columns, np.array(fairly).T], axis=1)
-    found = goodputs_of(reports.speed, reports.grad_sqr, reports.grad_var, reports.limits, asked)
+    found = in_points(goodputs_of(reports.speed, reports.grad_sqr, reports.grad_var, reports.limits, asked))
     found[~reports.known] = asked[2]
     count = columns.shape[1]
     best = np.stack([found[:, :count][:, columns[0] == kind].max(axis=1) for kind in range(len(of_type))], axis=1)
     share = np.where(found[:, count:] > 0, found[:, count:], np.maximum(best, _LEAST)) @ (of_type / of_type.sum())
+    share = in_points(share)
     speedup = found[:, :count] / share[:, None]
     factor = restart_factor(view.now_s - jobs.submit_s, jobs.restarts, view.restart_s)
     has = (jobs.held @ np.eye(len(of_type), dtype=np.int64)[reports.node_type])[:, columns[0]]
@@ -105,7 +107,7 @@ def cheapest(costs: FloatArray, gpus: IntArray, most: IntArray, total: int) -> I
     """
     allowed = gpus <= most[:, None]
     waiting = _WAITING * float(costs[allowed].max(initial=1.0))
-    return _knapsack(np.where(allowed, costs, np.inf), gpus, waiting, total)
+    return _knapsack(np.where(allowed, in_points(costs), np.inf), gpus, waiting, total)
 
 
 @compiled
