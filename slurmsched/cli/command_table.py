@@ -30,7 +30,11 @@ COMMANDS = {
     ),
     "status": CommandEntry("slurmsched.cli.daemon.status", "status", "Show the state of the daemon."),
     "queue": CommandEntry("slurmsched.cli.jobs.queue", "queue", "List pending jobs in our order."),
-    "why": CommandEntry("slurmsched.cli.jobs.why", "why", "Explain why JOB is not running yet."),
+    "why": CommandEntry(
+        "slurmsched.cli.jobs.why",
+        "why",
+        "Explain why JOB is not running yet: the reason, the time, and what you can do.",
+    ),
     "explain": CommandEntry(
         "slurmsched.cli.jobs.explain", "explain", "Explain the forecast, rank and points of JOB, term by term."
     ),
