@@ -69,6 +69,7 @@ class HistoryImport(TypedDict):
     since_s: float
     read: int
     new: int
+    refused: dict[str, int]  #: records that are no runs, by reason
 
 
 class ModelComparison(TypedDict):

@@ -35,7 +35,7 @@ from ..cluster.columns import IntArray
 from ..cluster.jobs import JobState, JobTable
 from ..cluster.node_request import read_request, requests_of
 from ..cluster.nodes import NodeTable
-from ..cluster.records.outcomes import OutcomeTable
+from ..cluster.records.outcomes import OutcomeTable, RefusedRecord
 from ..cluster.records.profiles import NodeProfile
 from ..cluster.records.usage import NO_USAGE, UsageTable
 from ..cluster.state import ClusterState
@@ -219,7 +219,7 @@ class SimulatedCluster:
         self._answering()
         return NO_USAGE
 
-    def outcomes(self, since_s: float, until_s: float) -> OutcomeTable:
+    def outcomes(self, since_s: float, until_s: float, refused: list[RefusedRecord] | None = None) -> OutcomeTable:
         """Return the last runs of jobs, with their true times."""
         self._answering()
         life, jobs = self.model.stage.life, self.jobs

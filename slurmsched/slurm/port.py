@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from ..cluster.actions import Action
-from ..cluster.records.outcomes import OutcomeTable
+from ..cluster.records.outcomes import OutcomeTable, RefusedRecord
 from ..cluster.records.usage import UsageTable
 from ..cluster.state import ClusterState
 
@@ -111,8 +111,11 @@ class Slurm(Protocol):
         """Return the ids of pending and running jobs whose AdminComment is ours; one id for the tasks that wait."""
         ...
 
-    def outcomes(self, since_s: float, until_s: float) -> OutcomeTable:
-        """Return runs that ended in [since_s, until_s) by the site's accounting; empty where there is none."""
+    def outcomes(self, since_s: float, until_s: float, refused: list[RefusedRecord] | None = None) -> OutcomeTable:
+        """Return runs that ended in [since_s, until_s) by the site's accounting; empty where there is none.
+
+        Records that are no runs are added to *refused*.
+        """
         ...
 
     def usage(self, since_s: float, until_s: float) -> UsageTable:

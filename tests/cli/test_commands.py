@@ -6,6 +6,7 @@ import pytest
 from cli.fake_site import FakeSite, json_of, run
 
 from slurmsched.cluster.actions import Rank
+from slurmsched.cluster.records.outcomes import RefusedRecord
 from slurmsched.db.store import Store
 
 
@@ -173,6 +174,23 @@ def test_history_is_imported_once_however_often(site):
     assert stats["runs"] == 4
     assert [row["gpus"] for row in stats["by_gpus"]] == [8, 16]
     assert "4 runs of 2 users" in run(site, "history", "stats").output
+
+
+def test_records_that_are_no_runs_are_counted_by_reason_and_listed(site, tmp_path):
+    run(site, "db", "upgrade")
+    site.slurm.bad_records = [
+        RefusedRecord("a field is no GRES", "7|al\nice"),
+        RefusedRecord("a field is no number", "8|"),
+    ]
+    site.slurm.bad_records *= 2
+    assert json_of(site, "history", "import", "--days", "1")["refused"] == {
+        "a field is no GRES": 2, "a field is no number": 2
+    }  # fmt: skip
+    said = run(site, "history", "import", "--days", "1").output
+    assert "2 records left out: a field is no GRES" in said
+    assert "'--rejected FILE' lists them" in said
+    run(site, "history", "import", "--days", "1", "--rejected", str(tmp_path / "bad.tsv"))
+    assert (tmp_path / "bad.tsv").read_text().splitlines()[0] == "a field is no GRES\t7|al\\nice"
 
 
 def test_an_empty_history_is_status_3(site):

@@ -41,3 +41,10 @@ def test_a_line_for_a_gpu_keeps_the_name_and_type_that_it_has():
 def test_a_list_that_is_none_is_an_error():
     with pytest.raises(ValueError, match="nvidia"):
         gpus_of_node(["Name=gpu File=/dev/nvidia[0-"], "n1")
+
+
+def test_quoted_values_are_those_within_the_quotes():
+    lines = ['NodeName="n[1-2]" Name=gpu Type="a100" File="/dev/nvidia[0-3]" Cores="0-7"']
+    found = gpus_of_node(lines, "n1").gpus
+    assert list(found) == [f"/dev/nvidia{number}" for number in range(4)]
+    assert {(gpu.node_name, gpu.kind, gpu.cores) for gpu in found.values()} == {("n[1-2]", "a100", frozenset(range(8)))}

@@ -107,12 +107,12 @@ def test_an_event_that_is_none_is_named(tmp_path):
     assert message(path).startswith(f"{path}:5: 'at ")
 
 
-def test_a_bad_sacct_cell_is_named_behind_torn_records(tmp_path):
+def test_records_of_sacct_with_a_bad_cell_are_counted_by_column(tmp_path):
     path = tmp_path / "dump"
-    path.write_text("JobID|Submit|Elapsed|AllocTRES\n1|1|00:01\n2|5|00:01:00|\n3|5|00:01:00|gres/gpu:a:b=1\n")
-    assert message(path).startswith(f"{path}:4, column AllocTRES: ")
-    path.write_text("JobID|Submit|Elapsed|AllocTRES\n1|1|00:01\nx|5|00:01:00|\n")
-    assert message(path).startswith(f"{path}:3, column JobID: 'x' is no job id")
+    rows = ["1|1|00:01", "3|5|00:01:00|gres/gpu:a:b=1", "x|5|00:01:00|gres/gpu=1", "4|5|soon|gres/gpu=1"]
+    path.write_text("\n".join(["JobID|Submit|Elapsed|AllocTRES", *rows, ""]))
+    for column in ("AllocTRES", "JobID", "Elapsed"):
+        assert f"1 record left out with a {column} that cannot be read" in message(path)
 
 
 @pytest.mark.parametrize("content", ['{"speedup": []}', "{", '{"speedup": {"M": []}}', '{"speedup": {"M": [0]}}'])

@@ -49,7 +49,7 @@ def record(job_id: int = 7, mark: str = MARK, **said: str) -> str:
 
 def outcomes_of(text: str, since_s: float = SUBMIT_S - 1000, until_s: float = SUBMIT_S + 1000) -> OutcomeTable:
     table, refused = read_outcomes(Sacct(text), since_s, until_s, MARK)
-    assert refused == 0
+    assert refused == []
     return table
 
 
@@ -148,7 +148,7 @@ def test_all_of_time_costs_a_bounded_number_of_questions():
 def test_an_empty_window_asks_nothing():
     sacct = Sacct("")
     table, refused = read_outcomes(sacct, SUBMIT_S, SUBMIT_S, MARK)
-    assert (len(table), refused, sacct.asked) == (0, 0, [])
+    assert (len(table), refused, sacct.asked) == (0, [], [])
 
 
 def test_a_run_before_the_window_gives_its_number_and_submit_time_and_nothing_else():
@@ -177,7 +177,12 @@ def test_runs_outside_the_window_and_going_on_are_left_out():
 @pytest.mark.parametrize("broken", [{"end": "Unknown"}, {"state": "SLEEPING"}, {"got": "gpu:x:y:z"}, {"id": "7_[1-2]"}])
 def test_a_record_that_makes_no_sense_is_refused_and_counted(broken: dict[str, str]):
     table, refused = read_outcomes(Sacct(record(1) + record(2, **broken)), 1795261000, 1795262000, MARK)
-    assert (table.job_id.tolist(), refused) == ([1], 1)
+    assert (table.job_id.tolist(), len(refused)) == ([1], 1)
+    assert refused[0].reason in {
+        "a field is no time of a finished run", "a field is no state of a job", "a field is no GRES",
+        "a field is no number",
+    }  # fmt: skip
+    assert refused[0].record.startswith(broken.get("id", "2") + "|alice|")
 
 
 @pytest.mark.parametrize("left_out", [1, 8, 60, 200])
@@ -223,7 +228,7 @@ def test_a_real_sacct_gives_back_what_was_run(lab: Lab):
 
     def read() -> OutcomeTable:
         table, refused = read_outcomes(ask, began_s, time.time() + 2, "~" + str(time.time_ns()))
-        assert refused == 0
+        assert refused == []
         return table.take([job_id in jobs for job_id in table.job_id.tolist()])
 
     began_s = time.time() - 2
@@ -250,3 +255,9 @@ def test_a_real_sacct_gives_back_what_was_run(lab: Lab):
     assert runs.restart.tolist() == [0, 1]
     assert runs.state.tolist() == [JobState.REQUEUED, JobState.COMPLETED]
     assert runs.first_submit_s[0] == runs.first_submit_s[1] <= runs.started_s[0]
+
+
+def test_a_type_of_gpus_that_is_digits_alone_is_read():
+    tres = "billing=1,cpu=1,gres/gpu:3090=2,gres/gpu=2,mem=100M,node=1"
+    run = outcomes_of(record(got=tres, wanted=tres))
+    assert (run.gpus.tolist(), list(run.gpu_type)) == ([2], ["3090"])

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from ...cluster.records.outcomes import RefusedRecord
 from ...cluster.text.plural import count
 from ..app import App
 from ..failure import NotFound
@@ -30,12 +33,14 @@ def history() -> None:
 
 @history.command("import")
 @click.option("--days", type=click.FloatRange(0.01, 3650), help="How far back; else from the last known end, or 90.")
+@click.option("--rejected", type=click.Path(path_type=Path), help="Write the records that are no runs to this file.")
 @json_option
 @click.pass_obj
-def import_(app: App, days: float | None, as_json: bool) -> None:
+def import_(app: App, days: float | None, rejected: Path | None, as_json: bool) -> None:
     """Read finished runs from sacct into the database.
 
-    Runs that are already stored stay unchanged, so the import may be repeated at any time.
+    Runs that are already stored stay unchanged, so the import may be repeated at any time. Records that cannot be read
+    are counted by reason.
     """
     now_s = app.clock.now()
     cluster, store, name = app.cluster(), app.writable_store(), app.cluster_name()
@@ -43,18 +48,31 @@ def import_(app: App, days: float | None, as_json: bool) -> None:
     if days is None and len(stored := store.history(name, since_s=since_s)):
         since_s = float(stored.ended_s[-1]) - OVERLAP_S
     read = new = 0
+    refused: list[RefusedRecord] = []
     with bar("days of accounting") as progress:
         at_s, span_s = since_s, DAY_S
         while at_s < now_s:
             end_s = min(at_s + span_s, now_s)
-            outcomes = cluster.outcomes(at_s, end_s)
+            outcomes = cluster.outcomes(at_s, end_s, refused)
             read += len(outcomes)
             new += store.add_outcomes(name, outcomes)
             progress(round((end_s - since_s) / DAY_S), math.ceil((now_s - since_s) / DAY_S))
             at_s, span_s = end_s, min(2 * span_s, SPAN_MOST_S) if len(outcomes) < FEW else DAY_S
     sentence = f"{count(read, 'run')} ended since {moment(since_s)}, {new:,} new here"
-    facts: HistoryImport = {"cluster": name, "since_s": since_s, "read": read, "new": new}
-    emit(facts, sentence, as_json=as_json)
+    reasons = dict(Counter(one.reason for one in refused).most_common())
+    if rejected is not None:
+        _write_rejected(rejected, refused)
+    facts: HistoryImport = {"cluster": name, "since_s": since_s, "read": read, "new": new, "refused": reasons}
+    lines = [f"{count(number, 'record')} left out: {reason}" for reason, number in reasons.items()]
+    if refused and rejected is None:
+        lines.append("'--rejected FILE' lists them")
+    emit(facts, sentence, *lines, as_json=as_json)
+
+
+def _write_rejected(path: Path, refused: list[RefusedRecord]) -> None:
+    """Write a line for each of the *refused* records: its reason and its fields."""
+    lines = [f"{one.reason}\t{one.record.encode('unicode_escape').decode()}\n" for one in refused]
+    path.write_text("".join(lines), encoding="utf-8")
 
 
 @history.command()

@@ -12,6 +12,14 @@ NO_TYPES = Labels(np.zeros(0, dtype=np.int64), ("",))
 """The types of GPUs of runs from a source that does not know them; the table fills in a row for each run."""
 
 
+@dataclass(frozen=True)
+class RefusedRecord:
+    """A record of accounting that is no run, with the reason in words that many records share."""
+
+    reason: str
+    record: str
+
+
 @dataclass(frozen=True, eq=False)
 class OutcomeTable(Table):
     """Runs that ended, oldest end first. A requeued job has one row per start, all with one first submit time.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from .hostlist import expand
 
-_PAIR = re.compile(r"(\w+)\s*=\s*(\S+)")
+_PAIR = re.compile(r'(\w+)\s*=\s*(?:"([^"]*)"|(\S+))')
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def gpus_of_node(lines: Iterable[str], node: str) -> GresConf:
     gpus: dict[str, GresGpu] = {}
     detected = False
     for line in lines:
-        pairs = {key.lower(): value for key, value in _PAIR.findall(line.partition("#")[0])}
+        pairs = {key.lower(): quoted or plain for key, quoted, plain in _PAIR.findall(line.partition("#")[0])}
         if "nodename" in pairs and node not in expand(pairs["nodename"]):
             continue
         if "autodetect" in pairs:

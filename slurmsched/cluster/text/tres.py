@@ -20,7 +20,7 @@ _UNITS: dict[str, int] = {unit: 1024**power for power, unit in enumerate(("", *"
 _NAME = r"[A-Za-z_][\w.+-]*"
 _IN_BRACKETS = re.compile(r"\([^()]*\)")
 _ITEM = re.compile(rf"(?:gres[:/])?(?P<name>{_NAME})(?P<rest>(?:[:/=][^,:=]*)*)")
-_GPU = re.compile(r"(?::(?P<type>(?![0-9]+[Kk]?(?:$|=))[^:=]+))?(?:[:=](?P<count>[0-9]{1,9}[Kk]?))?")
+_GPU = re.compile(r"(?::(?P<type>(?![0-9]+[Kk]?$)[^:=]+))?(?:[:=](?P<count>[0-9]{1,9}[Kk]?))?")
 _SLOT = re.compile(r"slot[:/]i([0-9]{1,3})(?:[:=]1)?(?=,|\(|$)")
 _SLOTS = re.compile(r"(?<!\w)slot:i([0-9]{1,3}):([0-9]{1,9})(?=,|\(|$)")
 _MEMORY = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)([KMGTP]?)B?([cn]?)", re.ASCII)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
@@ -22,7 +23,8 @@ Records = list[list[str]]
 class DelimitedRecords:
     """A header and the records below it. *quoted* allows fields in double quotes.
 
-    Records with more or fewer fields than the header are errors, unless *ragged*: then they are counted and left out.
+    Records with more or fewer fields than the header, or with a cell that cannot be read, are errors, unless *ragged*:
+    then they are counted and left out.
     """
 
     def __init__(self, file: TraceFile, *, delimiter: str = ",", quoted: bool = True, ragged: bool = False) -> None:
@@ -34,6 +36,7 @@ class DelimitedRecords:
         }
         self._ragged = ragged
         self.refused = 0  #: ragged records that the last reading left out
+        self.unreadable: Counter[str] = Counter()  #: those left out for a cell, by its column
 
     def read(self, needed: Mapping[str, Cell], also: Mapping[str, Cell] | None = None) -> dict[str, Any]:
         """Read the columns *needed* and those of *also* that exist; TraceError names the place of an error."""
@@ -45,6 +48,7 @@ class DelimitedRecords:
             cells = {name: cell for name, cell in {**needed, **(also or {})}.items() if name in header}
             parts: dict[str, list[Any]] = {name: [] for name in cells}
             self.refused = done = 0
+            self.unreadable = Counter()
             for some in self._chunks(records, len(header)):
                 for name, column in self._converted(some, header, cells, done).items():
                     parts[name].append(column)
@@ -111,14 +115,25 @@ class DelimitedRecords:
         raise ValueError(f"{self._file.path} has no uneven record")
 
     def _converted(self, some: Records, header: list[str], cells: Mapping[str, Cell], done: int) -> dict[str, Any]:
-        texts = dict(zip(header, zip(*some, strict=True), strict=True))
+        columns_of = zip(*some, strict=True) if some else ((),) * len(header)
+        texts = dict(zip(header, columns_of, strict=True))
         columns = {}
         for name, cell in cells.items():
             try:
                 columns[name] = cell(texts[name])
             except ValueError as error:
+                if self._ragged:
+                    return self._converted(self._readable(some, header, cells), header, cells, done)
                 raise self._culprit(texts[name], name, cell, done) from error
         return columns
+
+    def _readable(self, some: Records, header: list[str], cells: Mapping[str, Cell]) -> Records:
+        """Return the records of which every cell can be read; count the others."""
+        bad = [
+            next((name for name in cells if not _reads(cells[name], fields[header.index(name)])), "") for fields in some
+        ]
+        self.unreadable.update(filter(None, bad))
+        return [fields for fields, name in zip(some, bad, strict=True) if not name]
 
     def _culprit(self, texts: Sequence[str], name: str, cell: Cell, done: int) -> TraceError:
         for record, text in enumerate(texts):
@@ -127,6 +142,14 @@ class DelimitedRecords:
             except ValueError as error:
                 return self.fail(done + record, name, str(error))
         raise ValueError(f"column {name} of {self._file.path} fails as a whole, not in a cell")
+
+
+def _reads(cell: Cell, text: str) -> bool:
+    try:
+        cell((text,))
+    except ValueError:
+        return False
+    return True
 
 
 def _joined(parts: list[Any]) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,34 @@ def _minutes(text: str) -> float:
     return float(text) * _MINUTE_S if text.strip().isdigit() else _time_limit(text)
 
 
+def _number(text: str) -> int:
+    """Return the number in front of an id: 123 of 123, 123_4, 123+1, 123_[5-9], 123.batch."""
+    number = re.match(r"[0-9]{1,18}", text)
+    if number is None:
+        raise ValueError(f"{text!r} is no job id: accepted are 123, 123_4 and 123+1")
+    return int(number[0])
+
+
+def _meant(text: str) -> tuple[int, str, float]:
+    """Return GPUs, their type and memory of a TRES text."""
+    gpus, kind = gpus_in(text)
+    found = _MEMORY.search(text)
+    memory = memory_mib(found[1]) if found else 0.0
+    return gpus, kind, 0.0 if math.isnan(memory) else memory
+
+
+def _checked(meaning: Callable[[str], object]) -> cells.Cell:
+    """Return a conversion to texts that are understood."""
+
+    def convert(texts: Sequence[str]) -> Labels:
+        labels = cells.text(texts)
+        for name in labels.names:
+            meaning(name)
+        return labels
+
+    return convert
+
+
 _TEXTS = {
     "User": "user",
     "Account": "account",
@@ -51,7 +80,9 @@ _TEXTS = {
     "Constraints": "features",
 }
 _CELLS: dict[str, cells.Cell] = {
-    **dict.fromkeys((*_TEXTS, "JobIDRaw", "JobID", "State", "AllocTRES", "ReqTRES"), cells.text),
+    **dict.fromkeys((*_TEXTS, "State"), cells.text),
+    **dict.fromkeys(("JobIDRaw", "JobID"), _checked(_number)),
+    **dict.fromkeys(("AllocTRES", "ReqTRES"), _checked(_meant)),
     **dict.fromkeys(("Eligible", "Start", "End"), cells.moment),
     **dict.fromkeys(("NNodes", "ReqCPUS", "NCPUS", "AllocCPUS"), cells.distinct(count, np.int64)),
     "ElapsedRaw": cells.number,
@@ -68,14 +99,16 @@ def _read(file: TraceFile) -> Raw:
     for either in (("AllocTRES", "ReqTRES"), ("ElapsedRaw", "Elapsed", "End")):
         if not any(name in read for name in either):
             raise file.at(1, f"there is no column {' or '.join(either)}: accepted is what this prints: {COMMAND}")
-    raw = Raw(_columns(sheet, read))
+    raw = Raw(_columns(read))
     raw.note("torn", sheet.refused, "{records} left out with more or fewer fields than the header")
+    for column, records in sheet.unreadable.items():
+        raw.note("unreadable", records, f"{{records}} left out with a {column} that cannot be read")
     raw.only(~raw.aside("_step"), "steps", "{steps} of jobs left out")
     raw.only(~raw.aside("_going_on"), "unfinished", "{jobs} left out: still waiting or running")
     return _jobs(raw)
 
 
-def _columns(sheet: DelimitedRecords, read: dict[str, Any]) -> dict[str, Any]:
+def _columns(read: dict[str, Any]) -> dict[str, Any]:
     ids = read.get("JobIDRaw", read.get("JobID"))
     assert ids is not None
     length = len(ids)
@@ -85,13 +118,13 @@ def _columns(sheet: DelimitedRecords, read: dict[str, Any]) -> dict[str, Any]:
     cpus = counted[0] if counted else np.zeros(length, dtype=np.int64)
     unknown_s = np.full(length, np.nan)
     columns = {
-        "job_id": _numbers(sheet, "JobIDRaw" if "JobIDRaw" in read else "JobID", ids),
+        "job_id": np.asarray(ids.map([_number(name) for name in ids.names], np.int64)),
         "submit_s": read["Submit"],
         "runtime_s": _runtime(read),
         "nodes": nodes,
         "cpus": per_node(cpus, nodes),
         "time_limit_s": read.get("Timelimit", read.get("TimelimitRaw", np.full(length, np.inf))),
-        **_granted(sheet, read, nodes),
+        **_granted(read, nodes),
         "_step": ids.map(["." in name for name in ids.names], bool),
         "_going_on": states.map([name.split(" ")[0].rstrip("+") in _GOING_ON for name in states.names], bool),
         "_job": ids.codes,
@@ -111,23 +144,13 @@ def _jobs(raw: Raw) -> Raw:
     return raw
 
 
-def _numbers(sheet: DelimitedRecords, column: str, ids: Labels) -> IntArray:
-    """Return the number in front of each id: 123 of 123, 123_4, 123+1, 123_[5-9], 123.batch."""
-    numbers = [re.match(r"\d{1,18}", name) for name in ids.names]
-    for code, found in enumerate(numbers):
-        if found is None:
-            record = int(np.flatnonzero(ids.codes == code)[0])
-            raise sheet.fail(record, column, f"{ids.names[code]!r} is no job id: accepted are 123, 123_4 and 123+1")
-    return np.asarray(ids.map([int(found[0]) for found in numbers if found], np.int64))
-
-
 def _runtime(read: dict[str, Any]) -> FloatArray:
     if "ElapsedRaw" in read or "Elapsed" in read:
         return np.asarray(read["ElapsedRaw" if "ElapsedRaw" in read else "Elapsed"])
     return np.asarray(read["End"] - read.get("Start", np.nan))
 
 
-def _granted(sheet: DelimitedRecords, read: dict[str, Any], nodes: IntArray) -> dict[str, Any]:
+def _granted(read: dict[str, Any], nodes: IntArray) -> dict[str, Any]:
     """Return GPUs, their type and memory: as allocated, or as requested where nothing was allocated."""
     gpus, memory = np.zeros(len(nodes), dtype=np.int64), np.zeros(len(nodes))
     kinds = np.full(len(nodes), "", dtype=object)
@@ -135,23 +158,16 @@ def _granted(sheet: DelimitedRecords, read: dict[str, Any], nodes: IntArray) -> 
         if column not in read:
             continue
         texts: Labels = read[column]
-        means = [_meant(sheet, column, texts, code) for code in range(len(texts.names))]
+        means = [_meant(text) for text in texts.names]
         there = texts.map([bool(name) for name in texts.names], bool)
         gpus[there] = texts.map([found[0] for found in means], np.int64)[there]
         kinds[there] = texts.map([found[1] for found in means], object)[there]
         memory[there] = texts.map([found[2] for found in means], np.float64)[there]
-    return {"gpus": gpus, "gpu_type": Labels.of(kinds.tolist()), "memory_mib": memory / np.maximum(nodes, 1)}
-
-
-def _meant(sheet: DelimitedRecords, column: str, texts: Labels, code: int) -> tuple[int, str, float]:
-    text = texts.names[code]
-    try:
-        gpus, kind = gpus_in(text)
-        found = _MEMORY.search(text)
-        memory = memory_mib(found[1]) if found else 0.0
-    except ValueError as error:
-        raise sheet.fail(int(np.flatnonzero(texts.codes == code)[0]), column, str(error)) from error
-    return gpus, kind, 0.0 if math.isnan(memory) else memory
+    return {
+        "gpus": gpus,
+        "gpu_type": Labels.of(kinds.tolist()),
+        "memory_mib": memory / np.maximum(nodes, 1),
+    }
 
 
 SACCT = Format("sacct", f"what this prints: {COMMAND}", _recognises, _read)

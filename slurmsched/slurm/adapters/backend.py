@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
 
 from ...cluster.actions import Action
-from ...cluster.records.outcomes import OutcomeTable
+from ...cluster.records.outcomes import OutcomeTable, RefusedRecord
 from ...cluster.records.usage import UsageTable
 from ...cluster.state import ClusterState
 from ...errors import SlurmError, SlurmUnavailable
@@ -85,9 +85,9 @@ class SlurmBackend:
         """Implement ``Slurm.load``."""
         return self.command.load()
 
-    def outcomes(self, since_s: float, until_s: float) -> OutcomeTable:
+    def outcomes(self, since_s: float, until_s: float, refused: list[RefusedRecord] | None = None) -> OutcomeTable:
         """Implement ``Slurm.outcomes``."""
-        return self.command.outcomes(since_s, until_s)
+        return self.command.outcomes(since_s, until_s, refused)
 
     def usage(self, since_s: float, until_s: float) -> UsageTable:
         """Implement ``Slurm.usage``."""

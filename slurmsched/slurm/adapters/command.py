@@ -34,7 +34,7 @@ from ...cluster.exclusions import UNREAD, same_nodes
 from ...cluster.limits import NO_LIMITS, LimitTable
 from ...cluster.nodes import QosTable
 from ...cluster.reasons import ReasonKind, where_kind
-from ...cluster.records.outcomes import OutcomeTable
+from ...cluster.records.outcomes import OutcomeTable, RefusedRecord
 from ...cluster.records.usage import NO_USAGE, UsageTable
 from ...cluster.state import ClusterState
 from ...errors import SlurmError, SlurmRefused, SlurmUnavailable
@@ -382,11 +382,14 @@ class SlurmCommand:
         queue = re.search(r"Agent queue size:\s*(\d+)", text)
         return ControllerLoad(total_s / count if count else 0.0, count, total_s, int(queue.group(1)) if queue else 0)
 
-    def outcomes(self, since_s: float, until_s: float) -> OutcomeTable:
+    def outcomes(self, since_s: float, until_s: float, refused: list[RefusedRecord] | None = None) -> OutcomeTable:
         """Finished runs from sacct; empty where the site keeps no accounting."""
         if not self.known_facts().accounting:
             since_s = until_s
-        return read_outcomes(self.console.query, since_s, until_s, mark())[0]
+        runs, bad = read_outcomes(self.console.query, since_s, until_s, mark())
+        if refused is not None:
+            refused += bad
+        return runs
 
     def usage(self, since_s: float, until_s: float) -> UsageTable:
         """Return what finished runs used from sacct; nothing where the site keeps no accounting."""

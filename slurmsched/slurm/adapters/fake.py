@@ -40,7 +40,7 @@ from ...cluster.actions import (
 from ...cluster.columns import Labels
 from ...cluster.jobs import JobState, JobTable, deadlines, job_table
 from ...cluster.nodes import NodeTable, PartitionTable, QosTable
-from ...cluster.records.outcomes import OutcomeTable
+from ...cluster.records.outcomes import OutcomeTable, RefusedRecord
 from ...cluster.records.usage import NO_USAGE, UsageTable
 from ...cluster.state import ClusterState
 from ...cluster.text.hostlist import expand, fold
@@ -72,6 +72,7 @@ class FakeSlurm:
         }
     )
     jobs: dict[int, FakeJob] = field(default_factory=dict)
+    bad_records: list[RefusedRecord] = field(default_factory=list)  #: of accounting
     node_lists: dict[str, str] = field(default_factory=dict)  #: host lists of partitions without all nodes
     accounted: dict[int, FakeJob] = field(default_factory=dict)  #: finished jobs that only accounting still has
     away: bool = False  #: answer nothing, as a stopped slurmctld
@@ -144,9 +145,11 @@ class FakeSlurm:
         self._answering()
         return ControllerLoad(0.001, 100, 0.1, 0)
 
-    def outcomes(self, since_s: float, until_s: float) -> OutcomeTable:
+    def outcomes(self, since_s: float, until_s: float, refused: list[RefusedRecord] | None = None) -> OutcomeTable:
         """Return finished runs with their true times."""
         self._answering()
+        if refused is not None:
+            refused += self.bad_records
         ended = [j for j in self.jobs.values() if j.state.ended and since_s <= j.ended_s < until_s]
         return _as_outcomes(sorted(ended, key=lambda job: (job.ended_s, job.job_id)))
 

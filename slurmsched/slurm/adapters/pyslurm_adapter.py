@@ -14,7 +14,7 @@ from itertools import groupby
 
 from ...cluster.actions import Action, job_of
 from ...cluster.jobs import JobState
-from ...cluster.records.outcomes import OutcomeTable
+from ...cluster.records.outcomes import OutcomeTable, RefusedRecord
 from ...cluster.records.usage import UsageTable
 from ...cluster.state import ClusterState
 from ...errors import SlurmUnavailable
@@ -80,9 +80,9 @@ class SlurmBinding:
         """Return the counters of sdiag(1)."""
         return self.command.load()
 
-    def outcomes(self, since_s: float, until_s: float) -> OutcomeTable:
+    def outcomes(self, since_s: float, until_s: float, refused: list[RefusedRecord] | None = None) -> OutcomeTable:
         """Return finished runs from sacct, which is queried for a bounded period at a time."""
-        return self.command.outcomes(since_s, until_s)
+        return self.command.outcomes(since_s, until_s, refused)
 
     def usage(self, since_s: float, until_s: float) -> UsageTable:
         """Return what finished runs used from sacct."""

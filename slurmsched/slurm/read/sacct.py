@@ -16,7 +16,7 @@ from typing import Any, get_type_hints
 import numpy as np
 
 from ...cluster.columns import FloatArray, IntArray, Labels
-from ...cluster.records.outcomes import OutcomeTable
+from ...cluster.records.outcomes import OutcomeTable, RefusedRecord
 from ...cluster.text.tres import count, gpus_in, seconds
 from ...errors import SlurmUnavailable
 from ..versions import GOING_ON, RUN_STATES
@@ -70,13 +70,15 @@ class _Run:
     gpu_type: str = ""
 
 
-def read_outcomes(run_command: Ask, since_s: float, until_s: float, nonce: str) -> tuple[OutcomeTable, int]:
-    """Return all users' runs that ended in [*since_s*, *until_s*), oldest end first, and the number of bad records.
+def read_outcomes(
+    run_command: Ask, since_s: float, until_s: float, nonce: str
+) -> tuple[OutcomeTable, list[RefusedRecord]]:
+    """Return all users' runs that ended in [*since_s*, *until_s*), oldest end first, and the bad records.
 
     Each requeue is a run of its own, with the first submit time of the job. *nonce* must be drawn for this call.
     """
     runs: dict[tuple[int, float, float], _Run] = {}
-    refused = 0
+    refused: dict[str, RefusedRecord] = {}  # windows overlap
     at_s, step_s = math.floor(max(since_s, EARLIEST_S)), DAY_S
     while at_s < until_s:
         end_s = min(at_s + step_s, math.ceil(until_s))
@@ -84,14 +86,14 @@ def read_outcomes(run_command: Ask, since_s: float, until_s: float, nonce: str) 
             run_command(argv(_FIELDS, nonce, "-X", "-S", utc(at_s), "-E", utc(end_s + LATE_S)), _ENVIRONMENT), nonce
         )
         runs |= {_key(run): run for run in found if run.ended_s < until_s}
-        refused += bad
+        refused |= {one.record: one for one in bad}
         step_s = min(2 * step_s, _LONGEST_S) if len(found) < _FEW else DAY_S
         at_s = end_s
     # A job submitted before the window may have earlier runs.
     older = sorted({run.job_id for run in runs.values() if run.first_submit_s < since_s + _SLACK_S})
     runs |= {_key(run): run for run in _runs_of(run_command, older, EARLIEST_S, nonce) if run.ended_s < since_s}
     numbered = [run for run in _numbered(runs.values()) if run.ended_s >= since_s]
-    return _table(sorted(numbered, key=lambda run: (run.ended_s, run.job_id, run.restart))), refused
+    return _table(sorted(numbered, key=lambda run: (run.ended_s, run.job_id, run.restart))), list(refused.values())
 
 
 def windows(since_s: float, until_s: float) -> Iterator[tuple[float, float]]:
@@ -141,16 +143,24 @@ def records(text: str, nonce: str, fields: Sequence[str]) -> list[list[str]]:
     return [pieces[at : at + len(fields)] for at in range(len(fields), len(pieces), len(fields))]
 
 
-def _parsed(text: str, nonce: str) -> tuple[list[_Run], int]:
-    """Return the finished runs and the number of bad records in sacct's answer."""
-    runs, refused = [], 0
+def _parsed(text: str, nonce: str) -> tuple[list[_Run], list[RefusedRecord]]:
+    """Return the finished runs and the bad records in sacct's answer."""
+    runs: list[_Run] = []
+    refused: list[RefusedRecord] = []
     for record in records(text, nonce, _FIELDS):
         try:
             if run := _run(record):
                 runs.append(run)
-        except ValueError:
-            refused += 1
+        except ValueError as error:
+            refused.append(RefusedRecord(_reason(str(error)), "|".join(record).removeprefix("\n")))
     return runs, refused
+
+
+def _reason(words: str) -> str:
+    """Return what was wrong with a record, without what only this record has."""
+    if words.startswith(("invalid literal", "could not convert")):
+        return "a field is no number"
+    return re.sub(r"^'[^']*'(?: in '[^']*')? ", "a field ", words.partition(": accepted")[0])
 
 
 def _run(record: list[str]) -> _Run | None:
