@@ -268,9 +268,12 @@ def test_a_script_is_tried_out_and_the_command_line_wins(office, site, tmp_path)
     (tmp_path / "train.sh").write_text(SCRIPT)
     result = run(site, "eta", "--script", str(tmp_path / "train.sh"), "--check", "-t 30 -p gpu")
     assert result.exit_code == 0, result.output
-    assert office.options == "--gpus=4 --time=30 '--comment=a; slurmsched:ckpt' --partition=gpu"
-    (tmp_path / "bare.sh").write_text("sleep 1\n")
+    assert office.options == "--job-name=train.sh --gpus=4 --time=30 '--comment=a; slurmsched:ckpt' --partition=gpu"
+    (tmp_path / "bare.sh").write_text("#!/bin/sh\nsleep 1\n")
     assert run(site, "eta", "--script", str(tmp_path / "bare.sh")).exit_code == 0
+    (tmp_path / "dos.sh").write_bytes(b"#!/bin/sh\r\nsleep 1\r\n")
+    refused = run(site, "eta", "--script", str(tmp_path / "dos.sh"))
+    assert (refused.exit_code, "DOS line breaks" in refused.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("words", [("--check", "-Z 4"), ("--check", "-J 'half"), ("--script", "no-such-file.sh")])
@@ -283,7 +286,7 @@ def test_one_job_is_tried_out_without_being_submitted(office, site):
     office.shows(table(1))
     result = run(site, "eta", "--check", "-G 4")
     assert result.exit_code == 0, result.output
-    assert office.options == "-G 4"
+    assert office.options == "--gpus=4"
     assert f"Such a job should start about {clock(NOW_S + 60)}" in result.output
 
 

@@ -141,24 +141,35 @@ def of_scontrol(
     if not math.isnan(mine):
         yield "memory", True, bool(abs(mine - memory) <= max(1.0, 0.01 * memory))
     yield "limit", float(job.job.time_limit_s[0]), seconds(shown["TimeLimit"])
-    yield "features", job.job.features[0] or "not understood", shown_features(job, shown)
+    yield "features", job.job.features[0].replace(",", "&"), shown_features(shown)
     begins_s = float(job.job.eligible_s[0])
     if begins_s > now_s + 1:
         eligible = time.mktime(time.strptime(shown["StartTime"], "%Y-%m-%dT%H:%M:%S"))
         yield "begin", True, bool(abs(begins_s - eligible) <= 60)
 
 
-def shown_features(job: Probe, shown: dict[str, str]) -> str:
-    text = shown.get("Features", "(null)")
-    asked = any(part.startswith("--constraint") for part in job.not_understood)
-    return "not understood" if asked or text == "(null)" else text
+def shown_features(shown: dict[str, str]) -> str:
+    """Return the features of a job; Slurm writes & for a comma of some jobs."""
+    return shown.get("Features", "").replace("(null)", "").replace(",", "&")
 
 
 def of_our_reader(ours: JobTable, jobs: JobTable, job_id: int) -> Iterator[tuple[str, object, object]]:
     """Yield the columns of our job, and those of the pending one as the daemon reads it."""
     row = jobs.row_of(job_id)
     assert row is not None, job_id
-    for name in ("gpus", "gpu_type", "partition", "exclusive", "per_task", "per_gpu", "reservation", "tasks"):
+    for name in (
+        "gpus",
+        "gpu_type",
+        "partition",
+        "exclusive",
+        "per_task",
+        "per_gpu",
+        "reservation",
+        "tasks",
+        "most_nodes",
+        "ntasks",
+        "per_job",
+    ):
         yield name, getattr(ours, name)[0], getattr(jobs, name)[row]
     yield "required nodes", names_of(ours.required_nodes[0]), names_of(jobs.required_nodes[row])
     yield "array", bool(ours.array_job_id[0]), bool(jobs.array_job_id[row])
