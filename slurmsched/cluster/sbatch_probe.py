@@ -61,7 +61,7 @@ def probe(options: Mapping[str, str], user: str, now_s: float, zone: tzinfo, sit
     if deadline_s <= now_s:
         raise CommentError(f"the deadline {wishes.deadline} has passed")
     starts_s = _begins_s(options, now_s, zone)
-    memory_mib, nodes = _memory_mib(request, allowed, site.nodes), request.nodes
+    memory_mib, nodes = _memory_mib(request, allowed, site.nodes), request.started_nodes
     cpus = request.started_cpus
     if not request.gpus and not request.most_nodes and not request.required:
         nodes = max(nodes, fewest_nodes(site.nodes, allowed, cpus, request.cpus_per_task, memory_mib))
@@ -156,7 +156,7 @@ def _check_nodes(request: SbatchRequest, allowed: BoolArray, nodes: NodeTable) -
         there = nodes.gpus_of(kind)[allowed]
         most = int(there.max(initial=0))
         each = max(request.gpus_per_node.get(kind, 0), 1)
-        if each > most or gpus > int(there.sum()):
+        if each > most or (gpus > int(there.sum()) and not request.per_socket):
             submission_failed(
                 f"Requested node configuration is not available: no node has {each} GPUs{f' of {kind}' * bool(kind)}"
                 if each > most
@@ -171,7 +171,7 @@ def _memory_mib(request: SbatchRequest, allowed: BoolArray, nodes: NodeTable) ->
     """Return the memory over all nodes; 0 without an option, which means the partition's default."""
     if request.all_memory:
         return request.nodes * float(nodes.memory_mib[allowed].min(initial=np.inf)) if allowed.any() else 0.0
-    return 0.0 if math.isnan(request.memory_mib) else request.memory_mib
+    return 0.0 if math.isnan(request.memory_mib) else request.started_memory_mib
 
 
 def _limit_s(request: SbatchRequest, rows: list[int], partitions: PartitionTable) -> float:
@@ -202,6 +202,14 @@ def _unsure(options: Mapping[str, str], request: SbatchRequest, site: Site) -> t
     found = [f"--gres={name}" for name in request.other_gres]
     if not constraint_of(options.get("constraint", "")).understood:
         found.append(f"--constraint={options['constraint']}")
+    if "gpus-per-socket" in options and "gpus" in options:
+        found.append("--gpus-per-socket (some releases of Slurm count it otherwise beside --gpus)")
+    if "gpus-per-task" in options and not {"gpus", "ntasks", "nodes"} & options.keys():
+        found.append("--gpus-per-task (some releases of Slurm refuse it without -n, -N or -G)")
+    if "exclusive" in options and "oversubscribe" in options:
+        found.append("--oversubscribe (some releases of Slurm refuse it beside --exclusive)")
+    if "cpus-per-gpu" in options and not request.gpus:
+        found.append(f"--cpus-per-gpu={options['cpus-per-gpu']} (some releases of Slurm refuse it without GPUs)")
     if options.get("reservation"):
         found.append(f"--reservation={options['reservation']} (Slurm gives its nodes to its own jobs, when it begins)")
     if "qos" in options and "qos" in site.enforced:

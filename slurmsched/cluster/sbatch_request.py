@@ -49,6 +49,7 @@ class SbatchRequest:
     nodes: int  #: at least
     most_nodes: int  #: 0 for any number
     tasks: int
+    tasks_per_node: int  #: at most; 0 for any number
     cpus: int  #: of the whole job, before GPUs bring theirs
     cpus_per_task: int
     cpus_per_node: int  #: at least
@@ -57,8 +58,10 @@ class SbatchRequest:
     gpus_per_node: dict[str, int]  #: the most of each type that one node must have
     per_node: str  #: GPUs asked by job and by node, in Slurm's spelling
     per_task: bool  #: GPUs are asked by task or by socket
+    per_socket: bool
     memory_mib: float
     node_memory_mib: float  #: the least that one node must have; 0 where nothing says so
+    memory_per_cpu: bool  #: of *memory_mib* each CPU has its part
     all_memory: bool  #: it takes all memory of each node
     per_gpu: bool  #: CPUs or memory are asked by GPU
     exclusive: bool
@@ -76,6 +79,17 @@ class SbatchRequest:
         """The fewest CPUs that the job has once it runs."""
         by_task = self.tasks * self.cpus_per_task if self.cpus >= self.tasks else 0
         return max(self.cpus, by_task, self.nodes * self.cpus_per_node, self.all_gpus * self.cpus_per_gpu)
+
+    @property
+    def started_nodes(self) -> int:
+        """The fewest nodes that the job has once it runs."""
+        return max(self.nodes, -(-self.tasks // self.tasks_per_node) if self.tasks_per_node else 1)
+
+    @property
+    def started_memory_mib(self) -> float:
+        """The memory that the job has once it runs, NaN for the default."""
+        more = self.started_cpus / max(self.cpus, 1) if self.memory_per_cpu else 1.0
+        return self.memory_mib * more
 
 
 def request_of(options: Mapping[str, str]) -> SbatchRequest:
@@ -104,6 +118,7 @@ def request_of(options: Mapping[str, str]) -> SbatchRequest:
         nodes=sizes.nodes,
         most_nodes=sizes.most_nodes or 0,
         tasks=tasks,
+        tasks_per_node=sizes.tasks_per_node or 0,
         cpus=cpus,
         cpus_per_task=per_task,
         cpus_per_node=per_node,
@@ -112,11 +127,13 @@ def request_of(options: Mapping[str, str]) -> SbatchRequest:
         gpus_per_node={kind: max(one.node, one.task) for kind, one in sizes.gpus.items()},
         per_node=_per_node_text(options),
         per_task="gpus-per-task" in options or "gpus-per-socket" in options,
+        per_socket="gpus-per-socket" in options,
         memory_mib=math.nan,
         node_memory_mib=float(_memory(options, "mem") or _memory(options, "mem-per-cpu") or 0),
+        memory_per_cpu="mem-per-cpu" in options,
         all_memory=any(_memory(options, name) == 0 for name in ("mem", "mem-per-cpu")),
         per_gpu="cpus-per-gpu" in options or "mem-per-gpu" in options,
-        exclusive="exclusive" in options and exclusive_mode(options["exclusive"]) == "exclusive",
+        exclusive=_is_exclusive(options),
         required=required,
         time_limit_s=limit_s(options["time"]) if "time" in options else math.nan,
         other_gres=others,
@@ -265,17 +282,17 @@ def _agree(one: _Gpus, sizes: _Sizes, cpus_each: int) -> None:
             )
     if sizes.tasks_per_gpu and sizes.tasks is not None and sizes.tasks % sizes.tasks_per_gpu:
         _refuse_gres("Failed to validate job spec, -n/--ntasks has to be a multiple of --ntasks-per-gpu.")
-    if one.task:
-        _agree_tasks(one, sizes, cpus_each)
-    if one.job:
-        if sizes.nodes is not None and one.job < sizes.nodes:
+    whole = _agree_tasks(one, sizes, cpus_each) if one.task else one.job
+    if whole:
+        if sizes.nodes is not None and whole < sizes.nodes:
             _refuse_gres("Failed to validate job spec, --gpus < -N")
         if sizes.most_nodes is not None:
-            sizes.most_nodes = min(sizes.most_nodes, one.job)
+            sizes.most_nodes = min(sizes.most_nodes, whole)
 
 
-def _agree_tasks(one: _Gpus, sizes: _Sizes, cpus_each: int) -> None:
-    """Do the same for GPUs per task."""
+def _agree_tasks(one: _Gpus, sizes: _Sizes, cpus_each: int) -> int:
+    """Do the same for GPUs per task, and return the GPUs of the whole job."""
+    whole = one.job
     if one.job:
         tasks = _quotient(one.job, one.task, "--gpus not multiple of --gpus-per-task")
         if sizes.tasks is None:
@@ -286,7 +303,7 @@ def _agree_tasks(one: _Gpus, sizes: _Sizes, cpus_each: int) -> None:
                 "from -n/--ntasks."
             )
     elif sizes.tasks is not None:
-        one.job = sizes.tasks * one.task
+        whole = sizes.tasks * one.task
     else:
         _refuse_gres(
             "Failed to validate job spec. --gpus-per-task used without either --gpus or -n/--ntasks is not allowed."
@@ -311,6 +328,7 @@ def _agree_tasks(one: _Gpus, sizes: _Sizes, cpus_each: int) -> None:
                 "Failed to validate job spec. Based on --cpus-per-gpu and --gpus-per-task requested number of cpus "
                 "differ from -c/--cpus-per-task."
             )
+    return whole
 
 
 def _quotient(whole: int, part: int, words: str) -> int:
@@ -337,6 +355,12 @@ def _whole_memory_mib(options: Mapping[str, str], made: SbatchRequest) -> float:
             refuse(f"Requested mem_per_tres=gres:gpu:{each} but did not request any GPU. {_INVALID_GRES}")
         return float(each * made.all_gpus) if each else math.nan
     return math.nan
+
+
+def _is_exclusive(options: Mapping[str, str]) -> bool:
+    """Return True for whole nodes: of --exclusive and --oversubscribe the later one counts."""
+    last = [name for name in options if name in ("exclusive", "oversubscribe")][-1:]
+    return last == ["exclusive"] and exclusive_mode(options["exclusive"]) == "exclusive"
 
 
 def _memory(options: Mapping[str, str], name: str) -> int | None:

@@ -239,7 +239,7 @@ SCRIPT = b"""#!/bin/bash
   # an indented comment
 
 #SBATCH -p gpu
-#SBATCH --comment="slurmsched:ckpt; x" --mem\\
+#SBATCH --comment="slurmsched:ckpt; x" --mem
 #SBATCH 4G
 #SBATCH -t 2:00:00
 srun train

@@ -55,13 +55,13 @@ VALUES: dict[str, st.SearchStrategy[str]] = {
     "gpus-per-task": gpus,
     "gres": st.one_of(
         gpus.map("gpu:{}".format),
-        st.sampled_from(["gpu", "gpu:a100", "none", "gpu:", "gpu:0", "gpu::1", "gpu:1,gpu:2"]),
+        st.sampled_from(["gpu", "gpu:a100", "none", "gpu:", "gpu:0", "gpu:1,gpu:2"]),
     ),
     "hold": st.just(""),
     "job-name": st.sampled_from(["train", "big run", "a'b", "x#1", "-J", "hetjobs"]),
     "mem": memory,
     "mem-per-cpu": memory,
-    "mem-per-gpu": memory,
+    "mem-per-gpu": memory.filter(lambda text: text.strip("mMbB") != "0"),  # refused or not, by the release
     "mincpus": small,
     "nodelist": st.sampled_from(["n1", "n[1-2]", "n2,n3,n2", "n[1-4]", "n9"]),
     "nodes": st.one_of(
@@ -154,8 +154,9 @@ def _words(name: str, value: str, form: random.Random) -> list[str]:
 
 
 def _quoted(word: str, form: random.Random) -> str:
-    """Write a word in a directive, with quotes or backslashes where it needs them, and sometimes where not."""
-    backslashed = "".join(f"\\{letter}" if letter in "\\\"'# \t" else letter for letter in word)
+    """Write a word in a directive: with backslashes where no blank forbids it (releases differ there), or in quotes."""
+    backslashed = "".join(f"\\{letter}" if letter in "\\\"'#" else letter for letter in word)
     inside = word.replace("\\", "\\\\").replace('"', '\\"')
     single = "'" + word.replace("\\", "\\\\").replace("'", "\\'") + "'"
-    return form.choice([backslashed, f'"{inside}"', single, backslashed])
+    blank = not word or any(letter in word for letter in " \t")
+    return form.choice([f'"{inside}"', single] if blank else [backslashed, backslashed, f'"{inside}"', single])

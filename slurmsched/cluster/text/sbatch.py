@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC
 
 from ...errors import ConfigError
 from .sbatch_options import (
@@ -20,10 +21,12 @@ from .sbatch_options import (
     whole_name,
 )
 from .sbatch_values import exclusive_mode, limit_s, mebibytes, node_range, positive, refuse, submission_failed
+from .slurm_time import begin_s
 
 LONGEST_B = 4 * 1024**2
 """The longest script that slurmctld takes by default."""
 
+_SOME_TIME_S = 1.7e9  #: whether a text is a time does not hang on the present one
 _SPACE = " \t\n\v\f\r"
 _MARKS = ("#SBATCH", "#SLURM")
 _FOREIGN = ("#PBS", "#BSUB")
@@ -38,6 +41,13 @@ def _memory(name: str, text: str) -> None:
     mebibytes(name, text)
 
 
+def _begin(name: str, text: str) -> None:
+    try:
+        begin_s(text, _SOME_TIME_S, UTC)
+    except (ValueError, OverflowError):
+        refuse(f"Invalid --{name} specification: {text[:80]!r}")
+
+
 _CHECKS: dict[str, Callable[[str, str], object]] = {
     **dict.fromkeys(
         ("ntasks", "cpus-per-task", "cpus-per-gpu", "mincpus", "ntasks-per-node", "ntasks-per-gpu", "sockets-per-node"),
@@ -47,6 +57,7 @@ _CHECKS: dict[str, Callable[[str, str], object]] = {
     **dict.fromkeys(OF_MEMORY, _memory),
     "nodes": lambda _, text: node_range(text),
     "time": lambda _, text: limit_s(text),
+    "begin": _begin,
     "exclusive": lambda _, text: exclusive_mode(text),
 }
 """What sbatch checks as soon as it reads an option, even if a later one replaces it."""
@@ -62,9 +73,7 @@ class _Options:
     def set(self, name: str, value: str, *, by_environment: bool = False) -> None:
         if check := _CHECKS.get(name):
             check(name, value)
-        if name in ("exclusive", "oversubscribe"):  # one setting: the last of them counts
-            self.values.pop("exclusive", None)
-            self.values.pop("oversubscribe", None)
+        self.values.pop(name, None)  # the last of --exclusive and --oversubscribe counts
         self.values[name] = value
         (self.from_environment.add if by_environment else self.from_environment.discard)(name)
 
@@ -210,10 +219,11 @@ def _one_word(text: str, at: int, number: int) -> tuple[str, int]:
     while at < len(text) and (quote or text[at] not in _SPACE):
         letter = text[at]
         at += 1
-        if letter == "\\":  # a blank behind it ends the word nevertheless
-            if at < len(text) and (quote or text[at] not in _SPACE):
-                word += text[at]
-                at += 1
+        if letter == "\\":
+            if not quote and text[at : at + 1] in (*_SPACE, ""):
+                raise ConfigError(f"line {number}: releases of Slurm differ on a backslash before a blank: use quotes")
+            word += text[at : at + 1]
+            at += 1
         elif quote and letter == quote:
             quote = ""
         elif not quote and letter in "\"'":
