@@ -73,7 +73,8 @@ class _Options:
     def set(self, name: str, value: str, *, by_environment: bool = False) -> None:
         if check := _CHECKS.get(name):
             check(name, value)
-        self.values.pop(name, None)  # the last of --exclusive and --oversubscribe counts
+        if name in ("exclusive", "oversubscribe"):
+            self.values.pop(name, None)  # the last of these counts
         self.values[name] = value
         (self.from_environment.add if by_environment else self.from_environment.discard)(name)
 
