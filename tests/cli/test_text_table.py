@@ -133,8 +133,8 @@ LONG = {
     "accuracy": "TextTable(accuracy.COLUMNS, [['gpu-long', '5-8', *[123, '2d05h03m20s', '90%', '2d05h03m20s'], 123,"
     " '2d05h03m20s', '90%', '90%', '2d05h03m20s', 12, '2d05h03m20s', '2d05h03m20s']] * 3,"
     " accuracy.ORDER, accuracy.CUT)",
-    "comparison": "TextTable(comparison.COLUMNS, [['tiresias-promoting', 'preemptive', *['2d05h03m20s'] * 7, '99.9 %',"
-    " 12345]] * 3, comparison.ORDER[3:6])",
+    "comparison": "TextTable((*comparison.COLUMNS, 'GAIN'), [['tiresias-promoting', 'preemptive', *['2d05h03m20s'] * 7,"
+    " '99.9 %', 12345, '1.56x (1.21 to 2.04)']] * 3, comparison.ORDER[3:6])",
 }
 
 

@@ -23,7 +23,6 @@ import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray, Table
 from ...errors import MissingExtra
-from ..ties import in_points
 
 _EXACT = 1e-9  #: relative; smaller differences are rounding
 _FEASIBLE = 1e-6  #: relative; the solver lets a fixed level be missed by some of this
@@ -70,8 +69,9 @@ def useful(combinations: Combinations, throughput: FloatArray) -> Combinations:
 
 def equal_split(throughput: FloatArray, gpus_of_type: IntArray) -> FloatArray:
     """Return the iterations per second of each job that is on each type as long as there are GPUs of it."""
-    split: FloatArray = throughput @ (gpus_of_type / max(1, gpus_of_type.sum()))
-    return in_points(split)
+    # No product of matrices, whose last bits depend on the processor: on one type it is the throughput itself.
+    split: FloatArray = (throughput * (gpus_of_type / max(1, gpus_of_type.sum()))).sum(axis=1)
+    return split
 
 
 def isolated(throughput: FloatArray, gpus: IntArray, gpus_of_type: IntArray) -> FloatArray:
