@@ -32,7 +32,7 @@ def test_jobs_come_in_as_they_came_and_start_by_themselves_after_the_daemon_was_
     with site.daemon() as process:
         filler, jobs = line_outside(site, 3)
         site.until(lambda: standings(site) == dict.fromkeys(jobs, "outside"), "three jobs outside")
-        words = " ".join(site.said("why", str(jobs[2]))["why"]["details"])
+        words = site.said("why", str(jobs[2]))["why"]["reason"]
         assert "Outside: 16 of 16 x 1 GPUs are asked for; 2 jobs came before it." in words
         site.lab.run(["scancel", str(filler)])
         site.until(lambda: {site.states()[job] for job in jobs} == {"COMPLETED"}, "three jobs that ran")

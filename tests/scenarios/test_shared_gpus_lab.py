@@ -57,6 +57,10 @@ def used(site: Site) -> str:
     return next(word for word in shown.split() if word.startswith("GresUsed="))
 
 
+def details(site: Site, job: int) -> list[str]:
+    return site.said("why", str(job))["why"]["details"]
+
+
 def test_a_daemon_lets_measured_jobs_share_gpus_by_itself(lab):
     site = Site.of(lab, power=POWER, share=SHARE, policy="ordering = 'fifo'")
     measured(site, "light_1", 600.0)
@@ -84,8 +88,10 @@ def test_a_daemon_lets_measured_jobs_share_gpus_by_itself(lab):
         assert said[str(first[1])] == "note;slurmsched:share=1+2"
         assert {said[str(job)] for job in second} == {"slurmsched:share=0", "slurmsched:share=1+2"}
         beside = f"It has 1 GPU (0) of n2 as a job that shares, with job {first[0]}."
-        site.until(lambda: site.said("why", str(second[1]))["why"]["details"][-1] == beside, "the daemon to see it")
-        declined, unknown, per_gpu = (site.said("why", str(job))["why"]["details"][-1] for job in alone)
+        site.until(lambda: beside in details(site, second[1]), "the daemon to see it")
+        declined, unknown, per_gpu = (
+            next(words for words in details(site, job) if words.startswith("It shares no GPUs")) for job in alone
+        )
         assert declined == "It shares no GPUs: its owner does not want to share."
         assert unknown == "It shares no GPUs: neither it nor a job of its kind was ever measured."
         assert per_gpu.startswith("It shares no GPUs: it asks for CPUs or memory per GPU,")
@@ -143,7 +149,7 @@ def test_a_daemon_lets_jobs_join_a_wider_one_by_itself_and_they_outlast_it_with_
         assert used(site) == "GresUsed=gpu:0,slot:i0:2(IDX:0-1),slot:i1:2(IDX:2-3),slot:i2:2(IDX:4-5),slot:i3:1(IDX:6)"
         site.until(lambda: in_sets() == [("0+1+2+3", job) for job in (host, two, one)], "all in the set of the host")
         company = f"It has 2 GPUs (0+1) of n2 as a job that shares, with job {host}."
-        site.until(lambda: site.said("why", str(two))["why"]["details"][-1] == company, "the daemon to see it")
+        site.until(lambda: company in details(site, two), "the daemon to see it")
         lab.ask(["scancel", str(host)])
         site.until(lambda: in_sets() == [("0+1+2+3", job) for job in (two, one)], "the host to leave")
         site.until(lambda: used(site).endswith("slot:i3:0(IDX:N/A)"), "its slots to come free")
