@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import tzinfo
 
@@ -20,7 +20,7 @@ from .text.comment import parse
 from .text.constraint import constraint_of
 from .text.hostlist import expand
 from .text.sbatch import not_understood
-from .text.sbatch_values import array_tasks, refuse, submission_failed
+from .text.sbatch_values import array_tasks, gres_items, node_range, refuse, submission_failed
 from .text.slurm_time import begin_s
 
 PROBE_ID = 2**32
@@ -61,11 +61,12 @@ def probe(options: Mapping[str, str], user: str, now_s: float, zone: tzinfo, sit
     if deadline_s <= now_s:
         raise CommentError(f"the deadline {wishes.deadline} has passed")
     starts_s = _begins_s(options, now_s, zone)
-    memory_mib, nodes = _memory_mib(request, allowed, site.nodes), request.started_nodes
+    nodes = request.started_nodes
+    memory_mib = _memory_mib(request, allowed, site.nodes, nodes)
     cpus = request.started_cpus
     if not request.gpus and not request.most_nodes and not request.required:
         nodes = max(nodes, fewest_nodes(site.nodes, allowed, cpus, request.cpus_per_task, memory_mib))
-        memory_mib = _memory_mib(request, allowed, site.nodes) if request.all_memory else memory_mib
+    memory_mib = _memory_mib(request, allowed, site.nodes, nodes)
     tasks = array_tasks(options["array"]) if "array" in options else 1
     job = job_table(
         1,
@@ -167,11 +168,13 @@ def _check_nodes(request: SbatchRequest, allowed: BoolArray, nodes: NodeTable) -
         submission_failed(f"Memory specification can not be satisfied: no node has {memory_mib:.0f} MiB")
 
 
-def _memory_mib(request: SbatchRequest, allowed: BoolArray, nodes: NodeTable) -> float:
-    """Return the memory over all nodes; 0 without an option, which means the partition's default."""
+def _memory_mib(request: SbatchRequest, allowed: BoolArray, nodes: NodeTable, count: int) -> float:
+    """Return the memory over *count* nodes; 0 without an option, which means the partition's default."""
     if request.all_memory:
-        return request.nodes * float(nodes.memory_mib[allowed].min(initial=np.inf)) if allowed.any() else 0.0
-    return 0.0 if math.isnan(request.memory_mib) else request.started_memory_mib
+        return count * float(nodes.memory_mib[allowed].min(initial=np.inf)) if allowed.any() else 0.0
+    if math.isnan(request.memory_mib):
+        return 0.0
+    return request.started_memory_mib if request.memory_per_cpu else request.memory_on(count)
 
 
 def _limit_s(request: SbatchRequest, rows: list[int], partitions: PartitionTable) -> float:
@@ -202,14 +205,7 @@ def _unsure(options: Mapping[str, str], request: SbatchRequest, site: Site) -> t
     found = [f"--gres={name}" for name in request.other_gres]
     if not constraint_of(options.get("constraint", "")).understood:
         found.append(f"--constraint={options['constraint']}")
-    if "gpus-per-socket" in options and "gpus" in options:
-        found.append("--gpus-per-socket (some releases of Slurm count it otherwise beside --gpus)")
-    if "gpus-per-task" in options and not {"gpus", "ntasks", "nodes"} & options.keys():
-        found.append("--gpus-per-task (some releases of Slurm refuse it without -n, -N or -G)")
-    if "exclusive" in options and "oversubscribe" in options:
-        found.append("--oversubscribe (some releases of Slurm refuse it beside --exclusive)")
-    if "cpus-per-gpu" in options and not request.gpus:
-        found.append(f"--cpus-per-gpu={options['cpus-per-gpu']} (some releases of Slurm refuse it without GPUs)")
+    found += [f"{what} of Slurm {how}" for what, how in _by_release(options, request)]
     if options.get("reservation"):
         found.append(f"--reservation={options['reservation']} (Slurm gives its nodes to its own jobs, when it begins)")
     if "qos" in options and "qos" in site.enforced:
@@ -218,3 +214,25 @@ def _unsure(options: Mapping[str, str], request: SbatchRequest, site: Site) -> t
         found.append(f"--account={options['account']} (whether the user may use it)")
     kinds = [kind for kind in request.gpus if kind]
     return (*found, *([f"GPUs of several types ({', '.join(kinds)})"] if len(kinds) > 1 else []))
+
+
+def _by_release(options: Mapping[str, str], request: SbatchRequest) -> Iterator[tuple[str, str]]:
+    """Yield the options that releases of Slurm read differently, and how."""
+    if "gpus-per-socket" in options and "gpus" in options:
+        yield "--gpus-per-socket (some releases", "count it otherwise beside --gpus)"
+    if "gpus-per-task" in options and not {"gpus", "ntasks", "nodes"} & options.keys():
+        yield "--gpus-per-task (some releases", "refuse it without -n, -N or -G)"
+    kinds = [kind for kind, _ in gres_items(_as_gres(options.get("gpus-per-task", "")))[0]]
+    if len(kinds) > len(set(kinds)):
+        yield "--gpus-per-task (some releases", "count a type that is named twice otherwise)"
+    if "exclusive" in options and "oversubscribe" in options:
+        yield "--oversubscribe (some releases", "refuse it beside --exclusive)"
+    if "cpus-per-gpu" in options and not request.gpus:
+        yield f"--cpus-per-gpu={options['cpus-per-gpu']} (some releases", "refuse it without GPUs)"
+    named = set(expand(options["nodelist"])) if options.get("nodelist") else set()
+    if "nodes" in options and len(named) > node_range(options["nodes"])[0]:
+        yield f"--nodelist={options['nodelist']} (some releases", "take only as many of these nodes as -N says)"
+
+
+def _as_gres(gpus: str) -> str:
+    return ",".join(f"gpu:{part}" for part in gpus.split(",") if part)

@@ -18,13 +18,17 @@ _INVALID_GRES = "Invalid generic resource (gres) specification"
 
 @dataclass
 class _Gpus:
-    """The numbers of GPUs of one type, by what they are for; 0 where not asked."""
+    """The numbers of GPUs of one type, by what they are for; 0 where not asked.
+
+    Of several items for the same the last one binds, but slurmctld counts the largest.
+    """
 
     job: int = 0
     node: int = 0
     socket: int = 0
     task: int = 0
     total: int = 0
+    largest: dict[str, int] = field(default_factory=dict)  #: by what they are for
 
 
 @dataclass
@@ -85,11 +89,17 @@ class SbatchRequest:
         """The fewest nodes that the job has once it runs."""
         return max(self.nodes, -(-self.tasks // self.tasks_per_node) if self.tasks_per_node else 1)
 
+    def memory_on(self, nodes: int) -> float:
+        """Return the memory of the whole job on so many *nodes*, NaN for the default."""
+        by_node = self.node_memory_mib and not self.memory_per_cpu
+        return self.node_memory_mib * nodes if by_node else self.memory_mib
+
     @property
     def started_memory_mib(self) -> float:
         """The memory that the job has once it runs, NaN for the default."""
-        more = self.started_cpus / max(self.cpus, 1) if self.memory_per_cpu else 1.0
-        return self.memory_mib * more
+        if self.memory_per_cpu:
+            return self.node_memory_mib * self.started_cpus
+        return self.memory_on(self.started_nodes)
 
 
 def request_of(options: Mapping[str, str]) -> SbatchRequest:
@@ -201,7 +211,9 @@ def _gpus_asked(options: Mapping[str, str], sizes: _Sizes) -> tuple[str, ...]:
         asked[what] = [*items, *asked.get(what, [])]
     for what in ("job", "node", "socket", "task"):
         for kind, number in asked[what]:
-            setattr(sizes.gpus.setdefault(kind, _Gpus()), what, number)
+            one = sizes.gpus.setdefault(kind, _Gpus())
+            setattr(one, what, number)
+            one.largest[what] = max(one.largest.get(what, 0), number)
     return tuple(others)
 
 
@@ -221,10 +233,10 @@ def _settle_gpus(sizes: _Sizes, options: Mapping[str, str]) -> None:
             sizes.tasks = nodes
     for one in sizes.gpus.values():
         one.total = max(
-            one.job,
-            one.node * (sizes.nodes or 1),
-            one.socket * _sockets(sizes),
-            one.task * (1 if sizes.tasks is None else sizes.tasks),
+            one.largest.get("job", one.job),
+            one.largest.get("node", 0) * (sizes.nodes or 1),
+            one.largest.get("socket", 0) * _sockets(sizes),
+            one.largest.get("task", 0) * (1 if sizes.tasks is None else sizes.tasks),
         )
     _settle_tasks_per_gpu(sizes)
     for kind, one in sizes.gpus.items():

@@ -205,6 +205,8 @@ def test_cpus_over_several_nodes_need_as_many_nodes_as_hold_them():
     assert job("-n 8").nodes.tolist() == [1]
     assert job("-n 3 -c 5").nodes.tolist() == [3]
     assert job("-n 4 --mem-per-cpu=8000").nodes.tolist() == [2]
+    assert job("-n 5 --ntasks-per-node=2").nodes.tolist() == [3]
+    assert job("-n 20 --mem=4000").memory_mib.tolist() == [12000]
 
 
 def test_an_array_a_hold_and_a_begin_time_are_counted():

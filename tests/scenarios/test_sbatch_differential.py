@@ -35,8 +35,14 @@ TOGETHER = 20
 UNHELD = ("Requested node configuration", "Memory specification")
 """What slurmctld tells only a job that is not held."""
 
-BY_RELEASE = ("invalid number of nodes", "--cpus-per-gpu is mutually exclusive with --cpus-per-task")
-"""What older releases refuse, and we with them; newer ones take more nodes in -w than -N allows, and both options."""
+OLDER = ("slurm 22.", "slurm 23.0")
+BY_RELEASE = (
+    "invalid number of nodes",
+    "--cpus-per-gpu is mutually exclusive with --cpus-per-task",
+    "--gpus-per-task used without",
+    "not multiple of --gpus-per-task",
+)
+"""What these refuse, and we with them, and newer ones may take."""
 
 COLUMNS = ("gpu_type", "partition", "exclusive", "per_task", "per_gpu", "reservation", "tasks", "per_job")
 """Columns of a job that are the same as those of the pending job."""
@@ -73,6 +79,7 @@ def bench(lab: Lab) -> Iterator[Bench]:
 
 def differences(bench: Bench, batch: list[Draft]) -> list[str]:
     """Submit the jobs of *batch* held, and return what we make of them otherwise than Slurm."""
+    older = bench.lab.ask(["sbatch", "--version"]).startswith(OLDER)
     found: list[str] = []
     tried: dict[int, tuple[Draft, SbatchRequest, Probe, float]] = {}
     for draft in batch:
@@ -85,7 +92,7 @@ def differences(bench: Bench, batch: list[Draft]) -> list[str]:
                 bench.lab.ask(["scancel", str(job_id)])
                 _, refused = submitted(bench.lab, draft, "--test-only")
                 job_id = 0 if "allocation failure" in refused or "Unable to" in refused else job_id
-            if job_id and not any(words in ours for words in BY_RELEASE):
+            if job_id and (older or not any(words in ours for words in BY_RELEASE)):
                 found.append(f"{draft}\n  we refuse: {ours}\n  Slurm takes it")
         elif not job_id:
             if not by_release(ours[1]):
@@ -95,7 +102,11 @@ def differences(bench: Bench, batch: list[Draft]) -> list[str]:
     shown = shown_jobs(bench.lab)
     jobs = bench.cluster.observe().pending
     for job_id, (draft, request, job, now_s) in tried.items():
-        pairs = [*of_scontrol(request, job, shown[job_id], now_s), *of_our_reader(job, jobs, job_id)]
+        pairs = [
+            *of_size(request, job, shown[job_id]),
+            *of_the_rest(job, shown[job_id], now_s),
+            *of_our_reader(job, jobs, job_id),
+        ]
         wrong = [f"{name}: ours {ours!r}, Slurm's {theirs!r}" for name, ours, theirs in pairs if ours != theirs]
         if wrong:
             found.append(f"{draft}\n  " + "\n  ".join(wrong))
@@ -130,16 +141,16 @@ def shown_jobs(lab: Lab) -> dict[int, dict[str, str]]:
     return {int(row["JobId"]): row for row in rows if "JobId" in row}
 
 
-def of_scontrol(
-    ours: SbatchRequest, job: Probe, shown: dict[str, str], now_s: float
-) -> Iterator[tuple[str, object, object]]:
+def of_size(ours: SbatchRequest, job: Probe, shown: dict[str, str]) -> Iterator[tuple[str, object, object]]:
     """Yield what we and scontrol say of the size of a job."""
+    if by_release(job):
+        return
     tres = dict(
         part.split("=", 1) for part in (shown.get("ReqTRES") or shown.get("TRES", "")).split(",") if "=" in part
     )
     _, dash, high = shown["NumNodes"].partition("-")
     yield "nodes", True, int(tres["node"]) in (ours.nodes, ours.started_nodes)  # newer: as many as its tasks need
-    if ours.most_nodes or "ReqTRES" not in shown:  # newer releases show an estimate where no number was named
+    if "ReqTRES" not in shown:  # newer releases show an estimate
         yield "most nodes", ours.most_nodes, int(high) if dash else 0
     tasks = int(shown["NumTasks"])
     yield "tasks", True, tasks in (ours.tasks, ours.nodes * ours.tasks_per_node)
@@ -147,13 +158,16 @@ def of_scontrol(
     yield "CPUs", True, ours.cpus <= int(shown["NumCPUs"]) <= ours.started_cpus
     yield "CPUs of a task", ours.cpus_per_task, int(shown["CPUs/Task"])
     yield "CPUs of a node", ours.cpus_per_node, int(shown["MinCPUsNode"])
-    if not by_release(job):
-        yield "GPUs", ours.all_gpus, int(tres.get("gres/gpu", "0"))
+    yield "GPUs", ours.all_gpus, int(tres.get("gres/gpu", "0"))
     memory = memory_mib(tres.get("mem", "0"))
     mine = ours.nodes * 16000.0 if ours.all_memory else ours.memory_mib
     if not math.isnan(mine):
         either = (mine, mine if ours.all_memory else ours.started_memory_mib)  # newer: with the CPUs of its GPUs
         yield "memory", True, any(abs(one - memory) <= max(1.0, 0.01 * memory) for one in either)
+
+
+def of_the_rest(job: Probe, shown: dict[str, str], now_s: float) -> Iterator[tuple[str, object, object]]:
+    """Yield what we and scontrol say of limits, features and begin times."""
     yield "limit", float(job.job.time_limit_s[0]), seconds(shown["TimeLimit"])
     yield "features", job.job.features[0].replace(",", "&"), shown_features(shown)
     begins_s = float(job.job.eligible_s[0])
