@@ -13,8 +13,8 @@ from ..cluster.columns import BoolArray, FloatArray, IntArray
 from ..cluster.jobs import JobTable
 from ..cluster.plan import Placing, Plan, Standing
 from ..cluster.state import View
+from ..cluster.ties import in_ms, in_points
 from ..policies.contract import Ordering
-from ..policies.ties import in_ms, in_points
 from .admission import hold_wishes, waiting_outside
 from .deadlines.blocking import blocking_jobs
 from .deadlines.deadline_comment import answer_wishes

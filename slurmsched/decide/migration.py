@@ -18,9 +18,9 @@ from ..cluster.plan import Standing
 from ..cluster.records.progress import rows_of
 from ..cluster.state import View
 from ..cluster.text.hostlist import fold
+from ..cluster.ties import in_ms, in_points
 from ..policies.contract import Ordering
 from ..policies.migration import NOBODY, PRIORITY_PART, nearest_ideal, slowed
-from ..policies.ties import in_ms, in_points
 from .deadlines.stops import may_leave, stop_cost_s
 from .excluded_nodes import among, nodes_chosen
 from .node_pools import NodePools

@@ -9,8 +9,8 @@ import numpy as np
 
 from ..cluster.columns import BoolArray, FloatArray, IntArray
 from ..cluster.state import View
+from ..cluster.ties import in_points
 from ..policies.migration import is_above
-from ..policies.ties import in_points
 from .deadlines.gpu_availability import gpus_in_use
 
 RESOURCES = ("CPUs", "memory", "GPUs")

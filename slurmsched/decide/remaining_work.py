@@ -10,8 +10,8 @@ import numpy as np
 from ..cluster.columns import FloatArray
 from ..cluster.jobs import JobTable
 from ..cluster.size_speeds import read_sizes
+from ..cluster.ties import in_points
 from ..policies.resizing import sample_worth, step_seconds
-from ..policies.ties import in_points
 
 OVERRUN = 0.1
 """What a job that outlasted its forecast is taken to need still, as a share of the time that it ran."""

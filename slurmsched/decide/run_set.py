@@ -11,10 +11,10 @@ from ..cluster.actions import Action, Preempt, Start
 from ..cluster.columns import BoolArray, IntArray
 from ..cluster.jobs import JobTable
 from ..cluster.state import View
+from ..cluster.ties import in_ms, in_points
 from ..policies.contract import PLACEMENTS, SELECTIONS, Ordering
 from ..policies.selection.free_nodes import FreeNodes
 from ..policies.selection.resources import FreeResources, ResourceRequests
-from ..policies.ties import in_ms, in_points
 from .ordering.ranking import base_priority
 from .profiling import at_home, profiling_nodes, to_profile
 from .rules import Composition, ProfilingRules, SharingRules

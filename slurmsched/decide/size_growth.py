@@ -11,9 +11,9 @@ import numpy as np
 from ..cluster.actions import Action, Resize
 from ..cluster.columns import BoolArray, IntArray
 from ..cluster.jobs import JobTable
+from ..cluster.ties import in_ms, in_points
 from ..policies.resizing import REMAINING_TIMES, Entrants, SizeDivision, divided_at_a_cost, find_size_division
 from ..policies.scaling.pollux import restart_factor
-from ..policies.ties import in_ms, in_points
 from .deadlines.gpu_availability import gpus_in_use
 from .deadlines.preemption import stop_actions
 from .deadlines.stops import Stops, awaited_s

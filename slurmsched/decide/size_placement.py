@@ -9,7 +9,7 @@ import numpy as np
 from ..cluster.columns import BoolArray, FloatArray, IntArray
 from ..cluster.jobs import JobTable
 from ..cluster.state import View
-from ..policies.ties import in_ms
+from ..cluster.ties import in_ms
 from .deadlines.gpu_availability import gpus_in_use
 from .job_nodes import gpus_by_node, nodes_by_kind
 from .remaining_work import UNKNOWN_S, RemainingWork

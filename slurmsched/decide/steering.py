@@ -17,9 +17,9 @@ from ..cluster.columns import BoolArray, FloatArray, IntArray, Labels
 from ..cluster.exclusions import ANY_TYPE
 from ..cluster.state import View
 from ..cluster.text.hostlist import expand, fold
+from ..cluster.ties import in_ms, in_points
 from ..cluster.type_speeds import speeds_on
 from ..policies.steering import Ends, earliest_ends
-from ..policies.ties import in_ms, in_points
 from .deadlines.gpu_availability import gpus_in_use
 from .node_pools import NodePools
 from .ordering.eligibility import begins_soon

@@ -16,10 +16,10 @@ import numpy as np
 from ..cluster.columns import FloatArray, IntArray
 from ..cluster.records.outcomes import OutcomeTable
 from ..cluster.state import View
+from ..cluster.ties import in_ms, in_points
 from ..errors import ConfigError
 from ..policies.admission import ROUNDING, find_admission, load_of
 from ..policies.contract import find_ordering
-from ..policies.ties import in_ms, in_points
 
 AUTO = "auto"  #: the name of a policy that is synthesised
 ACCEPT_ALL = "accept-all"

@@ -8,6 +8,7 @@ from typing import Self
 import numpy as np
 
 from ..cluster.columns import FloatArray, IntArray, Table
+from ..cluster.ties import in_points
 
 STEP_S = 600.0
 LAG = 6  #: a feature of a step uses steps that are at least this much older
@@ -120,6 +121,6 @@ def _of_series(values: FloatArray, rows: int) -> dict[str, FloatArray]:
 
 def _halving(width: int, half_life: int) -> FloatArray:
     """Return weights that sum to 1 and halve with every *half_life* steps of age; the newest step is the last."""
-    weights = 0.5 ** (np.arange(width)[::-1] / half_life)
+    weights = in_points(0.5 ** (np.arange(width)[::-1] / half_life))
     normalised: FloatArray = weights / weights.sum()
     return normalised

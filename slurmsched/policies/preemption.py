@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..cluster.columns import BoolArray, FloatArray, IntArray, Table
+from ..cluster.ties import in_ms
 from ..errors import ConfigError
 from .contract import PREEMPTIONS, Preemption, preemption
-from .ties import in_ms
 
 TRIED = 32
 """Maximum number of selected jobs that are tried to be spared again, those with the largest loss first."""

@@ -9,12 +9,12 @@ from typing import Protocol
 import numpy as np
 
 from ..cluster.columns import FloatArray, IntArray
+from ..cluster.ties import in_ms, in_points
 from ..errors import ConfigError
 from .scaling import pollux, sia
 from .scaling.goodput import gain
 from .scaling.optimus import divided
 from .scaling.pollux import after_restarts, cheapest
-from .ties import in_ms, in_points
 
 
 def step_seconds(known: Mapping[int, float], most: int, doubling: float) -> FloatArray:

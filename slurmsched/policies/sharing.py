@@ -7,9 +7,9 @@ from collections.abc import Collection
 import numpy as np
 
 from ..cluster.columns import BoolArray, FloatArray, IntArray, Labels
+from ..cluster.ties import to_ms
 from .contract import sharing
 from .sharing_candidates import APATHETIC, OFF, PackingLimits, Pair, Sharers
-from .ties import to_ms
 
 _PAIRS_AT_ONCE = 200_000  # bounds the memory of a batch
 

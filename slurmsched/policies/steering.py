@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..cluster.columns import FloatArray, IntArray
-from .ties import in_ms
+from ..cluster.ties import in_ms
 
 
 class Ends(NamedTuple):

@@ -16,10 +16,10 @@ from ..cluster.columns import BoolArray, FloatArray, Labels
 from ..cluster.jobs import JobTable
 from ..cluster.records.progress import rows_of
 from ..cluster.state import View
+from ..cluster.ties import in_points
 from ..errors import ConfigError
 from .contract import STOPPINGS, Stopping, stopping
 from .parameters import defaults_of, of_numbers
-from .ties import in_points
 
 
 @stopping("never", powers=())

@@ -14,10 +14,10 @@ from ...cluster.forecast import Forecast
 from ...cluster.jobs import JobTable
 from ...cluster.state import View
 from ...cluster.text.hostlist import expand
+from ...cluster.ties import to_ms
 from ...policies.deadlines.lease_schedule import can_be_stopped
 from ...policies.deadlines.remaining_work import remaining_work
 from ...policies.deadlines.reservations import DeadlineRequests, Room
-from ...policies.ties import to_ms
 from .iteration_runtime import earlier_s, paced, ran_s
 
 MOMENTS = 256

@@ -11,8 +11,8 @@ from ...cluster.columns import FloatArray, IntArray
 from ...cluster.records.promises import PromiseState, PromiseTable
 from ...cluster.state import View
 from ...cluster.text.plural import count
+from ...cluster.ties import in_ms, in_points
 from ...policies.deadlines.reservations import DeadlineRequests
-from ...policies.ties import in_ms, in_points
 from ..rules import DeadlineRules
 from .gpu_availability import GpuAvailability
 

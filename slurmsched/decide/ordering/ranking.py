@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from ...cluster.columns import BoolArray, FloatArray, IntArray
 from ...cluster.jobs import JobTable
 from ...cluster.nodes import PartitionTable, QosTable
-from ...policies.ties import in_ms
+from ...cluster.ties import in_ms
 
 
 def waited_s(jobs: JobTable, now_s: float) -> FloatArray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, Self, TypedDict
@@ -128,7 +129,7 @@ class Additive:
         columns = {name: column for name, column in columns.items() if _known_rows(column).any()}
         coded = {name: _coded(column) for name, column in columns.items()}
         machine = _machine(columns, interactions, boosting or Boosting(), seed, None if bags is None else bags.shape[1])
-        with warnings.catch_warnings():
+        with without_vector_units(), warnings.catch_warnings():
             # interpret warns that its own plots leave missing values out; these tables keep their bin.
             warnings.filterwarnings("ignore", "Missing values detected", UserWarning)
             machine.fit({name: codes for name, (codes, _) in coded.items()}, target, sample_weight=weights, bags=bags)
@@ -345,6 +346,20 @@ def _coded(column: FloatArray | Labels | DictionaryColumn) -> tuple[FloatArray, 
     number = {text: float(place) for place, text in enumerate(categories)}
     codes: FloatArray = column.map([number.get(text, np.nan) for text in column.names], np.float64)
     return codes, categories
+
+
+@contextmanager
+def without_vector_units() -> Iterator[None]:
+    """Let interpret add up in one order whatever the processor: the width of its vectors changes sums, and so trees."""
+    from interpret import develop
+    from interpret.utils._native import Native
+
+    before = develop.get_option("acceleration")
+    develop.set_option("acceleration", Native.AccelerationFlags_NONE)
+    try:
+        yield
+    finally:
+        develop.set_option("acceleration", before)
 
 
 def _machine(

@@ -15,6 +15,7 @@ from ...cluster.columns import FloatArray, IntArray, Labels
 from ...cluster.forecast import Forecast
 from ...cluster.jobs import JobState, JobTable
 from ...cluster.records.outcomes import OutcomeTable
+from ...cluster.ties import in_points
 from ...errors import TooLittleHistory
 from ..ebm.additive import Columns
 from .baseline import UNKNOWN_S
@@ -220,7 +221,7 @@ def _split(runs: OutcomeTable) -> tuple[IntArray, IntArray]:
 def _misses(runs: OutcomeTable, columns: Columns, forecast: LogForecast) -> tuple[IntArray, Misses]:
     """Compute the misses of *forecast*, and the rows they are of; runs without a forecast have none."""
     middle, base = np.minimum(forecast, _log_limit(runs))
-    miss = np.log(np.maximum(runs.runtime_s, 1.0)) - base
+    miss = in_points(np.log(np.maximum(runs.runtime_s, 1.0))) - base
     forecast_rows = np.flatnonzero(~np.isnan(miss))
     return forecast_rows, Misses(runs.first_submit_s, runs.ended_s, classes(columns), miss, middle - base).take(
         forecast_rows
@@ -229,8 +230,7 @@ def _misses(runs: OutcomeTable, columns: Columns, forecast: LogForecast) -> tupl
 
 def _log_limit(runs: OutcomeTable) -> FloatArray:
     """Return the natural logarithm of the time limit in seconds; infinite where there is none."""
-    log: FloatArray = np.log(np.maximum(np.where(np.isnan(runs.time_limit_s), np.inf, runs.time_limit_s), 1.0))
-    return log
+    return in_points(np.log(np.maximum(np.where(np.isnan(runs.time_limit_s), np.inf, runs.time_limit_s), 1.0)))
 
 
 def _seconds(log_runtime: FloatArray, limit_s: FloatArray) -> FloatArray:

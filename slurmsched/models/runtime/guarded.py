@@ -13,6 +13,7 @@ from ...cluster.columns import FloatArray, Table
 from ...cluster.forecast import Forecast
 from ...cluster.jobs import JobTable
 from ...cluster.records.outcomes import OutcomeTable
+from ...cluster.ties import in_points
 from .baseline import RuntimeModel
 from .estimator import Estimator
 from .history_index import HistoryIndex
@@ -126,7 +127,7 @@ class GuardedModel:
 
 
 def _losses(model: Estimator, baseline: RuntimeModel, runs: OutcomeTable) -> Losses:
-    truth = np.log(np.maximum(runs.runtime_s, 1.0))
+    truth = in_points(np.log(np.maximum(runs.runtime_s, 1.0)))
     ours, theirs = model.backtest(runs), baseline.backtest(runs)
     judged = np.flatnonzero(~np.isnan(ours).any(axis=0))
     columns = [losses(truth, bounds[1:], SHARES[1:]) for bounds in (ours, theirs)]

@@ -15,6 +15,7 @@ from ...cluster.columns import FloatArray, IntArray, Labels
 from ...cluster.job_kind import bucket
 from ...cluster.jobs import JobTable
 from ...cluster.records.outcomes import OutcomeTable
+from ...cluster.ties import in_points
 from ..ebm.dictionary_column import DictionaryColumn
 from .group_windows import Windows
 from .training_runs import TELLING
@@ -129,8 +130,7 @@ class HistoryIndex:
     @cached_property
     def log_runtime(self) -> FloatArray:
         """The natural logarithm of each run's seconds, at least one second."""
-        log: FloatArray = np.log(np.maximum(self.runs.runtime_s, 1.0))
-        return log
+        return in_points(np.log(np.maximum(self.runs.runtime_s, 1.0)))
 
     def known_at(self, moments_s: FloatArray) -> IntArray:
         """Return the number of runs that had ended by each of *moments_s*."""

@@ -10,6 +10,7 @@ import numpy as np
 from ...cluster.columns import FloatArray, IntArray, Labels, Table
 from ...cluster.jobs import JobTable
 from ...cluster.records.outcomes import OutcomeTable
+from ...cluster.ties import in_points
 from ..ebm.additive import Columns
 from ..ebm.dictionary_column import DictionaryColumn
 from .history_index import HistoryIndex, compact
@@ -151,5 +152,5 @@ def rows_of(columns: Columns, rows: IntArray) -> Columns:
 def _log_limit(limit_s: FloatArray) -> FloatArray:
     """Return the natural logarithm of the time limit; NaN where there is none."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        log = np.log(limit_s)
+        log = in_points(np.log(limit_s))
     return np.where(np.isfinite(log), log, np.nan)

@@ -14,6 +14,7 @@ import numpy as np
 
 from ...cluster.columns import FloatArray, IntArray
 from ...cluster.records.outcomes import OutcomeTable
+from ...cluster.ties import in_points
 from ...errors import TooLittleHistory
 from .baseline_backtest import backtest_forecasts
 from .estimator import LEAST, Estimator
@@ -51,8 +52,7 @@ class BacktestForecasts:
     @property
     def log_runtime(self) -> FloatArray:
         """The actual runtimes."""
-        log: FloatArray = np.log(np.maximum(self.runs.runtime_s, 1.0))
-        return log
+        return in_points(np.log(np.maximum(self.runs.runtime_s, 1.0)))
 
     def since(self, submitted_s: float) -> BacktestForecasts:
         """Select the runs submitted from then on."""
@@ -232,8 +232,8 @@ def _judged_baseline(runs: OutcomeTable, since_s: float) -> BacktestForecasts:
     statistics = GroupStatistics(Runs.of(runs))
     ended_before = np.searchsorted(statistics.runs.ended_s, chosen.first_submit_s, side="right")
     log_forecasts = backtest_forecasts(statistics, chosen, ended_before, STEP)
-    bounds = np.log([log_forecasts.low_s, log_forecasts.runtime_s, log_forecasts.high_s])
-    miss = np.log(np.maximum(chosen.runtime_s, 1.0)) - bounds[1]
+    bounds = in_points(np.log([log_forecasts.low_s, log_forecasts.runtime_s, log_forecasts.high_s]))
+    miss = in_points(np.log(np.maximum(chosen.runtime_s, 1.0))) - bounds[1]
     kind, middle = np.zeros(len(chosen), np.int64), np.zeros(len(chosen))
     return BacktestForecasts(chosen, Misses(chosen.first_submit_s, chosen.ended_s, kind, miss, middle), bounds)
 
@@ -246,8 +246,8 @@ def _rolled(runs: OutcomeTable, before: Misses, parts: Sequence[tuple[IntArray, 
     order = np.argsort(rows)
     rows, misses = rows[order], misses.take(order)
     chosen = runs.take(rows)
-    limit = np.log(np.maximum(chosen.time_limit_s, 1.0))
+    limit = in_points(np.log(np.maximum(chosen.time_limit_s, 1.0)))
     log_factors = rolled(before.joined(misses)).log_factors[:, len(before) :]
-    log_runtime = np.log(np.maximum(chosen.runtime_s, 1.0))
+    log_runtime = in_points(np.log(np.maximum(chosen.runtime_s, 1.0)))
     bounds = np.minimum(log_runtime - misses.miss + log_factors, limit)
     return BacktestForecasts(chosen, misses, bounds)

@@ -10,6 +10,7 @@ import numpy as np
 from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels, Table
 from ...cluster.jobs import JobState
 from ...cluster.records.outcomes import OutcomeTable
+from ...cluster.ties import in_points
 from .baseline_features import features
 
 #: Ends caused by the job, its owner or its own limit. After a lost node, a preemption or a requeue one knows only that
@@ -51,7 +52,7 @@ class Runs(Table):
             job_features.time_limit_s,
             rows.first_submit_s,
             rows.ended_s,
-            np.log(np.maximum(rows.runtime_s, 1.0)),
+            in_points(np.log(np.maximum(rows.runtime_s, 1.0))),
         )._canonical()
 
     def plus(self, other: Runs) -> Runs:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray
-from ..ties import in_points
+from ...cluster.ties import in_points
 
 SURE = 0.5
 """Probability of breaking a promise above which it is in doubt at once."""

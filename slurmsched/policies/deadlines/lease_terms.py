@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from ...cluster.columns import FloatArray, IntArray
+from ...cluster.ties import to_ms
 from ...errors import ConfigError
-from ..ties import to_ms
 from .lateness import DOUBT
 
 _SHARES = ("reserve", "kept_back", "kept_whole", "doubt", "lost")

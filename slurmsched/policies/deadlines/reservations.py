@@ -14,8 +14,8 @@ from typing import Self
 import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray
+from ...cluster.ties import in_ms
 from ..compiled import compiled, inner
-from ..ties import in_ms
 
 WINDOW = 64
 """Number of stretches searched for a start at a time."""

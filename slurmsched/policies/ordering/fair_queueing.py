@@ -11,8 +11,8 @@ import numpy as np
 from ...cluster.columns import FloatArray
 from ...cluster.jobs import JobTable
 from ...cluster.state import View
+from ...cluster.ties import in_points
 from ..contract import ordering
-from ..ties import in_points
 from .wfq import Wfq
 from .wfq_line import line_of, rules_from
 

@@ -17,9 +17,9 @@ from ...cluster.jobs import JobTable
 from ...cluster.records.progress import rows_of
 from ...cluster.state import View
 from ...cluster.text.task_graph import TaskGraph, read_graph
+from ...cluster.ties import in_points, point_of
 from ...errors import ConfigError
 from ..contract import ORDERINGS, Ordering
-from ..ties import in_points, point_of
 
 UNITS_S = {"s": 1.0, "min": 60.0, "h": 3600.0}
 FORMS = ("log", "rank", "max", "printed")

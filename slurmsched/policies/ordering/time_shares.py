@@ -15,10 +15,10 @@ import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels
 from ...cluster.state import View
+from ...cluster.ties import in_points
 from ...cluster.type_speeds import run_types, speeds_on
 from ..contract import ordering
 from ..scaling.gavel_programs import ShareProgram, alone, equal_split, fairness_need
-from ..ties import in_points
 
 MOST_GROUPS = 1024
 """Groups above which similar speeds count as equal, so that the program stays small."""

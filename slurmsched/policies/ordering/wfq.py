@@ -15,8 +15,8 @@ from typing import Self
 import numpy as np
 
 from ...cluster.columns import FloatArray, IntArray
+from ...cluster.ties import in_points
 from ...errors import ConfigError
-from ..ties import in_points
 
 LEAST_WEIGHT = 0.001
 """Least weight of a class before normalisation, since a class with almost no weight starves."""

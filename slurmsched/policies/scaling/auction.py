@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...cluster.columns import FloatArray, IntArray
-from ..ties import in_points
+from ...cluster.ties import in_points
 
 LEAST_VALUE = 1e-6
 """Smaller values count as this one: a product with a zero would compare nothing."""

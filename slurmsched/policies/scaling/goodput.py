@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from ...cluster.columns import FloatArray, IntArray
+from ...cluster.ties import ABOVE
 from ..compiled import compiled, inner
-from ..ties import ABOVE
 from .speed_model import communication_s
 
 _BATCHES = 50  #: sizes that are tried, geometrically from the least to the most

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...cluster.columns import FloatArray, IntArray
+from ...cluster.ties import in_ms
 from ...cluster.training import Allocations, TrainingView
 from ...errors import ConfigError
 from ..contract import scaling
-from ..ties import in_ms
 from .learnt_speed import iterations_left, step_seconds
 from .placing import placed
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray
+from ...cluster.ties import in_points
 from ...cluster.training import Allocations, TrainingView
 from ...errors import ConfigError
 from ..compiled import compiled
 from ..contract import scaling
-from ..ties import in_points
 from .goodput import goodputs_of
 from .packing import packed, sizes
 

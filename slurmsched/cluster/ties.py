@@ -12,7 +12,7 @@ from typing import overload
 
 import numpy as np
 
-from ..cluster.columns import FloatArray
+from .columns import FloatArray
 
 _CUT = 10  #: low bits of a float that are not compared, of 53: steps of about 1e-13 of it, 0.2 ms of a Unix time
 
