@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray, Table
-from ...cluster.ties import in_points
 from ...errors import MissingExtra
 
 _EXACT = 1e-9  #: relative; smaller differences are rounding
