@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ...cluster.records.outcomes import RefusedRecord
 from ...cluster.text.plural import count
 from ..app import App
 from ..failure import NotFound
@@ -18,6 +17,7 @@ from ..progress import bar
 from ..time_format import moment, span
 
 if TYPE_CHECKING:
+    from ...cluster.records.outcomes import RefusedRecord
     from ..json_answers import HistoryImport
 
 DAY_S = 86400.0
