@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...cluster.columns import IntArray
-from ...cluster.jobs import JobState
+from ...cluster.jobs import JobState, JobTable
 from ...cluster.plan import Plan, Standing
 from ...cluster.state import View
 from ...cluster.text.plural import count
@@ -268,10 +268,10 @@ def _soonest(view: View, place: Place) -> list[int]:
     return [int(row) for row in rows[np.argsort(ends_s[rows], kind="stable")]]
 
 
-def _named(jobs: object, rows: Sequence[int]) -> tuple[int, ...]:
+def _named(jobs: JobTable, rows: Sequence[int]) -> tuple[int, ...]:
     """Return the ids of the first of *rows* whose owners the reader may see."""
-    shown = [row for row in rows if jobs.user[row] != HIDDEN]  # type: ignore[attr-defined]
-    return tuple(int(jobs.job_id[row]) for row in shown[:SHOWN])  # type: ignore[attr-defined]
+    shown = [row for row in rows if jobs.user[row] != HIDDEN]
+    return tuple(int(jobs.job_id[row]) for row in shown[:SHOWN])
 
 
 def _gpus_of(view: View, rows: IntArray) -> int:
