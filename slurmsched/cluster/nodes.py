@@ -35,9 +35,9 @@ class NodeTable(Table):
     partitions: Labels  #: comma list of every partition the node is in
     state: Labels  #: in Slurm's spelling
     usable: BoolArray  #: may take new jobs
-    cpus: IntArray
+    cpus: IntArray  #: that jobs may have, without the cores that the node keeps for itself (CPUEfctv)
     cpus_used: IntArray
-    memory_mib: FloatArray
+    memory_mib: FloatArray  #: that jobs may have, without what the node keeps for itself (MemSpecLimit)
     memory_used_mib: FloatArray
     gpus: IntArray
     gpus_used: IntArray  #: all of them on a node whose GPUs are shared, since no job can have a whole one
@@ -107,10 +107,11 @@ class PartitionTable(Table):
     most_nodes: IntArray = field(default_factory=_unread)  #: that a job may have; 0 for any number
     node_cpus: IntArray = field(default_factory=_unread)  #: CPUs of a node for all its jobs; 0 for all
     node_memory_mib: FloatArray = field(default_factory=_unread)  #: memory of a node for one job; 0 for all
+    cpu_memory_mib: FloatArray = field(default_factory=_unread)  #: memory for each CPU of a job; 0 for any amount
 
     def __post_init__(self) -> None:
         _fill(self, default=False, default_time_s=np.nan)
-        _fill(self, least_nodes=0, most_nodes=0, node_cpus=0, node_memory_mib=0.0)
+        _fill(self, least_nodes=0, most_nodes=0, node_cpus=0, node_memory_mib=0.0, cpu_memory_mib=0.0)
         super().__post_init__()
 
 

@@ -22,6 +22,7 @@ from ..policies.selection.could_hold import fewest_nodes, never
 from ..policies.selection.planned_room import YEAR_S
 from ..policies.selection.resources import link, take_slots
 from ..policies.selection.sorted_rows import Line
+from ..slurm.port import counts_memory
 from .cluster_spec import ClusterSpec
 from .engine.calendar import BEGIN, END, NEVER, SERIALS, Calendar
 from .engine.job_state import PENDING, RUNNING, SUSPENDED
@@ -159,7 +160,7 @@ def _as_workload(table: JobTable, runtime_s: FloatArray, view: View, config: Map
     """
     where = table.node_list.map([len(_names(text)) for text in table.node_list.names], np.int64)
     nodes = np.where(where > 0, where, fewest_nodes(table, view.nodes, view.partitions))
-    consumable = "MEMORY" in config.get("SelectTypeParameters", "CR_CORE_MEMORY").upper()
+    consumable = counts_memory(config)
     return workload(
         len(table),
         **{name: getattr(table, name) for name in ("job_id", "user", "account", "partition", "qos", "name", "gpus")},

@@ -42,6 +42,11 @@ def holds_to_limits(config: Mapping[str, str]) -> bool:
     return not {"limits", "safe", "all"}.isdisjoint(config.get("AccountingStorageEnforce", "").lower().split(","))
 
 
+def counts_memory(config: Mapping[str, str]) -> bool:
+    """Return True where Slurm gives out memory like CPUs (``SelectTypeParameters``), by ``scontrol show config``."""
+    return "MEMORY" in config.get("SelectTypeParameters", "CR_CORE_MEMORY").upper()
+
+
 def keeps_jobs_private(config: Mapping[str, str]) -> bool:
     """Return True if users see only their own jobs, by ``scontrol show config``."""
     return "jobs" in config.get("PrivateData", "").split(",")

@@ -17,6 +17,7 @@ import numpy as np
 from ...cluster.columns import BoolArray, FloatArray, IntArray
 from ...cluster.exclusions import UNREAD
 from ...cluster.jobs import JobTable
+from ...cluster.may_have import Allowances, MayHave
 from ...cluster.node_request import read_request
 from ...cluster.nodes import NodeTable, PartitionTable
 from ...cluster.text.constraint import Constraint, constraint_of
@@ -168,7 +169,7 @@ class Cluster:
             on, each = self.nodes.gpus_of(kind), max(1, demand.node_gpus.get(kind, 1))
             most = f" (the most is {int(on[left].max(initial=0))})" if each > 1 else ""
             yield on >= each, f"has {count(each, 'GPU')}{_of(kind)}{most}"
-        cpus, memory_mib = self._cpus(demand, row), self._memory_mib(row)
+        cpus, memory_mib = self._cpus(demand, row), self._memory_mib(demand, row)
         most = f" (the most is {int(cpus[left].max(initial=0))})"
         yield cpus >= demand.task_cpus, f"has {count(demand.task_cpus, 'CPU')} for a job{most}"
         if demand.memory_mib > 0:
@@ -207,19 +208,25 @@ class Cluster:
         if not demand.cpu_memory_mib:
             return tasks
         each_mib = demand.cpu_memory_mib * demand.task_cpus
-        by_memory = np.minimum(self._memory_mib(row) / each_mib, NO_LIMIT)
+        by_memory = np.minimum(self._memory_mib(demand, row) / each_mib, NO_LIMIT)
         return np.minimum(tasks, by_memory.astype(np.int64))
 
     def _cpus(self, demand: Demand, row: int) -> IntArray:
         """Return the CPUs of each node that one job may have in the partition in *row*."""
-        binds = len(self.partitions) and len(demand.partitions) == 1 and not demand.exclusive  # seen on 22.05
-        most = int(self.partitions.node_cpus[row]) if binds else 0
-        return np.asarray(np.minimum(self.nodes.cpus, most) if most else self.nodes.cpus)
+        return self._may_have(demand, row).cpus
 
-    def _memory_mib(self, row: int) -> FloatArray:
+    def _memory_mib(self, demand: Demand, row: int) -> FloatArray:
         """Return the memory of each node that one job may have there."""
-        most = float(self.partitions.node_memory_mib[row]) if len(self.partitions) else 0.0
-        return np.asarray(np.minimum(self.nodes.memory_mib, most) if most else self.nodes.memory_mib)
+        return self._may_have(demand, row).memory_mib
+
+    def _may_have(self, demand: Demand, row: int) -> MayHave:
+        if not len(self.partitions):
+            return MayHave(self.nodes.cpus, self.nodes.memory_mib)
+        return self._allowances.on(self.partitions.name[row], exclusive=demand.exclusive)
+
+    @cached_property
+    def _allowances(self) -> Allowances:
+        return Allowances(self.nodes, self.partitions)
 
 
 Step = tuple[BoolArray, str]

@@ -38,10 +38,11 @@ from ...cluster.records.outcomes import OutcomeTable, RefusedRecord
 from ...cluster.records.usage import NO_USAGE, UsageTable
 from ...cluster.state import ClusterState
 from ...errors import SlurmError, SlurmRefused, SlurmUnavailable
-from ..port import ActionResult, ClusterInfo, ControllerLoad, keeps_jobs_private
+from ..port import ActionResult, ClusterInfo, ControllerLoad, counts_memory, keeps_jobs_private
 from ..read import sinfo, sprio, squeue
 from ..read.cluster_reading import state_of
 from ..read.limits import read_shared_limits
+from ..read.node_specs import NodeSpec, read_specs
 from ..read.partitions import PartitionLimits, read_limits
 from ..read.records import RecordColumns, cut, heads, long_format, reading
 from ..read.sacct import read_outcomes, read_runs
@@ -86,6 +87,7 @@ class SlurmCommand:
     _fields: tuple[str, ...] = squeue.FIELDS
     qos: QosTable = field(default_factory=lambda: table_of(QosTable, 0, {}, {}))
     limits: Mapping[str, PartitionLimits] = field(default_factory=dict)
+    specs: Mapping[str, NodeSpec] = field(default_factory=dict)
     _shared_limits: LimitTable = NO_LIMITS
     _limits_wait: Timer = field(default_factory=lambda: Timer(time.monotonic))
     apart: Callable[[], Set[str]] = field(default=_nothing)
@@ -108,7 +110,8 @@ class SlurmCommand:
         )
         self._facts = self._with_rights(self._facts, earlier)
         self.qos = self._read_qos(self._facts)
-        self.limits = read_limits(self.console.query(["scontrol", "--all", "--oneliner", "show", "partition"]))
+        self.limits = read_limits(self.console.query(["scontrol", "--all", "--oneliner", "show", "partition"]), config)
+        self.specs = self._read_specs(config)
         self._fields = squeue.fields_of(self._release_of_commands(self._facts))
         return self._facts
 
@@ -120,7 +123,8 @@ class SlurmCommand:
             factors = beside.submit(self.factors) if facts.multifactor else None
             jobs = self.with_columns_apart(self.long("squeue", ["-a", "-t", "all"], self._fields))
             records, points = nodes.result(), factors.result() if factors else None
-            state = state_of(jobs, records, points, self.qos, self.limits, self.why_down(records))
+            specs = self.specs_of(records)
+            state = state_of(jobs, records, points, self.qos, self.limits, self.why_down(records), specs)
         return self.with_shared_limits(state)
 
     def with_shared_limits(self, state: ClusterState) -> ClusterState:
@@ -461,6 +465,19 @@ class SlurmCommand:
     def why_down(self, nodes: RecordColumns) -> RecordColumns | None:
         """Return sinfo's records about nodes that take no jobs; None while all do."""
         return self.long("sinfo", ["-a", "-N"], sinfo.WHY_DOWN) if sinfo.takes_no_jobs(nodes) else None
+
+    def specs_of(self, nodes: RecordColumns) -> Mapping[str, NodeSpec]:
+        """Return what nodes keep for themselves; read anew where there is one that was not known."""
+        if not self.specs.keys() >= set(nodes["NodeList"]):
+            self.specs = self._read_specs(self.known_facts().config)
+        return self.specs
+
+    def _read_specs(self, config: Mapping[str, str]) -> dict[str, NodeSpec]:
+        """Return what each node keeps for itself; memory that Slurm does not count is no node's own (22.05)."""
+        specs = read_specs(self.console.query(["scontrol", "--all", "--oneliner", "show", "node"]))
+        if counts_memory(config):
+            return specs
+        return {name: spec._replace(kept_mib=0) for name, spec in specs.items()}
 
     def _config(self) -> dict[str, str]:
         """Return the settings that ``scontrol show config`` prints, by name."""

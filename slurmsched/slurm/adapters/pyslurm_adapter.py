@@ -58,7 +58,8 @@ class SlurmBinding:
             ours = counted and "node_loads" not in self.command.apart()
             nodes = RecordColumns(self.worker.call("nodes")) if ours else self.command.nodes()
             points, limits = factors.result() if factors else None, self.command.limits
-            state = state_of(jobs, nodes, points, self.command.qos, limits, self.command.why_down(nodes))
+            why_down, specs = self.command.why_down(nodes), self.command.specs_of(nodes)
+            state = state_of(jobs, nodes, points, self.command.qos, limits, why_down, specs)
         return self.command.with_shared_limits(state)
 
     def act(self, actions: Sequence[Action]) -> list[ActionResult]:

@@ -12,11 +12,15 @@ from ...cluster.nodes import QosTable
 from ...cluster.state import ClusterState
 from ..write.verbs import BASIC_BAND
 from . import sinfo, sprio, squeue
+from .node_specs import NodeSpec, with_specs
 from .partitions import PartitionLimits, with_limits
 from .records import RecordColumns, reading
 
 NO_LIMITS: Mapping[str, PartitionLimits] = {}
 """The limits of partitions where they were not read."""
+
+NO_SPECS: Mapping[str, NodeSpec] = {}
+"""What nodes keep for themselves where that was not read."""
 
 
 def state_of(
@@ -26,10 +30,12 @@ def state_of(
     qos: QosTable,
     limits: Mapping[str, PartitionLimits] = NO_LIMITS,
     why_down: RecordColumns | None = None,
+    specs: Mapping[str, NodeSpec] = NO_SPECS,
 ) -> ClusterState:
     """Build the state from columns by the names of squeue, sinfo and sprio; *factors* is None with priority/basic.
 
-    *limits* are those of partitions, *why_down* sinfo's columns about nodes that take no jobs, where they were read.
+    *limits* are those of partitions, *why_down* sinfo's columns about nodes that take no jobs, *specs* what nodes keep
+    for themselves, where they were read.
     """
     with reading("squeue"):
         jobs = squeue.read_jobs(jobs_seen)
@@ -42,7 +48,7 @@ def state_of(
     running = (jobs.state >= JobState.CONFIGURING) & (jobs.state <= JobState.COMPLETING)
     ended = (jobs.state >= JobState.COMPLETED) & (jobs.state <= JobState.REQUEUED)
     with reading("sinfo"):
-        nodes = sinfo.with_reasons(sinfo.read_nodes(nodes_seen), why_down)
+        nodes = with_specs(sinfo.with_reasons(sinfo.read_nodes(nodes_seen), why_down), specs)
         partitions = with_limits(sinfo.read_partitions(nodes_seen), limits)
     return ClusterState(
         pending=pending,

@@ -15,6 +15,9 @@ from ...cluster.text.tres import seconds
 _FIELD = re.compile(r"(?:^|\s)([A-Za-z]+)=(\S*)")
 _DIGITS = re.compile(r"[0-9]{1,12}")
 
+NO_CONFIG: Mapping[str, str] = {}
+"""The cluster's own limits where they were not read."""
+
 
 @dataclass(frozen=True)
 class PartitionLimits:
@@ -24,23 +27,29 @@ class PartitionLimits:
     most_nodes: int = 0
     node_cpus: int = 0
     node_memory_mib: float = 0.0
+    cpu_memory_mib: float = 0.0
     tier: int = 1
     up: bool = True
     max_time_s: float = np.inf
 
 
-def read_limits(text: str) -> dict[str, PartitionLimits]:
-    """Return the limits of each partition in the output of ``scontrol --oneliner show partition``."""
+def read_limits(text: str, config: Mapping[str, str] = NO_CONFIG) -> dict[str, PartitionLimits]:
+    """Return the limits of each partition in the output of ``scontrol --oneliner show partition``.
+
+    Those of memory are the cluster's, by its *config*, where a partition has none of its own.
+    """
     records = (dict(_FIELD.findall(line)) for line in text.splitlines())
-    return {fields["PartitionName"]: _limits(fields) for fields in records if "PartitionName" in fields}
+    return {fields["PartitionName"]: _limits(fields, config) for fields in records if "PartitionName" in fields}
 
 
-def _limits(fields: Mapping[str, str]) -> PartitionLimits:
+def _limits(fields: Mapping[str, str], config: Mapping[str, str]) -> PartitionLimits:
+    memory = fields if "MaxMemPerCPU" in fields or _number(fields, "MaxMemPerNode") else config
     return PartitionLimits(
         least_nodes=_number(fields, "MinNodes"),
         most_nodes=_number(fields, "MaxNodes"),
         node_cpus=_number(fields, "MaxCPUsPerNode"),
-        node_memory_mib=float(_number(fields, "MaxMemPerNode")),
+        node_memory_mib=float(_number(memory, "MaxMemPerNode")),
+        cpu_memory_mib=float(_number(memory, "MaxMemPerCPU")),
         tier=_number(fields, "PriorityTier"),
         up=fields.get("State", "UP") == "UP",
         max_time_s=_seconds(fields.get("MaxTime", "")),
@@ -48,7 +57,7 @@ def _limits(fields: Mapping[str, str]) -> PartitionLimits:
 
 
 def _number(fields: Mapping[str, str], name: str) -> int:
-    """Return a limit; 0 for UNLIMITED, and for a form of a newer release."""
+    """Return a limit; 0 for UNLIMITED, also as a number of 19 digits, and for a form of a newer release."""
     text = fields.get(name, "")
     return int(text) if _DIGITS.fullmatch(text) else 0
 
@@ -71,6 +80,7 @@ def with_limits(partitions: PartitionTable, limits: Mapping[str, PartitionLimits
         most_nodes=np.array([one.most_nodes for one in own], dtype=np.int64),
         node_cpus=np.array([one.node_cpus for one in own], dtype=np.int64),
         node_memory_mib=np.array([one.node_memory_mib for one in own], dtype=np.float64),
+        cpu_memory_mib=np.array([one.cpu_memory_mib for one in own], dtype=np.float64),
     )
 
 

@@ -1,0 +1,110 @@
+"""What Slurm lets one job have on each node in a partition, if nothing else ran there. Pure.
+
+The columns ``cpus`` and ``memory_mib`` of nodes are without the cores and the memory that a node keeps for itself
+(CoreSpecCount, CPUSpecList, MemSpecLimit); partitions take off more of them (MaxCPUsPerNode, MaxMemPerNode,
+MaxMemPerCPU, slurm.conf(5)).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from .columns import BoolArray, FloatArray, IntArray
+from .node_request import NodeRequest
+from .nodes import NodeTable, PartitionTable
+
+
+@dataclass(frozen=True, eq=False)
+class MayHave:
+    """What one job may have on each node."""
+
+    cpus: IntArray  #: 0 on nodes outside the partition
+    memory_mib: FloatArray
+    cpu_memory_mib: float = np.inf  #: with more for each CPU, Slurm gives the job more CPUs, and charges them
+
+    def charged_cpus(self, cpus: float, memory_mib: float) -> float:
+        """Return the CPUs of a node that a job has, and pays for, that asks for so much of it."""
+        return max(cpus, float(np.ceil(memory_mib / self.cpu_memory_mib - 1e-9)))
+
+    def holds(self, cpus: float, memory_mib: float) -> BoolArray:
+        """Select the nodes on which a job may have so much."""
+        enough = (self.cpus >= self.charged_cpus(cpus, memory_mib)) & (self.memory_mib >= memory_mib)
+        return np.asarray(enough, dtype=np.bool_)
+
+    def takes_as_written(self, request: NodeRequest, nodes: int) -> bool:
+        """Return whether Slurm leaves the CPUs of *request*, on so many *nodes*, as they are."""
+        memory_mib = request.node_memory_mib(nodes)
+        least = min(request.per_node, request.node_cpus(nodes))
+        return self.charged_cpus(0.0, memory_mib) <= least
+
+    def of_nodes(self, many: int, nodes: BoolArray) -> tuple[int, float]:
+        """Return the CPUs and the memory of which each of *many* of these *nodes* has as much; 0 without so many."""
+        if int(nodes.sum()) < many:
+            return 0, 0.0
+        cpus, memory_mib = np.sort(self.cpus[nodes]), np.sort(self.memory_mib[nodes])
+        return int(cpus[-many]), float(memory_mib[-many])
+
+
+@dataclass(frozen=True, eq=False)
+class Allowances:
+    """Nodes and partitions, asked for what one job after the other may have."""
+
+    nodes: NodeTable
+    partitions: PartitionTable
+    _known: dict[tuple[str, bool], MayHave] = field(default_factory=dict)
+
+    def on(self, partition: str, *, exclusive: bool = False) -> MayHave:
+        """Return what a job may have in one *partition*; an *exclusive* one takes all CPUs of a node or none."""
+        key = partition, exclusive
+        if key not in self._known:
+            self._known[key] = self._of(partition, exclusive)
+        return self._known[key]
+
+    def each(self, partitions: str, *, exclusive: bool = False) -> list[MayHave]:
+        """Return what a job may have in each of its *partitions*, a comma list: it runs in one of them."""
+        return [self.on(name, exclusive=exclusive) for name in partitions.split(",")]
+
+    def everywhere(self, partitions: str) -> MayHave:
+        """Return what a job may have on a node in whichever of its *partitions* it starts there.
+
+        Slurm holds what is written of a job to the limits of the first of them, and starts it in any (22.05).
+        """
+        found = self.each(partitions)
+        inside = [one.cpus > 0 for one in found]
+        cpus = np.min([np.where(here, one.cpus, self.nodes.cpus) for here, one in zip(inside, found, strict=True)], 0)
+        memory_mib = np.min(
+            [np.where(here, one.memory_mib, np.inf) for here, one in zip(inside, found, strict=True)], axis=0
+        )
+        anywhere = np.logical_or.reduce(inside)
+        return MayHave(
+            np.where(anywhere, cpus, 0),
+            np.where(anywhere, memory_mib, 0.0),
+            min(one.cpu_memory_mib for one in found),
+        )
+
+    def holding(self, partitions: str, cpus: float, memory_mib: float, *, exclusive: bool = False) -> BoolArray:
+        """Select the nodes on which a job may have so much, by partition: [partition, node]."""
+        return np.array([one.holds(cpus, memory_mib) for one in self.each(partitions, exclusive=exclusive)])
+
+    @cached_property
+    def _rows(self) -> dict[str, int]:
+        return {name: row for row, name in enumerate(self.partitions.name)}
+
+    def _of(self, partition: str, exclusive: bool) -> MayHave:
+        nodes, row = self.nodes, self._rows.get(partition)
+        inside = np.ones(len(nodes), dtype=np.bool_)
+        if any(nodes.partitions.names):
+            members = [partition in names.split(",") for names in nodes.partitions.names]
+            inside = nodes.partitions.map(members, np.bool_)
+        most_cpus = int(self.partitions.node_cpus[row]) if row is not None else 0
+        most_mib = float(self.partitions.node_memory_mib[row]) if row is not None else 0.0
+        each_mib = float(self.partitions.cpu_memory_mib[row]) if row is not None else 0.0
+        cpus = np.where(inside, nodes.cpus, 0)
+        if most_cpus:
+            cpus = np.where(cpus > most_cpus, 0, cpus) if exclusive else np.minimum(cpus, most_cpus)
+        memory_mib = np.minimum(nodes.memory_mib, most_mib or np.inf)
+        memory_mib = np.minimum(memory_mib, cpus * each_mib if each_mib else np.inf)
+        return MayHave(cpus, np.where(cpus > 0, memory_mib, 0.0), each_mib or np.inf)

@@ -1,0 +1,51 @@
+"""What nodes keep for themselves, which sinfo does not show, from ``scontrol show node``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from ...cluster.nodes import NodeTable
+
+_NAME = re.compile(r"NodeName=(\S+)")
+_NUMBERS = re.compile(r"\b(CPUEfctv|MemSpecLimit)=([0-9]{1,12})(?=\s|$)")
+
+
+class NodeSpec(NamedTuple):
+    """The CPUs of a node that jobs may have, and the memory that they may not."""
+
+    cpus: int | None  #: None where a release does not say it
+    kept_mib: int
+
+
+def read_specs(text: str) -> dict[str, NodeSpec]:
+    """Return the spec of each node in the output of ``scontrol --oneliner show node``.
+
+    CPUEfctv is without the CPUs of CoreSpecCount and CPUSpecList; both numbers stand before what an admin wrote.
+    """
+    found = {}
+    for line in text.splitlines():
+        if name := _NAME.match(line):
+            numbers: dict[str, int] = {}
+            for key, number in _NUMBERS.findall(line):
+                numbers.setdefault(key, int(number))
+            found[name[1]] = NodeSpec(numbers.get("CPUEfctv"), numbers.get("MemSpecLimit", 0))
+    return found
+
+
+def with_specs(nodes: NodeTable, specs: Mapping[str, NodeSpec]) -> NodeTable:
+    """Return *nodes* with the CPUs and the memory that jobs may have there."""
+    if not specs:
+        return nodes
+    own = [specs.get(name, NodeSpec(None, 0)) for name in nodes.name]
+    effective = [
+        all_cpus if one.cpus is None else min(one.cpus, all_cpus)
+        for one, all_cpus in zip(own, nodes.cpus.tolist(), strict=True)
+    ]
+    kept_mib = np.array([one.kept_mib for one in own], dtype=np.float64)
+    return nodes.changed(
+        cpus=np.array(effective, dtype=np.int64), memory_mib=np.maximum(nodes.memory_mib - kept_mib, 0.0)
+    )
