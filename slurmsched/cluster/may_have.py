@@ -19,11 +19,16 @@ from .nodes import NodeTable, PartitionTable
 
 @dataclass(frozen=True, eq=False)
 class MayHave:
-    """What one job may have on each node."""
+    """What one job may have on each node; nothing on nodes outside the partition."""
 
-    cpus: IntArray  #: 0 on nodes outside the partition
+    inside: BoolArray
+    cpus: IntArray
     memory_mib: FloatArray
     cpu_memory_mib: float = np.inf  #: with more for each CPU, Slurm gives the job more CPUs, and charges them
+
+    def take(self, rows: IntArray) -> MayHave:
+        """Return the same of the nodes in *rows*."""
+        return MayHave(self.inside[rows], self.cpus[rows], self.memory_mib[rows], self.cpu_memory_mib)
 
     def charged_cpus(self, cpus: float, memory_mib: float) -> float:
         """Return the CPUs of a node that a job has, and pays for, that asks for so much of it."""
@@ -32,7 +37,7 @@ class MayHave:
     def holds(self, cpus: float, memory_mib: float) -> BoolArray:
         """Select the nodes on which a job may have so much."""
         enough = (self.cpus >= self.charged_cpus(cpus, memory_mib)) & (self.memory_mib >= memory_mib)
-        return np.asarray(enough, dtype=np.bool_)
+        return np.asarray(self.inside & enough, dtype=np.bool_)
 
     def takes_as_written(self, request: NodeRequest, nodes: int) -> bool:
         """Return whether Slurm leaves the CPUs of *request*, on so many *nodes*, as they are."""
@@ -55,6 +60,7 @@ class Allowances:
     nodes: NodeTable
     partitions: PartitionTable
     _known: dict[tuple[str, bool], MayHave] = field(default_factory=dict)
+    _everywhere: dict[str, MayHave] = field(default_factory=dict)
 
     def on(self, partition: str, *, exclusive: bool = False) -> MayHave:
         """Return what a job may have in one *partition*; an *exclusive* one takes all CPUs of a node or none."""
@@ -72,22 +78,22 @@ class Allowances:
 
         Slurm holds what is written of a job to the limits of the first of them, and starts it in any (22.05).
         """
-        found = self.each(partitions)
-        inside = [one.cpus > 0 for one in found]
-        cpus = np.min([np.where(here, one.cpus, self.nodes.cpus) for here, one in zip(inside, found, strict=True)], 0)
-        memory_mib = np.min(
-            [np.where(here, one.memory_mib, np.inf) for here, one in zip(inside, found, strict=True)], axis=0
-        )
-        anywhere = np.logical_or.reduce(inside)
-        return MayHave(
-            np.where(anywhere, cpus, 0),
-            np.where(anywhere, memory_mib, 0.0),
-            min(one.cpu_memory_mib for one in found),
-        )
+        if partitions not in self._everywhere:
+            found, nodes = self.each(partitions), self.nodes
+            cpus = np.min([np.where(one.inside, one.cpus, nodes.cpus) for one in found], axis=0)
+            memory_mib = np.min([np.where(one.inside, one.memory_mib, nodes.memory_mib) for one in found], axis=0)
+            inside = np.logical_or.reduce([one.inside for one in found])
+            cpu_memory_mib = min(one.cpu_memory_mib for one in found)
+            self._everywhere[partitions] = MayHave(inside, cpus, memory_mib, cpu_memory_mib)
+        return self._everywhere[partitions]
 
     def holding(self, partitions: str, cpus: float, memory_mib: float, *, exclusive: bool = False) -> BoolArray:
         """Select the nodes on which a job may have so much, by partition: [partition, node]."""
         return np.array([one.holds(cpus, memory_mib) for one in self.each(partitions, exclusive=exclusive)])
+
+    def enough(self, partitions: str, many: int, cpus: float, memory_mib: float, among: BoolArray) -> bool:
+        """Return whether *many* nodes *among* some, all in one of its *partitions*, may give a job so much each."""
+        return bool(((self.holding(partitions, cpus, memory_mib) & among).sum(axis=1) >= many).any())
 
     @cached_property
     def _rows(self) -> dict[str, int]:
@@ -107,4 +113,4 @@ class Allowances:
             cpus = np.where(cpus > most_cpus, 0, cpus) if exclusive else np.minimum(cpus, most_cpus)
         memory_mib = np.minimum(nodes.memory_mib, most_mib or np.inf)
         memory_mib = np.minimum(memory_mib, cpus * each_mib if each_mib else np.inf)
-        return MayHave(cpus, np.where(cpus > 0, memory_mib, 0.0), each_mib or np.inf)
+        return MayHave(inside, cpus, np.where(inside, memory_mib, 0.0), each_mib or np.inf)

@@ -11,8 +11,10 @@ from ..cluster.actions import Action, Steer, Unsteer, job_of
 from ..cluster.columns import BoolArray, IntArray, Labels
 from ..cluster.exclusions import ANY_TYPE, sent_to
 from ..cluster.jobs import JobTable
+from ..cluster.may_have import Allowances
 from ..cluster.state import View
 from ..cluster.text.hostlist import expanded, fold
+from .job_nodes import node_part
 from .node_use import NodeUse
 from .rules import MigrationRules
 
@@ -113,9 +115,9 @@ def _others_hold(view: View, row: int, excluded: frozenset[str]) -> bool:
     jobs, nodes = view.pending, view.nodes
     many = max(int(jobs.nodes[row]), 1)
     fits = nodes.with_gpus_for(jobs.partition[row], jobs.gpu_type[row])
-    fits &= (nodes.gpus >= -(-jobs.gpus[row] // many)) & (nodes.cpus >= -(-jobs.cpus[row] // many))
-    fits &= nodes.memory_mib >= jobs.memory_mib[row] // many
-    return int((fits & ~among(nodes.name, fold(sorted(excluded)))).sum()) >= many
+    fits &= (nodes.gpus >= -(-jobs.gpus[row] // many)) & ~among(nodes.name, fold(sorted(excluded)))
+    may = Allowances(nodes, view.partitions)
+    return may.enough(jobs.partition[row], many, *node_part(jobs, row), fits)
 
 
 def among(names: Labels, hosts: str) -> BoolArray:

@@ -26,6 +26,24 @@ def nodes_with_gpus(view: View, rows: IntArray) -> BoolArray:
     return np.asarray(allowed[kind] & (view.nodes.gpus >= node_gpus(jobs)[:, None]), dtype=np.bool_)
 
 
+def node_part(jobs: JobTable, row: int, nodes: int = 0) -> tuple[int, float]:
+    """Return the CPUs and the memory of a job on the one of so many *nodes*, else of its own, that has most of it.
+
+    That is the node with most of its tasks, each of which is on one node.
+    """
+    many, cpus = nodes or max(int(jobs.nodes[row]), 1), int(jobs.cpus[row])
+    each, memory_mib = part_of(many, cpus, int(jobs.ntasks[row])), float(np.nan_to_num(jobs.memory_mib[row]))
+    by_cpu_mib = float(jobs.cpu_memory_mib[row]) * each
+    return each, max(memory_mib / many, by_cpu_mib)
+
+
+def part_of(nodes: int, cpus: int, tasks: int) -> int:
+    """Return the most CPUs on one of so many *nodes* of a job, with as many *tasks* on each; 0 for any number."""
+    if tasks <= 0 or cpus % tasks:
+        return -(-cpus // nodes)
+    return -(-tasks // nodes) * (cpus // tasks)
+
+
 def gpus_by_node(jobs: JobTable, rows: slice | int = slice(None)) -> IntArray:
     """Return the GPUs on each node of jobs *rows* that get more or fewer nodes with their GPUs; 0 of jobs on one node.
 

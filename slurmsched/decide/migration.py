@@ -14,6 +14,7 @@ import numpy as np
 
 from ..cluster.actions import Action, AskToStop
 from ..cluster.columns import BoolArray, FloatArray, IntArray
+from ..cluster.may_have import Allowances
 from ..cluster.plan import Standing
 from ..cluster.records.progress import rows_of
 from ..cluster.state import View
@@ -24,7 +25,7 @@ from ..policies.migration import NOBODY, PRIORITY_PART, nearest_ideal, slowed
 from .deadlines.stops import may_leave, stop_cost_s
 from .excluded_nodes import among, nodes_chosen
 from .node_pools import NodePools
-from .node_use import CPUS, GPUS, RESOURCES, NodeUse
+from .node_use import CPUS, GPUS, MEMORY, RESOURCES, NodeUse
 from .phrasing import spell
 from .rules import MigrationRules, Rules
 from .run_set import order_with_running
@@ -218,12 +219,22 @@ class _Requests:
         then = in_points(self.nodes.parts + (self.taken + asks) / has)
         calm = (np.nan_to_num(then[:, :GPUS], nan=np.inf) <= self.terms.overload).all(axis=1)
         calm &= np.nan_to_num(then[:, GPUS], nan=0.0) <= self.terms.overload
-        calm &= (free >= needs).all(axis=1)
+        calm &= (free >= needs).all(axis=1) & self._may_hold(row)
         calm[own] = True
         calm &= ~self.nodes.overloaded.any(axis=1) & nodes.with_gpus_for(jobs.partition[row], jobs.gpu_type[row])
         candidates = np.flatnonzero(calm)
         candidates = candidates[np.argsort(then[candidates, CPUS], kind="stable")]
         return candidates[: len(own)] if len(own) and len(candidates) >= len(own) else None
+
+    def _may_hold(self, row: int) -> BoolArray:
+        """Select the nodes of which a running job may have its part."""
+        jobs, part = self.view.running, self._needs(row)
+        may = self._allowances.holding(jobs.partition[row], float(part[CPUS]), float(np.nan_to_num(part[MEMORY])))
+        return np.asarray(may.any(axis=0), dtype=np.bool_)
+
+    @cached_property
+    def _allowances(self) -> Allowances:
+        return Allowances(self.view.nodes, self.view.partitions)
 
 
 def _in_line(view: View, standings: IntArray) -> BoolArray:

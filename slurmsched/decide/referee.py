@@ -38,11 +38,13 @@ from ..cluster.actions import (
 from ..cluster.columns import BoolArray, IntArray
 from ..cluster.exclusions import ANY_TYPE
 from ..cluster.jobs import JobState, JobTable
+from ..cluster.may_have import Allowances
 from ..cluster.node_request import NodeRequest, read_request
 from ..cluster.state import View
 from ..cluster.text.hostlist import expand
 from ..cluster.text.plural import count
-from .job_nodes import gpus_by_node, nodes_with_gpus
+from .excluded_nodes import among
+from .job_nodes import gpus_by_node, node_part, nodes_by_kind, nodes_with_gpus
 from .rightsizing import fitting_nodes, share_of, wanted
 from .rules import Rules
 
@@ -55,10 +57,13 @@ Joined = Mapping[int, int]
 PairRule = Callable[[Start, View, Joined, Rules], str | None]
 """A function that returns the reason to refuse a start beside a running job, or None."""
 
-SizeRule = Callable[[Rightsize, View, int, BoolArray], str | None]
+SizeRule = Callable[[Rightsize, View, int, BoolArray, Allowances], str | None]
 """A function that returns the reason to refuse other CPUs and memory of the pending job in a row, or None.
 
 The mask is that of the nodes that the job may use."""
+
+NodeRule = Callable[[Action, View, int, Allowances], str | None]
+"""A function that returns the reason to refuse a change after which the pending job in a row could never start."""
 
 MoveRule = Callable[[MoveNodes, View, Rules], str | None]
 """A function that returns the reason to refuse a move of nodes, or None."""
@@ -210,11 +215,11 @@ def sizing_is_wanted(action: Action, jobs: JobTable, row: int, rules: Rules) -> 
     return "its owner said neither slurmsched:cpus= nor slurmsched:mem=, and rightsize.accounts lacks its account"
 
 
-def share_is_kept(size: Rightsize, view: View, row: int, nodes: BoolArray) -> str | None:
+def share_is_kept(size: Rightsize, view: View, row: int, nodes: BoolArray, may: Allowances) -> str | None:
     """Refuse to leave a job less than what belongs to its GPUs, or than its owner said, unless they asked for less."""
     own, after = _request(size.own), _request(size.after)
     jobs, count = view.pending, max(int(view.pending.nodes[row]), 1)
-    share = share_of(view, -(-int(jobs.gpus[row]) // count), nodes)
+    share = share_of(view, may.everywhere(jobs.partition[row]), -(-int(jobs.gpus[row]) // count), nodes)
     pairs = (
         (own.node_cpus(count), after.node_cpus(count), max(share.cpus, int(jobs.cpus_least[row])), "CPUs"),
         (
@@ -230,7 +235,7 @@ def share_is_kept(size: Rightsize, view: View, row: int, nodes: BoolArray) -> st
     return None
 
 
-def best_is_kept(size: Rightsize, view: View, row: int, nodes: BoolArray) -> str | None:
+def best_is_kept(size: Rightsize, view: View, row: int, nodes: BoolArray, may: Allowances) -> str | None:
     """Refuse to give a job more than it asks for, except up to what its owner says that it can use."""
     own, after, count = _request(size.own), _request(size.after), max(int(view.pending.nodes[row]), 1)
     jobs = view.pending
@@ -241,11 +246,47 @@ def best_is_kept(size: Rightsize, view: View, row: int, nodes: BoolArray) -> str
     return None
 
 
-def nodes_have_it(size: Rightsize, view: View, row: int, nodes: BoolArray) -> str | None:
-    """Refuse what too few nodes have: Slurm refuses it, and yet takes it over, so that the job never starts (22.05)."""
-    count = max(int(view.pending.nodes[row]), 1)
-    fitting = fitting_nodes(view, _request(size.after), count, nodes)
-    return None if fitting >= count else f"{fitting} nodes that it may use have as much, and it needs {count}"
+def nodes_have_it(size: Rightsize, view: View, row: int, nodes: BoolArray, may: Allowances) -> str | None:
+    """Refuse what too few nodes may give it: Slurm may take it over, and yet the job never starts (22.05)."""
+    many, everywhere = max(int(view.pending.nodes[row]), 1), may.everywhere(view.pending.partition[row])
+    after = _request(size.after)
+    if not everywhere.takes_as_written(after, many):
+        return f"for as much memory Slurm charges more CPUs than {after.node_cpus(many)} (MaxMemPerCPU)"
+    fitting = fitting_nodes(everywhere, after, many, nodes)
+    return None if fitting >= many else f"of {fitting} nodes that it may use it may have as much, and it needs {many}"
+
+
+def nodes_are_left(action: Action, view: View, row: int, may: Allowances) -> str | None:
+    """Refuse to exclude nodes of a job where too few others are left of which it may have what it asks for."""
+    if not isinstance(action, Steer):
+        return None
+    jobs, nodes = view.pending, view.nodes
+    many = max(int(jobs.nodes[row]), 1)
+    others = ~among(nodes.name, action.excluded) & (nodes.gpus_of(jobs.gpu_type[row]) >= -(-jobs.gpus[row] // many))
+    if may.enough(jobs.partition[row], many, *node_part(jobs, row), others):
+        return None
+    return f"beside these it may have what it asks for of fewer than {count(many, 'node')}"
+
+
+def nodes_have_the_gpus(action: Action, view: View, row: int, may: Allowances) -> str | None:
+    """Refuse a number of GPUs for which too few nodes have these and may give the job the rest of what it asks for."""
+    if not isinstance(action, Resize) or gives_back(action):
+        return None
+    jobs, (_, many) = view.pending, action.nodes
+    kind, allowed = nodes_by_kind(view, jobs.take(np.array([row])))
+    able = allowed[kind[0]] & (view.nodes.gpus_of(jobs.gpu_type[row]) >= (action.each or action.gpus))
+    if may.enough(jobs.partition[row], many, *node_part(jobs, row), able):
+        return None
+    return f"fewer than {count(many, 'node')} may give it so many GPUs with the rest of what it asks for"
+
+
+def shared_node_has_it(action: Action, view: View, row: int, may: Allowances) -> str | None:
+    """Refuse to send a job to a node for shared GPUs of which it may not have what it asks for."""
+    if not isinstance(action, Share):
+        return None
+    node = among(view.nodes.name, action.node)
+    fits = may.enough(action.partition, 1, *node_part(view.pending, row, 1), node)
+    return None if fits else f"it may not have of {action.node} what it asks for"
 
 
 def _request(text: str) -> NodeRequest:
@@ -500,6 +541,13 @@ PAIR_RULES: tuple[PairRule, ...] = (
 SIZE_RULES: tuple[SizeRule, ...] = (share_is_kept, best_is_kept, nodes_have_it)
 """The further rules of other CPUs and memory, for which the nodes count."""
 
+NODE_RULES: dict[type[Action], NodeRule] = {
+    Steer: nodes_are_left,
+    Resize: nodes_have_the_gpus,
+    Share: shared_node_has_it,
+}
+"""The further rules of changes that leave a job other nodes, or ask for other ones."""
+
 MOVE_RULES: tuple[MoveRule, ...] = (
     lending_is_on,
     partition_is_known,
@@ -515,7 +563,7 @@ MOVE_RULES: tuple[MoveRule, ...] = (
 UNKNOWN_JOB = "job_is_known"
 """The stored spelling of the rule over every action on a job: Slurm knows it."""
 
-SPELLINGS: dict[Rule | PairRule | SizeRule | MoveRule, str] = {
+SPELLINGS: dict[Rule | PairRule | SizeRule | NodeRule | MoveRule, str] = {
     power_is_on: "power_is_on",
     a_holding_power_is_on: "a_holding_power_is_on",
     migration_is_on: "migration_is_on",
@@ -540,6 +588,9 @@ SPELLINGS: dict[Rule | PairRule | SizeRule | MoveRule, str] = {
     share_is_kept: "share_is_kept",
     best_is_kept: "best_is_kept",
     nodes_have_it: "nodes_have_it",
+    nodes_are_left: "nodes_are_left",
+    nodes_have_the_gpus: "nodes_have_the_gpus",
+    shared_node_has_it: "shared_node_has_it",
     resizing_is_on: "resizing_is_on",
     gpus_are_its_own: "gpus_are_its_own",
     gpus_are_agreed: "gpus_are_agreed",
@@ -580,13 +631,15 @@ def judge(wishes: Sequence[Action], view: View, rules: Rules) -> tuple[list[Acti
     refusals: list[Refusal] = []
     joined: dict[int, int] = {}
     places = _rows(wishes, view)
-    nodes = _nodes_of_sized(wishes, places, view)
+    nodes, may = _nodes_of_sized(wishes, places, view), Allowances(view.nodes, view.partitions)
     for wish, place in zip(wishes, places, strict=True):
         refusal = _of_move(wish, view, rules) if isinstance(wish, MoveNodes) else _of_job(wish, place, rules)
         if refusal is None and isinstance(wish, Start) and wish.beside:
             refusal = _of_pair(wish, view, joined, rules)
         if refusal is None and isinstance(wish, Rightsize) and place is not None:
-            refusal = _of_size(wish, view, place[1], nodes[wish.job_id])
+            refusal = _of_size(wish, view, place[1], nodes[wish.job_id], may)
+        if refusal is None and type(wish) in NODE_RULES and _waits(place, view):
+            refusal = _of_nodes(wish, view, place[1], may)
         if refusal is None:
             allowed.append(wish)
             if isinstance(wish, Start) and wish.beside:
@@ -631,9 +684,15 @@ def _waits(place: tuple[JobTable, int] | None, view: View) -> TypeGuard[tuple[Jo
     return place is not None and place[0] is view.pending
 
 
-def _of_size(size: Rightsize, view: View, row: int, nodes: BoolArray) -> Refusal | None:
+def _of_nodes(wish: Action, view: View, row: int, may: Allowances) -> Refusal | None:
+    rule = NODE_RULES[type(wish)]
+    why = rule(wish, view, row, may)
+    return None if why is None else Refusal(wish, SPELLINGS[rule], why)
+
+
+def _of_size(size: Rightsize, view: View, row: int, nodes: BoolArray, may: Allowances) -> Refusal | None:
     for rule in SIZE_RULES:
-        why = rule(size, view, row, nodes)
+        why = rule(size, view, row, nodes, may)
         if why is not None:
             return Refusal(size, SPELLINGS[rule], why)
     return None

@@ -15,6 +15,7 @@ import numpy as np
 from ..cluster.actions import Action, RestoreSize, Rightsize
 from ..cluster.columns import BoolArray, FloatArray, IntArray, Labels, Rows
 from ..cluster.jobs import JobTable
+from ..cluster.may_have import Allowances, MayHave
 from ..cluster.node_request import NodeRequest, read_request
 from ..cluster.state import View
 from ..policies.rightsizing import right_size
@@ -84,20 +85,19 @@ class Share(NamedTuple):
     memory_mib: float
 
 
-def share_of(view: View, gpus: int, nodes: BoolArray) -> Share:
+def share_of(view: View, may: MayHave, gpus: int, nodes: BoolArray) -> Share:
     """Return the part of a node that belongs to so many *gpus*: the largest on any of *nodes*, not all of it."""
     have = view.nodes
     each = gpus / np.maximum(have.gpus[nodes], 1)
-    return Share(
-        float((have.cpus[nodes] * each).max(initial=0.0)), float((have.memory_mib[nodes] * each).max(initial=0.0))
-    )
+    memory_mib = np.minimum(have.memory_mib[nodes] * each, may.memory_mib[nodes])
+    return Share(float((may.cpus[nodes] * each).max(initial=0.0)), float(memory_mib.max(initial=0.0)))
 
 
-def fitting_nodes(view: View, request: NodeRequest, count: int, nodes: BoolArray) -> int:
-    """Return how many of *nodes* have what a job on *count* nodes asks for on one."""
-    have = view.nodes
-    enough = (have.cpus >= request.node_cpus(count)) & (have.memory_mib >= request.node_memory_mib(count))
-    return int((nodes & enough).sum())
+def fitting_nodes(may: MayHave, request: NodeRequest, count: int, nodes: BoolArray) -> int:
+    """Return of how many of *nodes* a job on *count* nodes may have what it asks for on one, just as it asks for it."""
+    if not may.takes_as_written(request, count):
+        return 0
+    return int((nodes & may.holds(request.node_cpus(count), request.node_memory_mib(count))).sum())
 
 
 @dataclass(frozen=True)
@@ -132,19 +132,22 @@ class _Sizes:
         own = read_request(jobs.own_request[row]) or present
         if present is None or own is None:
             return None
-        share = share_of(view, gpus, nodes)
-        least = self._size(row, own, count, share, 0.0, 0.0)
+        may = self._allowances.everywhere(jobs.partition[row])
+        share = share_of(view, may, gpus, nodes)
+        most_cpus, most_mib = may.of_nodes(count, nodes)
+        least = self._size(row, own, count, share, 0.0, 0.0, may)
         room = self._free.room(nodes, count, gpus, least.node_cpus(count), least.node_memory_mib(count))
         new = least
         if room is not None:
-            most = self._size(row, own, count, share, room.spare_cpus, room.spare_mib)
+            spare = min(room.spare_cpus, most_cpus), min(room.spare_mib, most_mib)
+            most = self._size(row, own, count, share, *spare, may)
             more = most.node_cpus(count) > own.node_cpus(count) or most.node_memory_mib(count) > own.node_memory_mib(
                 count
             )
             if not more or jobs.tasks[row] == 1:
                 new = most
             self._free.take(room, new.node_cpus(count), new.node_memory_mib(count))
-        return self._change(row, count, own, present, new) if fitting_nodes(view, new, count, nodes) >= count else None
+        return self._change(row, count, own, present, new) if fitting_nodes(may, new, count, nodes) >= count else None
 
     def _change(self, row: int, count: int, own: NodeRequest, present: NodeRequest, new: NodeRequest) -> Action | None:
         jobs = self.view.pending
@@ -166,9 +169,12 @@ class _Sizes:
         return any(abs(to - was) >= max(self.rules.least_change * was, 1) for was, to in pairs)
 
     def _size(
-        self, row: int, own: NodeRequest, count: int, share: Share, spare_cpus: float, spare_mib: float
+        self, row: int, own: NodeRequest, count: int, share: Share, spare_cpus: float, spare_mib: float, may: MayHave
     ) -> NodeRequest:
-        """Return what a job shall ask for where so much is spare."""
+        """Return what a job shall ask for where so much is spare.
+
+        It asks for the CPUs that Slurm charges for its memory: with fewer, Slurm would change them (22.05).
+        """
         jobs, beyond = self.view.pending, 1 + self.rules.margin
         listed = bool(self._listed[row])
         used = [
@@ -187,8 +193,12 @@ class _Sizes:
             each = own_cpus // own.per_task
             cpus = max(own_cpus, cpus // each * each)
         if memory_mib > own_mib:
-            memory_mib = memory_mib // 1
-        return own.with_size(count, cpus, memory_mib)
+            memory_mib = max(min(memory_mib, may.cpu_memory_mib * max(cpus, own_cpus)) // 1, own_mib)
+        return own.with_size(count, may.charged_cpus(cpus, memory_mib), memory_mib)
+
+    @cached_property
+    def _allowances(self) -> Allowances:
+        return Allowances(self.view.nodes, self.view.partitions)
 
     @cached_property
     def _listed(self) -> BoolArray:

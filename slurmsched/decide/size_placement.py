@@ -8,10 +8,11 @@ import numpy as np
 
 from ..cluster.columns import BoolArray, FloatArray, IntArray
 from ..cluster.jobs import JobTable
+from ..cluster.may_have import Allowances
 from ..cluster.state import View
 from ..cluster.ties import in_ms
 from .deadlines.gpu_availability import gpus_in_use
-from .job_nodes import gpus_by_node, nodes_by_kind
+from .job_nodes import gpus_by_node, node_part, nodes_by_kind
 from .remaining_work import UNKNOWN_S, RemainingWork
 from .rules import ResizingRules
 
@@ -58,6 +59,7 @@ class SizePlacement:
         self.waiting = np.zeros(len(nodes), dtype=np.bool_)
         self.pending = RemainingWork(view.pending, view.forecast.runtime_s, view.now_s, self.rules.doubling)
         self.running = RemainingWork(view.running, view.forecast_running.runtime_s, view.now_s, self.rules.doubling)
+        self._may = Allowances(nodes, view.partitions)
         self.cpus = nodes.cpus - nodes.cpus_used
         self.memory_mib = nodes.memory_mib - nodes.memory_used_mib
         self.now = np.where(nodes.usable, np.maximum(nodes.gpus - nodes.gpus_used, 0), 0).astype(np.int64)
@@ -135,10 +137,10 @@ class SizePlacement:
         return np.arange(least, min(most, int(there.max(initial=0))) + 1)
 
     def allowed(self, jobs: JobTable, row: int) -> BoolArray:
-        """Select the usable nodes on which a job may run."""
+        """Select the usable nodes on which a job may run, with what it asks for of each."""
         kind, nodes = self._kinds[jobs is self.view.running]
-        found: BoolArray = nodes[kind[row]]
-        return found
+        may = self._may.holding(jobs.partition[row], *node_part(jobs, row)).any(axis=0)
+        return np.asarray(nodes[kind[row]] & may, dtype=np.bool_)
 
     def fits(self, cpus: float, memory_mib: float) -> BoolArray:
         """Select the nodes with so much left."""

@@ -15,12 +15,14 @@ import numpy as np
 from ..cluster.actions import Action, Steer, Unsteer
 from ..cluster.columns import BoolArray, FloatArray, IntArray, Labels
 from ..cluster.exclusions import ANY_TYPE
+from ..cluster.may_have import Allowances
 from ..cluster.state import View
 from ..cluster.text.hostlist import expand, fold
 from ..cluster.ties import in_ms, in_points
 from ..cluster.type_speeds import speeds_on
 from ..policies.steering import Ends, earliest_ends
 from .deadlines.gpu_availability import gpus_in_use
+from .job_nodes import node_part
 from .node_pools import NodePools
 from .ordering.eligibility import begins_soon
 from .profiling import both
@@ -191,8 +193,9 @@ class _Pool:
     def _shapes(self) -> tuple[list[tuple[int, ...]], IntArray]:
         """What the jobs ask of nodes, each once, and the number of that for each job."""
         jobs, rows = self.view.pending, self.rows
-        memory_mib = np.ceil(jobs.memory_mib[rows]).astype(np.int64)
-        columns = (jobs.partition.codes[rows], jobs.gpus[rows], jobs.nodes[rows], jobs.cpus[rows], memory_mib)
+        parts = np.array([node_part(jobs, row) for row in rows.tolist()]).reshape(-1, 2)
+        cpus, memory_mib = np.ceil(parts).astype(np.int64).T
+        columns = (jobs.partition.codes[rows], jobs.gpus[rows], jobs.nodes[rows], cpus, memory_mib)
         distinct, which = np.unique(np.stack(columns), axis=1, return_inverse=True)
         return list(map(tuple, distinct.T.tolist())), which.reshape(-1)
 
@@ -203,28 +206,32 @@ class _Pool:
 
     @cached_property
     def _holds(self) -> list[BoolArray]:
-        """The nodes that can hold a part of a job of each shape."""
-        nodes, names, found = self.view.nodes, self.view.pending.partition.names, []
-        for partition, gpus, count, cpus, memory_mib in self._shapes[0]:
-            many = max(count, 1)
-            each = (nodes.gpus >= -(-gpus // many)) & (nodes.cpus >= -(-cpus // many))
-            found.append(self._inside(names[partition]) & each & (nodes.memory_mib >= memory_mib // many))
-        return found
+        """The nodes of which a job of each shape may have its part, by its partitions: [partition, node]."""
+        nodes, names = self.view.nodes, self.view.pending.partition.names
+        may = Allowances(nodes, self.view.partitions)
+        return [
+            may.holding(names[partition], cpus, memory_mib) & (nodes.gpus >= max(-(-gpus // max(count, 1)), 1))
+            for partition, gpus, count, cpus, memory_mib in self._shapes[0]
+        ]
+
+    def _enough(self, nodes: BoolArray) -> BoolArray:
+        """Return whether each type has enough of these *nodes* for a job, by its shape, in one of its partitions."""
+        found = [
+            ((self._of_type[:, None] & (holds & nodes)).sum(axis=2) >= max(shape[2], 1)).any(axis=1)
+            for holds, shape in zip(self._holds, self._shapes[0], strict=True)
+        ]
+        return np.array(found, dtype=np.bool_).reshape(-1, len(self.types))
 
     @cached_property
     def _could(self) -> BoolArray:
         """Whether each type has enough nodes for a job, up or not, by its shape: a job sent elsewhere never starts."""
-        counts = zip(self._holds, self._shapes[0], strict=True)
-        found = [(self._of_type & holds).sum(axis=1) >= max(shape[2], 1) for holds, shape in counts]
-        return np.array(found, dtype=np.bool_).reshape(-1, len(self.types))
+        return self._enough(np.ones(len(self.view.nodes), dtype=np.bool_))
 
     @cached_property
     def _fits(self) -> BoolArray:
         """Whether each type, as its owner accepts it, has enough nodes for each job that are up."""
-        jobs, up = self.view.pending, self.view.nodes.usable
-        counts = zip(self._holds, self._shapes[0], strict=True)
-        fits = [(self._of_type & holds & up).sum(axis=1) >= max(shape[2], 1) for holds, shape in counts]
-        found = np.array(fits, dtype=np.bool_).reshape(-1, len(self.types))[self._shapes[1]]
+        jobs = self.view.pending
+        found = self._enough(self.view.nodes.usable)[self._shapes[1]]
         for column in (jobs.gpu_type, jobs.types):
             open_to = [[not text or one in text.split("+") for one in self.types] for text in column.names]
             found &= np.array(open_to, dtype=np.bool_).reshape(-1, len(self.types))[column.codes[self.rows]]

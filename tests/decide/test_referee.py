@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from decide.views import ALL_POWERS, jobs, running_jobs, view
+from decide.views import ALL_POWERS, jobs, nodes, partitions, running_jobs, view
 
 from slurmsched.cluster.actions import (
     ACTIONS,
@@ -25,15 +25,26 @@ from slurmsched.cluster.actions import (
     Resume,
     Rightsize,
     SetAdminComment,
+    Share,
     Start,
     Steer,
     Suspend,
     Unsteer,
 )
+from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.exclusions import ANY_TYPE
 from slurmsched.cluster.jobs import JobState
 from slurmsched.cluster.records.promises import NO_PROMISES, PromiseState, promise_table
-from slurmsched.decide.referee import MOVE_RULES, PAIR_RULES, RULES, SIZE_RULES, SPELLINGS, UNKNOWN_JOB, judge
+from slurmsched.decide.referee import (
+    MOVE_RULES,
+    NODE_RULES,
+    PAIR_RULES,
+    RULES,
+    SIZE_RULES,
+    SPELLINGS,
+    UNKNOWN_JOB,
+    judge,
+)
 from slurmsched.decide.rules import DeadlineRules, RightsizingRules, Rules, SharingRules
 
 TO_FOUR, SIZES = Resize(1, 4, 2, 2), "slurmsched:gpus=2-4"
@@ -44,10 +55,18 @@ PENDING = [Rank(1, 5), Hold(1, 9.0), Release(1), MovePartition(1, "fast"), Requi
 RUNNING = [Requeue(901), AskToStop(901, "URG"), LEAVES, Suspend(901), SetAdminComment(901, "slurmsched:met")]
 
 
-def verdict(action, rules=ALL, promises=NO_PROMISES, **columns) -> str | None:
-    """The rule that stands against *action* on a job with *columns*, None if it may be done."""
+A100 = replace(nodes(), gpu_type=Labels.of(["a100", "a100"]))
+
+
+def verdict(action, rules=ALL, promises=NO_PROMISES, *, room=None, limits=None, **columns) -> str | None:
+    """The rule that stands against *action* on a job with *columns*, None if it may be done.
+
+    All partitions have these *limits*.
+    """
     ours = {"held_by_us": [True], "ckpt": [True]} | {name: [value] for name, value in columns.items()}
-    seen = replace(view(jobs(1, **ours), running=running_jobs(1, **ours)), promises=promises)
+    seen = replace(view(jobs(1, **ours), running=running_jobs(1, **ours), room=room), promises=promises)
+    all_have = {name: np.full(len(seen.partitions), most) for name, most in (limits or {}).items()}
+    seen = replace(seen, partitions=partitions().changed(**all_have))
     allowed, refusals = judge([action], seen, rules)
     assert len(allowed) + len(refusals) == 1
     return refusals[0].rule if refusals else None
@@ -235,7 +254,7 @@ def test_giving_back_is_allowed_on_a_job_whose_owner_opted_out_later():
 
 
 def test_to_be_kept_off_nodes_a_job_needs_no_open_type_and_its_owner_has_named_no_node():
-    assert verdict(OFF_N2, gpu_type="a100") is None
+    assert verdict(OFF_N2, gpu_type="a100", room=A100) is None
     assert verdict(OFF_N2, comment="slurmsched:types=v100+h100") is None
 
 
@@ -287,6 +306,45 @@ def test_cpus_and_memory_are_changed_within_bounds_alone(action, columns, rule):
     assert verdict(action, replace(LISTED, powers=frozenset()), **(ASKS | columns)) == "power_is_on"
 
 
+LITTLE = replace(nodes(), cpus=np.array([6, 8]), memory_mib=np.array([12_000.0, 16_000.0]))
+"""n1 keeps two CPUs and 4,000 MiB for itself."""
+TO_SHARED = Share(1, "gpu", "gpu", "n1", "0+1", "", 9.0)
+WIDE = replace(SIZE, after="cpus=7,task=7,node=7,mem=12000Mn")
+
+
+@pytest.mark.parametrize(
+    ("action", "limits", "columns", "rule"),
+    [
+        (OFF_N2, {}, {"cpus": 6}, None),
+        (OFF_N2, {}, {"cpus": 7}, "nodes_are_left"),
+        (OFF_N2, {}, {"memory_mib": 12_001.0}, "nodes_are_left"),
+        (OFF_N2, {"node_cpus": 4}, {"cpus": 5}, "nodes_are_left"),
+        (OFF_N2, {"node_memory_mib": 9_000.0}, {"memory_mib": 9_001.0}, "nodes_are_left"),
+        (OFF_N2, {"cpu_memory_mib": 1_000.0}, {"memory_mib": 6_001.0}, "nodes_are_left"),
+        (TO_A100, {}, {"memory_mib": 12_001.0}, "nodes_are_left"),
+        (WIDE, {"node_cpus": 6}, {"comment": "slurmsched:cpus=4-8"}, "nodes_have_it"),
+        (WIDE, {"node_cpus": 7}, {"comment": "slurmsched:cpus=4-8"}, None),
+        (replace(SIZE, after=LESS), {"node_memory_mib": 3_999.0}, {}, "nodes_have_it"),
+        (replace(SIZE, after=LESS), {"cpu_memory_mib": 2_000.0}, {}, None),
+        (replace(SIZE, after=LESS), {"cpu_memory_mib": 1_999.0}, {}, "nodes_have_it"),
+        (TO_FOUR, {}, {"comment": SIZES}, None),
+        (TO_FOUR, {}, {"comment": SIZES, "cpus": 9}, "nodes_have_the_gpus"),
+        (TO_FOUR, {}, {"comment": SIZES, "cpus": 8}, None),
+        (TO_FOUR, {}, {"comment": SIZES, "cpus": 7, "steered": "a100", "excluded_nodes": "n2"}, "nodes_have_the_gpus"),
+        (TO_FOUR, {"node_cpus": 4}, {"comment": SIZES, "cpus": 5}, "nodes_have_the_gpus"),
+        (replace(TO_FOUR, gpus=5), {}, {"comment": "slurmsched:gpus=2-5"}, "nodes_have_the_gpus"),
+        (TO_SHARED, {}, {"cpus": 6, "memory_mib": 12_000.0}, None),
+        (TO_SHARED, {}, {"cpus": 7}, "shared_node_has_it"),
+        (TO_SHARED, {"node_memory_mib": 9_000.0}, {"memory_mib": 9_001.0}, "shared_node_has_it"),
+    ],
+    ids=str,
+)
+def test_nothing_is_written_with_which_slurm_would_never_start_a_job(action, limits, columns, rule):
+    wide = isinstance(action, Rightsize)
+    asked = ASKS if wide else {}
+    assert verdict(action, LISTED if wide else ALL, room=LITTLE, limits=limits, **(asked | columns)) == rule
+
+
 def test_a_job_gets_its_own_cpus_and_memory_back_without_the_power_too_and_only_from_us():
     ours = {"node_request": LESS, "own_request": OWN}
     back = RestoreSize(1, LESS, OWN)
@@ -308,7 +366,7 @@ def test_another_number_of_gpus_needs_the_power_and_the_own_number_neither_that_
 
 def test_every_kind_of_action_has_rules_and_every_rule_speaks_in_words():
     assert {*RULES, MoveNodes} == set(ACTIONS.values())
-    for rules in (*RULES.values(), PAIR_RULES, SIZE_RULES, MOVE_RULES):
+    for rules in (*RULES.values(), PAIR_RULES, SIZE_RULES, NODE_RULES.values(), MOVE_RULES):
         assert rules
         assert all(rule.__doc__ for rule in rules)
 
@@ -337,8 +395,10 @@ def test_every_rule_has_the_stored_spelling_that_records_metrics_and_scripts_kno
         "nobody_sits_in_front",
         "node_is_known",
         "node_keeps_partition",
+        "nodes_are_left",
         "nodes_are_open",
         "nodes_have_it",
+        "nodes_have_the_gpus",
         "not_asked_too_often",
         "owner_agreed_to_restarts",
         "owner_consented",
@@ -352,6 +412,7 @@ def test_every_rule_has_the_stored_spelling_that_records_metrics_and_scripts_kno
         "promised_job_keeps_nodes",
         "resizing_is_on",
         "share_is_kept",
+        "shared_node_has_it",
         "sharing_is_on",
         "size_is_its_own",
         "size_is_ours",
@@ -364,6 +425,7 @@ def test_every_rule_has_the_stored_spelling_that_records_metrics_and_scripts_kno
         *MOVE_RULES,
         *PAIR_RULES,
         *SIZE_RULES,
+        *NODE_RULES.values(),
         *(rule for rules in RULES.values() for rule in rules),
     }
     assert verdict(Rank(12345, 1)) == UNKNOWN_JOB == "job_is_known"

@@ -10,10 +10,12 @@ import numpy as np
 
 from ...cluster.columns import BoolArray, IntArray
 from ...cluster.jobs import JobTable
+from ...cluster.may_have import Allowances
 from ...cluster.plan import Plan
 from ...cluster.reasons import ReasonKind, where_kind
 from ...cluster.state import View
 from ...policies.selection.allowed_nodes import allowed_nodes
+from ..job_nodes import node_part
 from ..ordering.ranking import base_priority, tiers
 
 FACTORS = ("partition tier", "fair share", "age", "job size", "QOS", "partition", "TRES", "nice", "our order")
@@ -126,6 +128,8 @@ def _fits(view: View, row: int, here: BoolArray) -> bool:
     room = here & (nodes.gpus - nodes.gpus_used >= -(-gpus // many))
     room &= nodes.cpus - nodes.cpus_used >= -(-int(jobs.cpus[row]) // many)
     room &= nodes.memory_mib - nodes.memory_used_mib >= float(jobs.memory_mib[row]) / many
+    may = Allowances(nodes, view.partitions).holding(jobs.partition[row], *node_part(jobs, row, many))
+    room &= may.any(axis=0)
     if jobs.exclusive[row]:
         room &= nodes.cpus_used == 0
     return int(room.sum()) >= many

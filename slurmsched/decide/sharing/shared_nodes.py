@@ -12,6 +12,7 @@ import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray
 from ...cluster.jobs import JobTable
+from ...cluster.may_have import Allowances, MayHave
 from ...cluster.state import View
 from ...cluster.text.hostlist import expand
 from ...cluster.text.tres import requests_in, slots_in
@@ -34,6 +35,7 @@ class SharedNodes:
     taken: IntArray  #: shape (node, GPU number): slots in use or on their way; SLOTS for a GPU that does not exist
     free: IntArray  #: free GPUs per node
     gpus: IntArray  #: GPUs per node
+    may: MayHave  #: what a job may have of each of them
     links: GpuLinks | None = None  #: between the GPUs of each node that has as many; None where they are unknown
 
     def __len__(self) -> int:
@@ -46,21 +48,25 @@ class SharedNodes:
 
     def can_hold(self, jobs: JobTable, row: int) -> BoolArray:
         """Select nodes with CPUs and memory left for the job in *row* of *jobs*."""
-        fits: BoolArray = (jobs.cpus[row] <= self.cpus_left) & (_memory_mib(jobs, row) <= self.memory_left_mib)
-        return fits
+        memory_mib = _memory_mib(jobs, row)
+        fits = (self.cpus_of(jobs, row) <= self.cpus_left) & (memory_mib <= self.memory_left_mib)
+        return np.asarray(fits & (memory_mib <= self.may.memory_mib), dtype=np.bool_)
 
     def has_room(self, place: int, jobs: JobTable, row: int) -> bool:
         """Return whether node *place* has CPUs and memory left for the job in *row* of *jobs*."""
-        memory_mib = _memory_mib(jobs, row)
-        return bool(jobs.cpus[row] <= self.cpus_left[place] and memory_mib <= self.memory_left_mib[place])
+        return bool(self.can_hold(jobs, row)[place])
 
     def take(self, place: int, jobs: JobTable, row: int, gpus: Sequence[int]) -> None:
         """Count the job in *row* of *jobs* on these GPUs of node *place*."""
         there = [gpu for gpu in gpus if gpu < self.taken.shape[1]]
         self.taken[place, there] += 1
         self.free[place] = np.count_nonzero(self.taken[place] == 0)
-        self.cpus_left[place] -= jobs.cpus[row]
+        self.cpus_left[place] -= self.cpus_of(jobs, row)
         self.memory_left_mib[place] -= _memory_mib(jobs, row)
+
+    def cpus_of(self, jobs: JobTable, row: int) -> int:
+        """Return the CPUs that a job has there, and pays for."""
+        return int(self.may.charged_cpus(int(jobs.cpus[row]), _memory_mib(jobs, row)))
 
     def whole(self, place: int, gpus: int) -> tuple[int, ...]:
         """Return the *gpus* free GPUs of node *place* with the best links between them."""
@@ -96,17 +102,18 @@ def shared_nodes(view: View, rules: SharingRules) -> SharedNodes:
     here = nodes.partitions.map([partition in names.split(",") for names in nodes.partitions.names], np.bool_)
     some = np.flatnonzero(here & nodes.usable & (nodes.gpus > 0) & up.get(partition, False))
     rows = np.array(sorted(some.tolist(), key=nodes.name.__getitem__), dtype=np.int64)
-    gpus = nodes.gpus[rows]
+    gpus, may = nodes.gpus[rows], Allowances(nodes, view.partitions).on(partition).take(rows)
     numbers = np.arange(int(gpus.max(initial=0)))
     counted = SharedNodes(
         tuple(nodes.name.take(rows)),
         tuple(frozenset(names.split(",")) for names in nodes.partitions.take(rows)),
         tuple(nodes.gpu_type.take(rows)),
-        (nodes.cpus - nodes.cpus_used)[rows],
+        may.cpus - nodes.cpus_used[rows],
         (nodes.memory_mib - nodes.memory_used_mib)[rows],
         np.where(numbers < gpus[:, None], 0, SLOTS),
         gpus.copy(),
         gpus,
+        may,
         GpuLinks(rules.links) if rules.links else None,
     )
     _count_running(counted, view.running)
@@ -178,7 +185,7 @@ def _count_coming(nodes: SharedNodes, jobs: JobTable) -> None:
     of, gpus = gpus_of_all(jobs, rows)
     _count(nodes, places[rows][of], gpus)
     for row in rows[np.unique(of)].tolist():
-        nodes.cpus_left[places[row]] -= jobs.cpus[row]
+        nodes.cpus_left[places[row]] -= nodes.cpus_of(jobs, row)
         nodes.memory_left_mib[places[row]] -= _memory_mib(jobs, row)
 
 

@@ -221,7 +221,7 @@ class Cluster:
 
     def _may_have(self, demand: Demand, row: int) -> MayHave:
         if not len(self.partitions):
-            return MayHave(self.nodes.cpus, self.nodes.memory_mib)
+            return MayHave(np.ones(len(self.nodes), dtype=np.bool_), self.nodes.cpus, self.nodes.memory_mib)
         return self._allowances.on(self.partitions.name[row], exclusive=demand.exclusive)
 
     @cached_property
