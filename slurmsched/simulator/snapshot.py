@@ -11,6 +11,7 @@ import numpy as np
 from ..cluster.columns import BoolArray, FloatArray, IntArray, Labels
 from ..cluster.jobs import JobState, JobTable
 from ..cluster.limits import by_known_limits
+from ..cluster.may_have import Allowances
 from ..cluster.reasons import ReasonKind, where_kind
 from ..cluster.state import View
 from ..cluster.text.hostlist import expand
@@ -167,12 +168,20 @@ def _as_workload(table: JobTable, runtime_s: FloatArray, view: View, config: Map
         gpu_type=table.gpu_type,
         features=table.features,
         nodes=nodes,
-        cpus=-(-table.cpus // nodes),
+        cpus=_charged_cpus(table, nodes, view),
         memory_mib=table.memory_mib / nodes if consumable else np.zeros(len(table)),
         time_limit_s=table.time_limit_s,
         submit_s=np.full(len(table), view.now_s),
         runtime_s=runtime_s,
     )
+
+
+def _charged_cpus(table: JobTable, nodes: IntArray, view: View) -> IntArray:
+    """Return the CPUs on each of its *nodes* that Slurm gives a job, with those for its memory (MaxMemPerCPU)."""
+    cpus, may = -(-table.cpus // nodes), Allowances(view.nodes, view.partitions)
+    most_mib = np.array([may.everywhere(names).cpu_memory_mib for names in table.partition.names] or [np.inf])
+    by_memory = np.ceil(np.nan_to_num(table.memory_mib) / nodes / most_mib[table.partition.codes] - 1e-9)
+    return np.asarray(np.maximum(cpus, by_memory.astype(np.int64)))
 
 
 def _at_ease(jobs: Workload, table: JobTable, running: int, fleet: ClusterSpec) -> tuple[Workload, JobTable]:

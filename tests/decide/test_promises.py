@@ -85,6 +85,16 @@ def test_what_cannot_be_kept_is_refused_at_once_with_the_earliest_end_that_could
     assert "deadline=+" in " ".join(told.sentences)
 
 
+@pytest.mark.parametrize(("memory_mib", "state"), [(12_000.0, "OPEN"), (12_001.0, "REFUSED")])
+def test_no_promise_counts_on_nodes_that_may_not_give_a_job_what_it_asks_for(memory_mib, state):
+    busy = running_jobs(1, gpus=[4], node_list=["n2"], started_s=[NOW_S])
+    little = replace(nodes((4, 4), (0, 4)), memory_mib=np.array([12_000.0, 16_000.0]))
+    what = seen(wanted(1, deadline_s=[NOW_S + 2.5 * HOUR_S], memory_mib=[memory_mib]), running=busy, room=little)
+    days = dict.fromkeys(("runtime_s", "low_s", "high_s"), np.full(1, 48 * HOUR_S))
+    what = replace(what, forecast_running=replace(what.forecast_running, **days))
+    assert states(planned(what)) == [state]
+
+
 def test_a_refused_job_is_asked_again_by_itself_and_told_only_if_it_is_promised():
     busy = running_jobs(2, gpus=[4, 4], node_list=["n1", "n2"], started_s=[NOW_S] * 2)
     asking = wanted(1, deadline_s=[NOW_S + 2.5 * HOUR_S])

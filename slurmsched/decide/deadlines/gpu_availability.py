@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -12,12 +12,14 @@ import numpy as np
 from ...cluster.columns import BoolArray, FloatArray, IntArray
 from ...cluster.forecast import Forecast
 from ...cluster.jobs import JobTable
+from ...cluster.may_have import Allowances
 from ...cluster.state import View
 from ...cluster.text.hostlist import expand
 from ...cluster.ties import to_ms
 from ...policies.deadlines.lease_schedule import can_be_stopped
 from ...policies.deadlines.remaining_work import remaining_work
 from ...policies.deadlines.reservations import DeadlineRequests, Room
+from ..job_nodes import node_part
 from .iteration_runtime import earlier_s, paced, ran_s
 
 MOMENTS = 256
@@ -38,7 +40,7 @@ def planned_s(forecast: Forecast, jobs: JobTable, margin: float) -> FloatArray:
     return np.asarray(np.minimum(np.where(has_forecast, to_ms(median_s * wide), np.inf), jobs.time_limit_s))
 
 
-_Kind = tuple[int, int]  # codes of a job's partitions and GPU type
+_Kind = tuple[int, int, int]  # codes of a job's partitions and GPU type, and the number of the nodes that may hold it
 _Shape = tuple[_Kind, int]  # with its GPUs on each node
 
 
@@ -178,19 +180,36 @@ class GpuAvailability:
     def _shapes(self, rows: IntArray) -> list[_Shape]:
         """Return the kind of nodes that each of *rows* may run on, and its GPUs on each of them (0 without nodes)."""
         jobs = self._jobs
-        columns = (jobs.partition.codes, jobs.gpu_type.codes, jobs.gpus, jobs.nodes)
+        columns = (jobs.partition.codes, jobs.gpu_type.codes, self._holding[0], jobs.gpus, jobs.nodes)
         shapes: list[_Shape] = []
-        for partition, gpu_type, gpus, count in zip(*(column[rows].tolist() for column in columns), strict=True):
-            kind = partition, gpu_type
+        for *codes, gpus, count in zip(*(column[rows].tolist() for column in columns), strict=True):
+            kind = codes[0], codes[1], codes[2]
             widest = self._widest[kind] if kind in self._widest else self._find(kind)
             count = max(count, -(-gpus // widest) if widest else 1)
             shapes.append((kind, -(-gpus // count) if widest else 0))
         return shapes
 
+    @cached_property
+    def _holding(self) -> tuple[IntArray, list[BoolArray]]:
+        """The number of the nodes of which each job may have its part, and these nodes; all where none may hold it."""
+        jobs, may = self._jobs, Allowances(self._view.nodes, self._view.partitions)
+        asked = (jobs.partition.codes, jobs.nodes, jobs.cpus, jobs.ntasks, jobs.memory_mib, jobs.cpu_memory_mib)
+        _, first, which = np.unique(np.stack(asked), axis=1, return_index=True, return_inverse=True)
+        found: dict[bytes, int] = {}
+        masks, numbers = list[BoolArray](), list[int]()
+        for row in first.tolist():
+            nodes = np.asarray(may.holding(jobs.partition[row], *node_part(jobs, row)).any(axis=0), dtype=np.bool_)
+            nodes = nodes if nodes.any() else np.ones(len(nodes), dtype=np.bool_)
+            numbers.append(found.setdefault(nodes.tobytes(), len(found)))
+            if len(found) > len(masks):
+                masks.append(nodes)
+        return np.array(numbers, dtype=np.int64)[which.reshape(-1)], masks
+
     def _find(self, kind: _Kind) -> int:
-        """Find the nodes for jobs of some partitions and GPU type; return the GPUs of the widest one."""
+        """Find the nodes for jobs of a kind; return the GPUs of the widest one."""
         jobs, have = self._jobs, self._view.nodes
         fitting = have.with_gpus_for(jobs.partition.names[kind[0]], jobs.gpu_type.names[kind[1]])
+        fitting &= self._holding[1][kind[2]]
         self._nodes[kind] = fitting
         self._widest[kind] = int(have.gpus[fitting].max(initial=0))
         return self._widest[kind]
