@@ -33,7 +33,7 @@ settings.register_profile(
 )
 settings.load_profile("any machine")
 
-LAB_FIXTURES = {"lab", "plain_lab", "typed_lab", "uneven_lab", "lab_directory"}
+LAB_FIXTURES = {"lab", "plain_lab", "typed_lab", "uneven_lab", "limited_lab", "lab_directory"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -108,6 +108,39 @@ def uneven_lab(uneven_lab_of_the_session: Lab) -> Iterator[Lab]:
     """n1 with two CPUs, n2 with more than a test machine has load; so little memory that it is always free."""
     yield uneven_lab_of_the_session
     uneven_lab_of_the_session.cancel_all()
+
+
+LIMITED = LabSpec(
+    gpus=8,
+    shapes=(
+        *(("CPUs=8 RealMemory=16000 Gres=gpu:a100:4",) * 2),
+        *(("CPUs=8 RealMemory=16000 CoreSpecCount=2 MemSpecLimit=4000 Gres=gpu:v100:8",) * 2),
+    ),
+    extra_conf=(
+        "AccountingStorageEnforce=associations,limits,qos",
+        "DefMemPerCPU=100",
+        "PartitionName=narrow Nodes=n[1-4] MaxMemPerNode=9000 MaxTime=INFINITE State=UP",
+        "PartitionName=few Nodes=n[1-4] MaxCPUsPerNode=4 MaxTime=INFINITE State=UP",
+        "PartitionName=each Nodes=n[1-4] DefCpuPerGPU=2 MaxTime=INFINITE State=UP",
+        "PartitionName=dear Nodes=n[1-4] MaxMemPerCPU=1000 MaxTime=INFINITE State=UP",
+    ),
+)
+
+
+@pytest.fixture(scope="session")
+def limited_lab_of_the_session() -> Iterator[Lab]:
+    yield from shared_lab(LIMITED)
+
+
+@pytest.fixture
+def limited_lab(limited_lab_of_the_session: Lab) -> Iterator[Lab]:
+    """n1 and n2 with four A100 each; n3 and n4 with eight V100, and two CPUs and 4,000 MiB that are not for jobs.
+
+    Beside the partition ``gpu`` there are ``narrow``, ``few`` and ``dear``, which limit memory, CPUs, and memory for
+    each CPU, and ``each``, which gives CPUs for each GPU; limits of accounts and QOS are enforced. The queue is empty.
+    """
+    yield limited_lab_of_the_session
+    limited_lab_of_the_session.cancel_all()
 
 
 @pytest.fixture
