@@ -55,6 +55,7 @@ ADDED: dict[type[Table], dict[str, float | bool | str]] = {
         "default_time_s": np.nan,
         **dict.fromkeys(("node_memory_mib", "cpu_memory_mib"), 0.0),
         **dict.fromkeys(("least_nodes", "most_nodes", "node_cpus"), 0),
+        "qos": "",
     },
     ProgressTable: {"settled": False, "late_fall": np.nan, "slowdown": np.nan},
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,31 +13,51 @@ from .jobs import JobTable
 from .reasons import Limit, Whose, reason_of
 
 QOS, ACCOUNT, LICENCE, ARRAY = "qos", "account", "licence", "array"
-GROUP, USER, EACH_ACCOUNT, JOB, LEAST = "group", "user", "account", "job", "least"
-"""What a limit counts together; the last two are a most and a least for each job by itself."""
+GROUP, USER, EACH_ACCOUNT, JOB, NODE, LEAST = "group", "user", "account", "job", "node", "least"
+"""What a limit counts together; the last three are a most for each job, and each of its nodes, and a least of a job."""
+
+OF_ONE_JOB = (JOB, NODE, LEAST)
+"""Limits that no other job uses up."""
+
+BILLING, MINUTES = "billing", "minutes"
+UNCOUNTED = (BILLING, MINUTES)
+"""Resources of which the columns of a job do not tell how much it takes: by weights of its partition, or with time."""
+
+UNREAD = "unread"
+"""In place of whose a limit is: limits could not be read, and the name says why."""
 
 _WHOSE = {Whose.QOS: QOS, Whose.ACCOUNT: ACCOUNT, Whose.LICENCES: LICENCE, Whose.ARRAY: ARRAY}
 _RESOURCE = {"gres": "gpu", "license": "licence"}
-_COUNTS = {"group": (GROUP,), "user": (USER,), "account": (EACH_ACCOUNT,), "job": (JOB, LEAST)}
+_COUNTS = {"group": (GROUP,), "user": (USER,), "account": (EACH_ACCOUNT,), "job": (JOB, LEAST), "node": (NODE,)}
 
 _LICENCE = re.compile(r"([^:=@]+)(?:@[^:=]+)?(?:[:=](\d+))?")
 
 
 @dataclass(frozen=True, eq=False)
 class LimitTable(Table):
-    """Limits as Slurm has them, one row each; empty where no pending job is blocked by one, or none can be read."""
+    """Limits as Slurm has them, one row each; empty where nobody needs them or Slurm has none."""
 
-    whose: Labels  #: QOS, ACCOUNT or LICENCE
+    whose: Labels  #: QOS, ACCOUNT or LICENCE; UNREAD in a table of one row
     name: Labels  #: of the QOS, account or licence
     members: Labels  #: the accounts whose jobs count, a comma list; empty where they are not asked for
     user: Labels  #: the one user for whose jobs it is; empty for all
     partition: Labels  #: the one partition for whose jobs it is; empty for all
-    counts: Labels  #: GROUP, USER, EACH_ACCOUNT, JOB or LEAST
-    resource: Labels  #: jobs, gpu, gpu:TYPE, cpu, mem (MiB), node, wall (seconds) or licence
+    counts: Labels  #: GROUP, USER, EACH_ACCOUNT, JOB, NODE or LEAST
+    resource: Labels  #: jobs, gpu, gpu:TYPE, cpu, mem (MiB), node, wall (seconds), licence, or one of UNCOUNTED
     most: FloatArray
 
 
 NO_LIMITS = table_of(LimitTable, 0, {}, {})
+
+
+def unread_limits(why: str) -> LimitTable:
+    """Return the limits where they could not be read."""
+    return table_of(LimitTable, 1, {}, {"whose": Labels.of([UNREAD]), "name": Labels.of([why])})
+
+
+def why_unread(limits: LimitTable) -> str:
+    """Return why limits could not be read; empty if they were, or if nobody needs them."""
+    return limits.name[0] if len(limits) and limits.whose[0] == UNREAD else ""
 
 
 @dataclass(frozen=True)
@@ -92,8 +112,14 @@ class SharedLimit:
         return np.ones(len(jobs)) if column is None else np.asarray(column, dtype=np.float64)
 
 
-def limits_of(limits: LimitTable, jobs: JobTable, row: int) -> Iterator[SharedLimit]:
-    """Yield the limits that concern the job in *row*; of several of one kind of a user, the user's own alone."""
+def limits_of(
+    limits: LimitTable, jobs: JobTable, row: int, more_qos: Collection[str] = (), *, uncounted: bool = False
+) -> Iterator[SharedLimit]:
+    """Yield the limits that concern the job in *row*; of several of one kind of a user, the user's own alone.
+
+    *more_qos* are those of its partitions. Limits of UNCOUNTED resources are left out unless they are asked for.
+    """
+    mine = {*jobs.qos[row].split(","), *more_qos}
     if jobs.array_limit[row] > 0:
         yield SharedLimit(ARRAY, str(jobs.array_job_id[row]), GROUP, "jobs", float(jobs.array_limit[row]))
     own = {
@@ -103,9 +129,11 @@ def limits_of(limits: LimitTable, jobs: JobTable, row: int) -> Iterator[SharedLi
     }
     for at in range(len(limits)):
         whose, name, counts = limits.whose[at], limits.name[at], limits.counts[at]
+        if whose == UNREAD or (limits.resource[at] in UNCOUNTED and not uncounted):
+            continue
         if limits.user[at] not in ("", jobs.user[row]) or limits.partition[at] not in ("", jobs.partition[row]):
             continue
-        if whose == QOS and name not in jobs.qos[row].split(","):
+        if whose == QOS and name not in mine:
             continue
         if whose == ACCOUNT and jobs.account[row] not in limits.members[at].split(","):
             continue
@@ -136,7 +164,7 @@ def by_known_limits(limits: LimitTable, jobs: JobTable) -> BoolArray:
     def is_known(row: int) -> bool:
         reason = named[jobs.reason[row]]
         return reason is not None and any(
-            limit.counts not in (JOB, LEAST) and limit.is_named_by(reason) for limit in limits_of(limits, jobs, row)
+            limit.counts not in OF_ONE_JOB and limit.is_named_by(reason) for limit in limits_of(limits, jobs, row)
         )
 
     first, shape = _shapes(jobs, jobs.reason)
@@ -159,7 +187,7 @@ class Memberships:
         none = not len(limits) and not (jobs.array_limit > 0).any()
         for row in [] if none else _shapes(jobs)[0].tolist():
             for limit in limits_of(limits, jobs, row):
-                if limit.counts not in (JOB, LEAST) and limit not in found:
+                if limit.counts not in OF_ONE_JOB and limit not in found:
                     found[limit] = limit.counted(jobs)
         rows = [np.flatnonzero(counted) for counted in found.values()]
         job = np.concatenate([*rows, np.zeros(0, dtype=np.int64)]).astype(np.int64)

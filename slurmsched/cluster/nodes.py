@@ -108,10 +108,11 @@ class PartitionTable(Table):
     node_cpus: IntArray = field(default_factory=_unread)  #: CPUs of a node for all its jobs; 0 for all
     node_memory_mib: FloatArray = field(default_factory=_unread)  #: memory of a node for one job; 0 for all
     cpu_memory_mib: FloatArray = field(default_factory=_unread)  #: memory for each CPU of a job; 0 for any amount
+    qos: Labels = field(default_factory=_unread)  #: whose limits all its jobs keep; empty for none
 
     def __post_init__(self) -> None:
         _fill(self, default=False, default_time_s=np.nan)
-        _fill(self, least_nodes=0, most_nodes=0, node_cpus=0, node_memory_mib=0.0, cpu_memory_mib=0.0)
+        _fill(self, least_nodes=0, most_nodes=0, node_cpus=0, node_memory_mib=0.0, cpu_memory_mib=0.0, qos="")
         super().__post_init__()
 
 

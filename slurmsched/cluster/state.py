@@ -48,7 +48,7 @@ class View:
     accounts: AccountTable = NO_ACCOUNTS
     solved: SolvedStarts = NO_SOLVED_STARTS
     progress: ProgressTable = NO_PROGRESS  #: of running jobs that report it, and of those that wait again
-    limits: LimitTable = NO_LIMITS  #: read only where one blocks a pending job
+    limits: LimitTable = NO_LIMITS  #: read only where one blocks a pending job or rules need them
 
     def first_submit_s(self, job_id: int) -> float | None:
         """Return the first submit time of the job with this id now; None if no such job waits or runs."""

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from .. import __version__
 from ..clock import Clock
+from ..cluster.limits import why_unread
 from ..config import DaemonSettings
 from ..cycle import CycleReport
 from ..errors import SlurmError, SlurmschedError
@@ -261,6 +262,8 @@ class Service:
             sentences.append(f"the use of CPUs and memory is not known anew: {used.trouble}")
         if played and played.trouble:
             sentences.append(f"the composition stays as it is: {played.trouble}")
+        if report and (why := why_unread(report.view.limits)):
+            sentences.append(f"no job is steered or gets another size, for its limits are not known: {why}")
         troubles = [report.plugin_trouble, report.shadow_trouble] if report else []
         return "; ".join([*filter(None, troubles), *sentences])
 

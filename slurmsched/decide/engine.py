@@ -11,6 +11,7 @@ import numpy as np
 from ..cluster.actions import Action, Hold, Rank, Release, Share, job_of
 from ..cluster.columns import BoolArray, FloatArray, IntArray
 from ..cluster.jobs import JobTable
+from ..cluster.limits import why_unread
 from ..cluster.plan import Placing, Plan, Standing
 from ..cluster.state import View
 from ..cluster.ties import in_ms, in_points
@@ -31,7 +32,7 @@ from .ordering.priority_points import MOST_POINTS, label
 from .ordering.ranking import base_priority, order, qos_classes, tiers, waited_s
 from .profiling import least_gpus_first, profiling_wishes, rank_profiling_last, to_profile
 from .profiling_nodes import node_wishes
-from .referee import judge
+from .referee import judge, needs_limits
 from .resizing import sizing
 from .rightsizing import rightsize_wishes
 from .rules import DeadlineRules, Rules
@@ -142,7 +143,12 @@ def _plan(
     rightsizes = [wish for wish in rightsize_wishes(view, rules, standings, ranked) if job_of(wish) not in moving]
     sizes = sizing(view, rules, standings, ranked, set(map(job_of, stop_requests)))
     resizes = [wish for wish in sizes.resizes if job_of(wish) not in moving]  # before a release lets such a job start
-    stop_requests = [*stop_requests, *sizes.stops]
+    if why_unread(view.limits):
+        steers, rightsizes, resizes = (
+            [wish for wish in some if not needs_limits(wish)] for some in (steers, rightsizes, resizes)
+        )
+    else:
+        stop_requests = [*stop_requests, *sizes.stops]
     # A burst of jobs needs as many of the one as of the other.
     ranks = [wish for each in zip_longest(steers, rightsizes, ranks) for wish in each if wish is not None]
     kept_out = hold_wishes(view, rules, outside)

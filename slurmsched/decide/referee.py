@@ -37,6 +37,7 @@ from ..cluster.actions import (
 )
 from ..cluster.columns import BoolArray, IntArray
 from ..cluster.exclusions import ANY_TYPE
+from ..cluster.job_limits import JobLimits, amounts_with
 from ..cluster.jobs import JobState, JobTable
 from ..cluster.may_have import Allowances
 from ..cluster.node_request import NodeRequest, read_request
@@ -45,7 +46,7 @@ from ..cluster.text.hostlist import expand
 from ..cluster.text.plural import count
 from .excluded_nodes import among
 from .job_nodes import gpus_by_node, node_part, nodes_by_kind, nodes_with_gpus
-from .rightsizing import fitting_nodes, share_of, wanted
+from .rightsizing import fitting_nodes, share_of, size_refusal, wanted
 from .rules import Rules
 
 Rule = Callable[[Action, JobTable, int, Rules], str | None]
@@ -61,6 +62,9 @@ SizeRule = Callable[[Rightsize, View, int, BoolArray, Allowances], str | None]
 """A function that returns the reason to refuse other CPUs and memory of the pending job in a row, or None.
 
 The mask is that of the nodes that the job may use."""
+
+LimitRule = Callable[[Action, View, int, JobLimits], str | None]
+"""A function that returns the reason to refuse a change that limits forbid of the pending job in a row, or None."""
 
 NodeRule = Callable[[Action, View, int, Allowances], str | None]
 """A function that returns the reason to refuse a change after which the pending job in a row could never start."""
@@ -254,6 +258,21 @@ def nodes_have_it(size: Rightsize, view: View, row: int, nodes: BoolArray, may: 
         return f"for as much memory Slurm charges more CPUs than {after.node_cpus(many)} (MaxMemPerCPU)"
     fitting = fitting_nodes(everywhere, after, many, nodes)
     return None if fitting >= many else f"of {fitting} nodes that it may use it may have as much, and it needs {many}"
+
+
+def limits_are_known(action: Action, view: View, row: int, limits: JobLimits) -> str | None:
+    """Refuse to send a job elsewhere, or to let it ask for something else, where its limits could not be read."""
+    return f"its limits could not be read: {limits.unread}" if limits.unread and needs_limits(action) else None
+
+
+def limits_are_kept(action: Action, view: View, row: int, limits: JobLimits) -> str | None:
+    """Refuse more than a limit of its QOS, its partition's QOS or its association allows, and less than it requires."""
+    jobs = view.pending
+    if isinstance(action, Resize) and not gives_back(action):
+        return limits.refusal(jobs, row, **amounts_with(jobs, row, action.gpus, action.each)) or None
+    if isinstance(action, Rightsize):
+        return size_refusal(limits, jobs, row, _request(action.after)) or None
+    return None
 
 
 def nodes_are_left(action: Action, view: View, row: int, may: Allowances) -> str | None:
@@ -541,6 +560,9 @@ PAIR_RULES: tuple[PairRule, ...] = (
 SIZE_RULES: tuple[SizeRule, ...] = (share_is_kept, best_is_kept, nodes_have_it)
 """The further rules of other CPUs and memory, for which the nodes count."""
 
+LIMIT_RULES: tuple[LimitRule, ...] = (limits_are_known, limits_are_kept)
+"""The further rules of changes of what a pending job asks for, and of the nodes that it is left."""
+
 NODE_RULES: dict[type[Action], NodeRule] = {
     Steer: nodes_are_left,
     Resize: nodes_have_the_gpus,
@@ -563,7 +585,7 @@ MOVE_RULES: tuple[MoveRule, ...] = (
 UNKNOWN_JOB = "job_is_known"
 """The stored spelling of the rule over every action on a job: Slurm knows it."""
 
-SPELLINGS: dict[Rule | PairRule | SizeRule | NodeRule | MoveRule, str] = {
+SPELLINGS: dict[Rule | PairRule | SizeRule | LimitRule | NodeRule | MoveRule, str] = {
     power_is_on: "power_is_on",
     a_holding_power_is_on: "a_holding_power_is_on",
     migration_is_on: "migration_is_on",
@@ -588,6 +610,8 @@ SPELLINGS: dict[Rule | PairRule | SizeRule | NodeRule | MoveRule, str] = {
     share_is_kept: "share_is_kept",
     best_is_kept: "best_is_kept",
     nodes_have_it: "nodes_have_it",
+    limits_are_known: "limits_are_known",
+    limits_are_kept: "limits_are_kept",
     nodes_are_left: "nodes_are_left",
     nodes_have_the_gpus: "nodes_have_the_gpus",
     shared_node_has_it: "shared_node_has_it",
@@ -625,6 +649,13 @@ def gives_back(action: Action) -> bool:
     return isinstance(action, Release | Unsteer | RestoreSize) or (isinstance(action, Rank) and action.points == 0)
 
 
+def needs_limits(action: Action) -> bool:
+    """Return whether an action sends a job to a type, or lets it ask for something else than its owner did."""
+    if isinstance(action, Steer):
+        return action.types != ANY_TYPE
+    return isinstance(action, Rightsize | Resize) and not gives_back(action)
+
+
 def judge(wishes: Sequence[Action], view: View, rules: Rules) -> tuple[list[Action], list[Refusal]]:
     """Split wishes into allowed actions and refusals; both keep the given order."""
     allowed: list[Action] = []
@@ -632,14 +663,15 @@ def judge(wishes: Sequence[Action], view: View, rules: Rules) -> tuple[list[Acti
     joined: dict[int, int] = {}
     places = _rows(wishes, view)
     nodes, may = _nodes_of_sized(wishes, places, view), Allowances(view.nodes, view.partitions)
+    limits = JobLimits(view.limits, view.partitions)
     for wish, place in zip(wishes, places, strict=True):
         refusal = _of_move(wish, view, rules) if isinstance(wish, MoveNodes) else _of_job(wish, place, rules)
         if refusal is None and isinstance(wish, Start) and wish.beside:
             refusal = _of_pair(wish, view, joined, rules)
         if refusal is None and isinstance(wish, Rightsize) and place is not None:
             refusal = _of_size(wish, view, place[1], nodes[wish.job_id], may)
-        if refusal is None and type(wish) in NODE_RULES and _waits(place, view):
-            refusal = _of_nodes(wish, view, place[1], may)
+        if refusal is None and isinstance(wish, Steer | Rightsize | Resize | Share) and _waits(place, view):
+            refusal = _of_limits(wish, view, place[1], limits) or _of_nodes(wish, view, place[1], may)
         if refusal is None:
             allowed.append(wish)
             if isinstance(wish, Start) and wish.beside:
@@ -685,9 +717,17 @@ def _waits(place: tuple[JobTable, int] | None, view: View) -> TypeGuard[tuple[Jo
 
 
 def _of_nodes(wish: Action, view: View, row: int, may: Allowances) -> Refusal | None:
-    rule = NODE_RULES[type(wish)]
-    why = rule(wish, view, row, may)
-    return None if why is None else Refusal(wish, SPELLINGS[rule], why)
+    rule = NODE_RULES.get(type(wish))
+    why = None if rule is None else rule(wish, view, row, may)
+    return None if rule is None or why is None else Refusal(wish, SPELLINGS[rule], why)
+
+
+def _of_limits(wish: Action, view: View, row: int, limits: JobLimits) -> Refusal | None:
+    for rule in LIMIT_RULES:
+        why = rule(wish, view, row, limits)
+        if why is not None:
+            return Refusal(wish, SPELLINGS[rule], why)
+    return None
 
 
 def _of_size(size: Rightsize, view: View, row: int, nodes: BoolArray, may: Allowances) -> Refusal | None:

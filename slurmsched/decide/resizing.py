@@ -6,12 +6,13 @@ A pending job's number is one line for Slurm. A running job saves its work, queu
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ..cluster.actions import Action, Resize
 from ..cluster.columns import BoolArray, IntArray
+from ..cluster.job_limits import JobLimits
 from ..cluster.jobs import JobTable
 from ..cluster.plan import Standing
 from ..cluster.state import View
@@ -50,6 +51,7 @@ def sizing(view: View, rules: Rules, standings: IntArray, ranked: IntArray, busy
         if own and not able[row] and plain[row]
     ]
     running = resizable(view.running, view, rules)
+    view = within_limits(view, able, running)
     if terms is None or not (able.any() or running.any()):
         return Sizing(tuple(back))
     again = able & (standings == Standing.WAITS_FOR_BEGIN) & jobs.held_by_us & (jobs.restarts > 0)
@@ -60,6 +62,21 @@ def sizing(view: View, rules: Rules, standings: IntArray, ranked: IntArray, busy
     growth = Regrowth(placed, running & ~np.isin(view.running.job_id, list(busy)), stops_for_sizes(view, rules))
     resizes, stops = growth.changes()
     return Sizing((*back, *resizes), tuple(stops))
+
+
+def within_limits(view: View, able: BoolArray, running: BoolArray) -> View:
+    """Return *view* with the numbers of GPUs of *able* and *running* jobs as far as limits of each allow them."""
+    limits = JobLimits(view.limits, view.partitions)
+    if not len(view.limits):
+        return view
+
+    def bounded(jobs: JobTable, some: BoolArray) -> JobTable:
+        least, most, each = jobs.least_gpus.copy(), jobs.most_gpus.copy(), gpus_by_node(jobs)
+        for row in np.flatnonzero(some).tolist():
+            least[row], most[row] = limits.gpu_bounds(jobs, row, int(least[row]), int(most[row]), int(each[row]))
+        return jobs.changed(least_gpus=least, most_gpus=most)
+
+    return replace(view, pending=bounded(view.pending, able), running=bounded(view.running, running))
 
 
 def resizable(jobs: JobTable, view: View, rules: Rules) -> BoolArray:

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..cluster.actions import Action, RestoreSize, Rightsize
 from ..cluster.columns import BoolArray, FloatArray, IntArray, Labels, Rows
+from ..cluster.job_limits import JobLimits
 from ..cluster.jobs import JobTable
 from ..cluster.may_have import Allowances, MayHave
 from ..cluster.node_request import NodeRequest, read_request
@@ -100,6 +101,12 @@ def fitting_nodes(may: MayHave, request: NodeRequest, count: int, nodes: BoolArr
     return int((nodes & may.holds(request.node_cpus(count), request.node_memory_mib(count))).sum())
 
 
+def size_refusal(limits: JobLimits, jobs: JobTable, row: int, size: NodeRequest) -> str:
+    """Return why limits do not let a job ask for other CPUs and memory; empty if they do."""
+    count = max(int(jobs.nodes[row]), 1)
+    return limits.refusal(jobs, row, cpus=size.cpus, memory_mib=float(size.node_memory_mib(count) * count))
+
+
 @dataclass(frozen=True)
 class _Sizes:
     """The next jobs, and what is free for them."""
@@ -147,7 +154,9 @@ class _Sizes:
             if not more or jobs.tasks[row] == 1:
                 new = most
             self._free.take(room, new.node_cpus(count), new.node_memory_mib(count))
-        return self._change(row, count, own, present, new) if fitting_nodes(may, new, count, nodes) >= count else None
+        if fitting_nodes(may, new, count, nodes) < count or size_refusal(self._limits, jobs, row, new):
+            return None
+        return self._change(row, count, own, present, new)
 
     def _change(self, row: int, count: int, own: NodeRequest, present: NodeRequest, new: NodeRequest) -> Action | None:
         jobs = self.view.pending
@@ -195,6 +204,10 @@ class _Sizes:
         if memory_mib > own_mib:
             memory_mib = max(min(memory_mib, may.cpu_memory_mib * max(cpus, own_cpus)) // 1, own_mib)
         return own.with_size(count, may.charged_cpus(cpus, memory_mib), memory_mib)
+
+    @cached_property
+    def _limits(self) -> JobLimits:
+        return JobLimits(self.view.limits, self.view.partitions)
 
     @cached_property
     def _allowances(self) -> Allowances:

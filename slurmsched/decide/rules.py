@@ -246,13 +246,14 @@ class Rules:
 
     @property
     def columns_apart(self) -> frozenset[str]:
-        """The columns of pending jobs, and the loads of nodes, that these rules need and no other ones."""
+        """The columns of pending jobs, the loads of nodes, and the limits, that these rules need and no other ones."""
         leaves = self.migration is not None
         needed = {
             "excluded_nodes": leaves or self.steering is not None,
             "node_request": self.rightsizing is not None,
             "node_range": self.resizing is not None,
             "node_loads": leaves,
+            "limits": any(rules is not None for rules in (self.steering, self.rightsizing, self.resizing)),
         }
         return frozenset(name for name, is_needed in needed.items() if is_needed)
 

@@ -10,10 +10,9 @@ from ..cluster.text.hostlist import fold
 from ..cluster.text.tres import gpus_in, slots_on
 from ..config import Settings
 from ..config.shipped_files import shipped
-from .port import ClusterInfo, holds_to_limits, keeps_jobs_private
+from .port import RIGHTS, ClusterInfo, hides_associations, holds_to_limits, keeps_jobs_private
 from .versions import ABILITIES, TESTED, SlurmRelease, Support
 
-RIGHTS = ("Operator", "Administrator", "SlurmUser")
 _UNSET = ("", "(null)", "none", "NONE")
 
 
@@ -80,6 +79,20 @@ def _rights(facts: ClusterInfo, settings: Settings) -> Finding:
         return Finding("rights", False if needed else None, text, f"{user} ({remedy})")
     text += ", which only slurmdbd can grant"
     return Finding("rights", False if needed else None, text, "run slurmsched as SlurmUser, or set up slurmdbd")
+
+
+def _limits(facts: ClusterInfo, settings: Settings) -> Finding:
+    name, ours = "limits of jobs", [power for power in ("steer", "rightsize", "resize") if power in powers(settings)]
+    if not ours or not holds_to_limits(facts.config):
+        return Finding(name, None if ours else True, "Slurm holds no job to limits" if ours else "no power needs them")
+    needs = f"{', '.join(ours)} keep the limits of QOS and associations"
+    if facts.admin_level == "unknown":
+        text = f"{needs}, and slurmdbd does not answer: nothing is done by these powers"
+        return Finding(name, False, text, "check again when it answers")
+    if hides_associations(facts.config) and facts.admin_level not in RIGHTS:
+        text = f"{needs}, which PrivateData=users hides from {facts.user}: nothing is done by these powers"
+        return Finding(name, False, text, f"sacctmgr modify user {facts.user} set adminlevel=Operator")
+    return Finding(name, True, f"{needs}, read at most once a minute; where slurmdbd does not answer they do nothing")
 
 
 def _least_privilege(facts: ClusterInfo, settings: Settings) -> Finding:
@@ -347,6 +360,7 @@ _RULES: tuple[Callable[[ClusterInfo, Settings], Finding], ...] = (
     _backend,
     _powers,
     _rights,
+    _limits,
     _least_privilege,
     _admin_comment,
     _yields,

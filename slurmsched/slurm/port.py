@@ -11,6 +11,9 @@ from ..cluster.records.outcomes import OutcomeTable, RefusedRecord
 from ..cluster.records.usage import UsageTable
 from ..cluster.state import ClusterState
 
+RIGHTS = ("Operator", "Administrator", "SlurmUser")
+"""The levels of users who may see and change all jobs."""
+
 
 @dataclass(frozen=True)
 class ClusterInfo:
@@ -40,6 +43,11 @@ class ClusterInfo:
 def holds_to_limits(config: Mapping[str, str]) -> bool:
     """Return True where Slurm holds jobs to the limits of their associations and QOS (``AccountingStorageEnforce``)."""
     return not {"limits", "safe", "all"}.isdisjoint(config.get("AccountingStorageEnforce", "").lower().split(","))
+
+
+def hides_associations(config: Mapping[str, str]) -> bool:
+    """Return True if only operators see the associations of other users (``PrivateData``)."""
+    return "users" in config.get("PrivateData", "").lower().split(",")
 
 
 def counts_memory(config: Mapping[str, str]) -> bool:

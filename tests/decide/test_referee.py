@@ -36,6 +36,7 @@ from slurmsched.cluster.exclusions import ANY_TYPE
 from slurmsched.cluster.jobs import JobState
 from slurmsched.cluster.records.promises import NO_PROMISES, PromiseState, promise_table
 from slurmsched.decide.referee import (
+    LIMIT_RULES,
     MOVE_RULES,
     NODE_RULES,
     PAIR_RULES,
@@ -366,7 +367,7 @@ def test_another_number_of_gpus_needs_the_power_and_the_own_number_neither_that_
 
 def test_every_kind_of_action_has_rules_and_every_rule_speaks_in_words():
     assert {*RULES, MoveNodes} == set(ACTIONS.values())
-    for rules in (*RULES.values(), PAIR_RULES, SIZE_RULES, NODE_RULES.values(), MOVE_RULES):
+    for rules in (*RULES.values(), PAIR_RULES, SIZE_RULES, LIMIT_RULES, NODE_RULES.values(), MOVE_RULES):
         assert rules
         assert all(rule.__doc__ for rule in rules)
 
@@ -390,6 +391,8 @@ def test_every_rule_has_the_stored_spelling_that_records_metrics_and_scripts_kno
         "job_is_running",
         "job_is_suspended",
         "lending_is_on",
+        "limits_are_kept",
+        "limits_are_known",
         "migration_is_on",
         "nobody_else_sized_it",
         "nobody_sits_in_front",
@@ -425,6 +428,7 @@ def test_every_rule_has_the_stored_spelling_that_records_metrics_and_scripts_kno
         *MOVE_RULES,
         *PAIR_RULES,
         *SIZE_RULES,
+        *LIMIT_RULES,
         *NODE_RULES.values(),
         *(rule for rules in RULES.values() for rule in rules),
     }

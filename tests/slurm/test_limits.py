@@ -8,14 +8,17 @@ from slurmsched.cluster.limits import LimitTable
 from slurmsched.errors import SlurmUnavailable
 from slurmsched.slurm.read.limits import read_shared_limits
 
-QOS = "normal|||||||||\nsmall|gres/gpu=8,cpu=64|5|gres/gpu=2,mem=100G|3|node=4|7|gres/gpu:a100=1|cpu=2|1-00:00:00\n"
+QOS = """\
+normal|||||||||||
+small|gres/gpu=8,cpu=64|5|gres/gpu=2,mem=100G|3|node=4|7|gres/gpu:a100=1|cpu=2|1-00:00:00|gres/gpu=4|cpu=600
+"""
 ASSOCIATIONS = """\
-root||||||||
-root|root|||||||
-physics|||root|gres/gpu=16||5||
-astro|||physics|||||
-astro|alice|||||2||
-astro|bob|gpu|||||gres/gpu=1|01:00:00
+root||||||||||
+root|root|||||||||
+physics|||root|gres/gpu=16||5||||
+astro|||physics|||||||
+astro|alice|||||2||||
+astro|bob|gpu|||||gres/gpu=1|01:00:00||
 """
 LICENCES = "LicenseName=matlab Total=4 Used=1 Free=3 Reserved=0 Remote=no\n"
 
@@ -45,6 +48,8 @@ def test_each_limit_becomes_a_row_with_what_it_counts():
         ("qos", "small", "", "", "", "job", "gpu:a100", 1.0),
         ("qos", "small", "", "", "", "least", "cpu", 2.0),
         ("qos", "small", "", "", "", "job", "wall", 86_400.0),
+        ("qos", "small", "", "", "", "node", "gpu", 4.0),
+        ("qos", "small", "", "", "", "job", "minutes", 0.0),
         ("licence", "matlab", "", "", "", "group", "licence", 4.0),
     }
 
@@ -65,7 +70,7 @@ def test_without_accounting_only_licences_are_read():
     assert table.whose.names == ("licence",)
 
 
-@pytest.mark.parametrize("text", ["small|too|few\n", "small|gres/gpu=x||||||||\n"])
+@pytest.mark.parametrize("text", ["small|too|few\n", "small|gres/gpu=x||||||||||\n"])
 def test_what_is_no_answer_of_sacctmgr_is_refused(text):
     with pytest.raises(SlurmUnavailable):
         read(qos=text)

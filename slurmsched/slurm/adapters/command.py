@@ -31,14 +31,23 @@ from ...cluster.actions import (
 )
 from ...cluster.columns import Labels, table_of
 from ...cluster.exclusions import UNREAD, same_nodes
-from ...cluster.limits import NO_LIMITS, LimitTable
+from ...cluster.limits import NO_LIMITS, LimitTable, unread_limits
 from ...cluster.nodes import QosTable
 from ...cluster.reasons import ReasonKind, where_kind
 from ...cluster.records.outcomes import OutcomeTable, RefusedRecord
 from ...cluster.records.usage import NO_USAGE, UsageTable
 from ...cluster.state import ClusterState
 from ...errors import SlurmError, SlurmRefused, SlurmUnavailable
-from ..port import ActionResult, ClusterInfo, ControllerLoad, counts_memory, keeps_jobs_private
+from ..port import (
+    RIGHTS,
+    ActionResult,
+    ClusterInfo,
+    ControllerLoad,
+    counts_memory,
+    hides_associations,
+    holds_to_limits,
+    keeps_jobs_private,
+)
 from ..read import sinfo, sprio, squeue
 from ..read.cluster_reading import state_of
 from ..read.limits import read_shared_limits
@@ -91,7 +100,7 @@ class SlurmCommand:
     _shared_limits: LimitTable = NO_LIMITS
     _limits_wait: Timer = field(default_factory=lambda: Timer(time.monotonic))
     apart: Callable[[], Set[str]] = field(default=_nothing)
-    """What to read because somebody needs it: excluded_nodes, node_request and node_range, and node_loads.
+    """What to read because somebody needs it: excluded_nodes, node_request and node_range, node_loads, and limits.
 
     The first takes a command of its own, and the next two together another one.
 
@@ -128,24 +137,32 @@ class SlurmCommand:
         return self.with_shared_limits(state)
 
     def with_shared_limits(self, state: ClusterState) -> ClusterState:
-        """Add limits to *state* where one blocks a pending job; they are read at most every ``LIMITS_EVERY_S``.
+        """Add limits to *state* where one blocks a pending job or somebody needs them.
 
-        Where they cannot be read, there are none, until the next attempt: no observation fails for want of them.
+        They are read at most every ``LIMITS_EVERY_S``. Where they cannot be read, the table says so until the next
+        attempt: no observation fails for want of them.
         """
+        facts = self.known_facts()
+        needed = "limits" in self.apart() and holds_to_limits(facts.config)
         blocks = where_kind(state.pending.reason, state.pending.partition, ReasonKind.LIMIT)
         array = state.pending.reason.map([text == ARRAY_LIMIT for text in state.pending.reason.names], np.bool_)
-        if not (blocks & ~array).any():
+        if not needed and not (blocks & ~array).any():
             return state
-        facts = self.known_facts()
         if self._limits_wait.due:
             self._limits_wait.put_off(LIMITS_EVERY_S)
             try:
-                self._shared_limits = read_shared_limits(self.console.query, facts.cluster, accounting=facts.accounting)
+                self._shared_limits = self._read_limits(facts)
             except SlurmError as error:
                 logger.warning("limits are not known now: %s", error)
-                self._shared_limits = NO_LIMITS
+                self._shared_limits = unread_limits(str(error)[:300])
                 self._limits_wait.put_off(LIMITS_RETRY_S)
         return replace(state, limits=self._shared_limits)
+
+    def _read_limits(self, facts: ClusterInfo) -> LimitTable:
+        """Return all limits; SlurmError where they cannot be read, or where Slurm shows us our own alone."""
+        if facts.accounting and hides_associations(facts.config) and facts.admin_level not in RIGHTS:
+            raise SlurmRefused(f"under PrivateData=users {facts.user} may not see the limits of other users")
+        return read_shared_limits(self.console.query, facts.cluster, accounting=facts.accounting)
 
     def with_columns_apart(self, jobs: RecordColumns) -> RecordColumns:
         """Add to *jobs* the columns of pending ones that somebody needs, and with loads those of running ones.

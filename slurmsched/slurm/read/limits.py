@@ -9,7 +9,20 @@ from typing import Any
 import numpy as np
 
 from ...cluster.columns import Labels
-from ...cluster.limits import ACCOUNT, EACH_ACCOUNT, GROUP, JOB, LEAST, LICENCE, QOS, USER, LimitTable
+from ...cluster.limits import (
+    ACCOUNT,
+    BILLING,
+    EACH_ACCOUNT,
+    GROUP,
+    JOB,
+    LEAST,
+    LICENCE,
+    MINUTES,
+    NODE,
+    QOS,
+    USER,
+    LimitTable,
+)
 from ...cluster.text.tres import memory_mib, seconds
 from ..versions import NOTHING
 from .records import reading
@@ -25,6 +38,8 @@ QOS_FIELDS = {
     "maxtres": JOB,
     "mintres": LEAST,
     "maxwall": JOB,
+    "maxtrespernode": NODE,
+    "maxtresmins": JOB,
 }
 """Fields of ``sacctmgr show qos`` (sacctmgr(1)), and what each counts together."""
 
@@ -38,9 +53,11 @@ ASSOCIATION_FIELDS = (
     "maxjobs",
     "maxtres",
     "maxwall",
+    "maxtrespernode",
+    "maxtresmins",
 )
 _OF_GROUP = {"grptres": GROUP, "grpjobs": GROUP}
-_INHERITED = {"maxjobs": USER, "maxtres": JOB, "maxwall": JOB}
+_INHERITED = {"maxjobs": USER, "maxtres": JOB, "maxwall": JOB, "maxtrespernode": NODE, "maxtresmins": JOB}
 
 _LICENCE = re.compile(r"LicenseName=(\S+)\s+Total=(\d+)")
 
@@ -120,10 +137,12 @@ def _amounts(field: str, text: str) -> Iterator[tuple[str, float]]:
         yield "wall", seconds(text)
     elif "jobs" in field:
         yield "jobs", float(int(text))
+    elif field.endswith("mins"):
+        yield MINUTES, 0.0
     else:
         for part in text.split(","):
             name, _, amount = part.partition("=")
-            resource = {"cpu": "cpu", "mem": "mem", "node": "node"}.get(name, "")
+            resource = {"cpu": "cpu", "mem": "mem", "node": "node", "billing": BILLING}.get(name, "")
             if name == "gres/gpu" or name.startswith("gres/gpu:"):
                 resource = name.removeprefix("gres/")
             if resource:

@@ -11,6 +11,7 @@ import numpy as np
 from ...cluster.columns import Labels, table_of
 from ...cluster.nodes import PartitionTable
 from ...cluster.text.tres import seconds
+from ..versions import NOTHING
 
 _FIELD = re.compile(r"(?:^|\s)([A-Za-z]+)=(\S*)")
 _DIGITS = re.compile(r"[0-9]{1,12}")
@@ -31,6 +32,7 @@ class PartitionLimits:
     tier: int = 1
     up: bool = True
     max_time_s: float = np.inf
+    qos: str = ""
 
 
 def read_limits(text: str, config: Mapping[str, str] = NO_CONFIG) -> dict[str, PartitionLimits]:
@@ -53,6 +55,7 @@ def _limits(fields: Mapping[str, str], config: Mapping[str, str]) -> PartitionLi
         tier=_number(fields, "PriorityTier"),
         up=fields.get("State", "UP") == "UP",
         max_time_s=_seconds(fields.get("MaxTime", "")),
+        qos="" if fields.get("QoS", "") in NOTHING else fields["QoS"],
     )
 
 
@@ -81,6 +84,7 @@ def with_limits(partitions: PartitionTable, limits: Mapping[str, PartitionLimits
         node_cpus=np.array([one.node_cpus for one in own], dtype=np.int64),
         node_memory_mib=np.array([one.node_memory_mib for one in own], dtype=np.float64),
         cpu_memory_mib=np.array([one.cpu_memory_mib for one in own], dtype=np.float64),
+        qos=Labels.of(one.qos for one in own),
     )
 
 

@@ -1,0 +1,95 @@
+"""Whether limits of QOS and associations let a job ask for something else. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from .jobs import JobTable
+from .limits import LEAST, NODE, UNCOUNTED, LimitTable, SharedLimit, limits_of, why_unread
+from .nodes import PartitionTable
+
+_WORDS = {"gpu": "GPUs", "cpu": "CPUs", "mem": "MiB", "node": "nodes"}
+
+
+@dataclass(frozen=True, eq=False)
+class JobLimits:
+    """Limits of QOS, partitions' QOS and associations, asked about one job after the other.
+
+    For those that several jobs use up, the job is alone: with more than all may have together it would never start.
+    Slurm holds no job to limits of CPUs, memory and nodes that an operator changed (22.05); we keep them all the same.
+    """
+
+    limits: LimitTable
+    partitions: PartitionTable
+    _known: dict[tuple[str, ...], list[SharedLimit]] = field(default_factory=dict)
+
+    @cached_property
+    def unread(self) -> str:
+        """Why limits could not be read; empty if they were, or if there are none to be read."""
+        return why_unread(self.limits)
+
+    def refusal(
+        self, jobs: JobTable, row: int, *, gpus: int = -1, nodes: int = -1, cpus: int = -1, memory_mib: float = -1.0
+    ) -> str:
+        """Return why a job may not ask for this in place of what it asks for now; empty if it may."""
+        if not len(self.limits):
+            return ""
+        given = {"gpus": gpus, "nodes": nodes, "cpus": cpus, "memory_mib": memory_mib}
+        changes = {name: np.array([value]) for name, value in given.items() if value >= 0}
+        before = jobs.take(np.array([row]))
+        after = before.changed(**changes)
+        return next(filter(None, (_refusal(limit, before, after) for limit in self._of(jobs, row))), "")
+
+    def gpu_bounds(self, jobs: JobTable, row: int, least: int, most: int, each: int) -> tuple[int, int]:
+        """Return the fewest and the most GPUs, between *least* and *most*, that a job may ask for.
+
+        With *each* GPUs on a node, it asks for nodes, with their CPUs and memory; otherwise it stays on one node.
+        """
+        now, step = int(jobs.gpus[row]), max(each, 1)
+        fewest, largest = now, now
+        while fewest - step >= least and not self._with_gpus(jobs, row, fewest - step, each):
+            fewest -= step
+        while largest + step <= most and not self._with_gpus(jobs, row, largest + step, each):
+            largest += step
+        return fewest, largest
+
+    def _with_gpus(self, jobs: JobTable, row: int, gpus: int, each: int) -> str:
+        return self.refusal(jobs, row, **amounts_with(jobs, row, gpus, each))
+
+    def _of(self, jobs: JobTable, row: int) -> list[SharedLimit]:
+        columns = (jobs.user, jobs.account, jobs.qos, jobs.partition)
+        key = tuple(column[row] for column in columns)
+        if key not in self._known:
+            qos = [self._partition_qos.get(name, "") for name in jobs.partition[row].split(",")]
+            found = limits_of(self.limits, jobs, row, [name for name in qos if name], uncounted=True)
+            self._known[key] = [limit for limit in found if limit.resource not in ("jobs", "wall", "licence")]
+        return self._known[key]
+
+    @cached_property
+    def _partition_qos(self) -> dict[str, str]:
+        return dict(zip(self.partitions.name, self.partitions.qos, strict=True))
+
+
+def amounts_with(jobs: JobTable, row: int, gpus: int, each: int) -> dict[str, int]:
+    """Return what a job asks for with another number of *gpus*: with *each* on a node, more nodes like its own."""
+    if not each:
+        return {"gpus": gpus}
+    nodes, own = gpus // each, max(int(jobs.nodes[row]), 1)
+    memory_mib = float(np.nan_to_num(jobs.memory_mib[row])) * nodes / own
+    return {"gpus": gpus, "nodes": nodes, "cpus": int(jobs.cpus[row]) * nodes // own, "memory_mib": round(memory_mib)}
+
+
+def _refusal(limit: SharedLimit, before: JobTable, after: JobTable) -> str:
+    """Return how a change goes against one limit; what was so before is no reason."""
+    if limit.resource in UNCOUNTED:
+        return f"{limit.whose} {limit.name} limits its {limit.resource}, of which we do not know how much it takes"
+    was, now = (float(limit.amount(jobs)[0]) for jobs in (before, after))
+    if limit.counts == NODE:
+        was, now = was / max(int(before.nodes[0]), 1), now / max(int(after.nodes[0]), 1)
+    words = _WORDS.get(limit.resource.partition(":")[0], limit.resource)
+    if limit.counts == LEAST:
+        return f"{limit.whose} {limit.name} requires {limit.most:g} {words}" if now < min(was, limit.most) else ""
+    return f"{limit.whose} {limit.name} allows {limit.most:g} {words}" if now > max(was, limit.most) else ""
