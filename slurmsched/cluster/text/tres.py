@@ -94,6 +94,12 @@ def requests_in(gres: str) -> tuple[str, ...]:
     return tuple(name for name in names if name.lower() not in _NOT_GENERIC)
 
 
+def last_of_each(gres: str) -> str:
+    """Return a request with the last number of what it names twice, as ``--gres`` beside ``--gpus-per-node`` does."""
+    items = {item.rpartition(":")[0] or item: item for item in gres.split(",")}
+    return ",".join(items.values())
+
+
 def memory_mib(text: str) -> float:
     """Parse memory as MiB: ``500M``, ``62.50G``, ``1T``, ``4000Mc``, ``4Gn``, or a plain number of MiB.
 

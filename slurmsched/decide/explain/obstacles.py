@@ -25,9 +25,16 @@ _POWER = re.compile(r"power|planned", re.IGNORECASE)
 
 
 def cannot_run(view: View) -> dict[int, Never]:
-    """Find the pending jobs that cannot run as they are, by their requests or by Slurm's reason; each row with why."""
+    """Find the pending jobs that cannot run as they are, by their requests or by Slurm's reason; each row with why.
+
+    Slurm holds a job with BadConstraints, whichever of its partitions that was judged for: it looks at it no more.
+    """
     jobs = view.pending
-    said = np.flatnonzero(where_kind(jobs.reason, jobs.partition, ReasonKind.CANNOT_RUN)).tolist()
+    given_up = jobs.reason.map([text == "BadConstraints" for text in jobs.reason.names], np.bool_) & (
+        jobs.priority == 0
+    )
+    says = where_kind(jobs.reason, jobs.partition, ReasonKind.CANNOT_RUN) | given_up
+    said = np.flatnonzero(says).tolist()
     return {row: Never(f"Slurm says {_slurms(jobs.reason[row])}") for row in said} | never(
         jobs, view.nodes, view.partitions
     )

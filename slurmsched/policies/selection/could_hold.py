@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -18,9 +18,9 @@ from ...cluster.columns import BoolArray, FloatArray, IntArray
 from ...cluster.exclusions import UNREAD
 from ...cluster.jobs import JobTable
 from ...cluster.may_have import Allowances, MayHave
-from ...cluster.node_request import read_request
+from ...cluster.node_request import NodeRequest, read_request
 from ...cluster.nodes import NodeTable, PartitionTable
-from ...cluster.text.constraint import Constraint, constraint_of
+from ...cluster.text.constraint import Choice, Constraint, Test, constraint_of
 from ...cluster.text.hostlist import expand, fold
 from ...cluster.text.plural import count
 from ...cluster.text.tres import gpus_by_type, timelimit
@@ -40,8 +40,11 @@ class Demand:
     most_nodes: int  #: a large number where it leaves them to Slurm
     cpus: int  #: over all nodes
     task_cpus: int  #: the fewest CPUs on a node that are of use to it
+    node_cpus: int  #: that each node must have, whatever its partition allows of them
     memory_mib: float  #: on each node
-    cpu_memory_mib: float  #: for each CPU
+    cpu_memory_mib: float  #: for each CPU; 0 where it asks by node, or where that cannot be told
+    all_memory_mib: float  #: of each node, if it asks for all of it, which cannot be told; else 0
+    by_gpu: bool  #: asks for CPUs or memory by GPU, which no limit of a partition on memory binds
     gpus: dict[str, int]  #: by type, over all nodes
     node_gpus: dict[str, int]  #: by type, on each node; empty where they may be spread
     constraint: Constraint
@@ -63,7 +66,7 @@ _SHAPE = (
 )
 _NUMBERS = (
     *("gpus", "nodes", "most_nodes", "cpus", "ntasks", "memory_mib", "node_memory_mib", "cpu_memory_mib"),
-    *("time_limit_s", "per_job", "per_task", "gpus_each", "exclusive"),
+    *("time_limit_s", "per_job", "per_task", "per_gpu", "gpus_each", "exclusive"),
 )
 
 
@@ -99,6 +102,8 @@ class Cluster:
             demand = demand_of(jobs, row)
         except ValueError:  # a list or a number in a form that we cannot read
             return None
+        if demand.all_memory_mib and (self.nodes.memory_mib == demand.all_memory_mib).any():
+            demand = replace(demand, memory_mib=0.0)
         if not len(self.partitions):
             why = self._room(demand, np.ones(len(self.nodes), dtype=np.bool_), "the cluster", 0, NO_LIMIT)
             return Never(why) if why else None
@@ -130,9 +135,12 @@ class Cluster:
             why = f"its time limit of {asked} is longer than the {allowed} that partition {name} allows"
             return Never(why, f"timelimit={allowed}")
         least, most = int(parts.least_nodes[row]), int(parts.most_nodes[row]) or NO_LIMIT
+        # Slurm lifts the number of nodes to the least of the partition for a job that asks for a single one (22.05).
+        highest = demand.least_nodes if len(demand.partitions) > 1 else demand.most_nodes
         for wrong, number, bound, verb in (
             (demand.least_nodes > most, demand.least_nodes, most, "allows"),
-            (demand.most_nodes < least, demand.most_nodes, least, "requires"),
+            (most < demand.most_nodes < NO_LIMIT, demand.most_nodes, most, "allows"),
+            (highest < least, highest, least, "requires"),
         ):
             if wrong:
                 why = f"it asks for {count(number, 'node')}, and partition {name} {verb} {bound}"
@@ -157,11 +165,41 @@ class Cluster:
             *self._steps(demand, left, row),
         ]
         most = min(most_nodes, demand.most_nodes)
-        right = having(self.nodes.features, demand.constraint.allows)
-        if len(demand.constraint.choices) > 1 and demand.least_nodes > 1 and right.any():
-            right = np.ones_like(right)  # 22.05 takes alternatives in brackets less strictly than sbatch(1) says
-        tests = [steps[0], (right, f"has the features {demand.features}"), *steps[1:]]
-        return self._with_tests(demand, tests, where) or self._in_all(demand, tests, where, row, most)
+        whys = []
+        for choice in self._choices(demand):
+            why = self._with_choice(demand, steps, choice, where, row, most)
+            if why is None:
+                return None
+            whys.append(why)
+        return min(whys)[1]
+
+    def _choices(self, demand: Demand) -> Sequence[Choice]:
+        """Return the ways to meet the features of *demand*; any node with one of them where nodes may differ in that.
+
+        All nodes have the same one of the alternatives in brackets, but not those that the job names (seen on 22.05).
+        """
+        if len(demand.constraint.choices) > 1 and demand.required:
+            return (Choice(Test(every=False, parts=tuple(choice.each for choice in demand.constraint.choices))),)
+        return demand.constraint.choices
+
+    def _with_choice(
+        self, demand: Demand, steps: Sequence[Step], choice: Choice, where: str, row: int, most: int
+    ) -> tuple[int, str] | None:
+        """Return what is missing with one way to meet the features, and how much is not; None if nothing is."""
+        each = np.ones(len(self.nodes), dtype=np.bool_)
+        if not choice.some:  # beside numbers of nodes with a feature, no other feature binds all nodes (seen on 22.05)
+            each = having(self.nodes.features, choice.each.holds)
+        several = len(self._choices(demand)) > 1 and bool((each & steps[0][0]).any())
+        words = f"has {'the same of ' if several else ''}the features {demand.features}"
+        tests = [steps[0], (each, words), *steps[1:]]
+        may = np.logical_and.reduce([right for right, _ in tests])
+        for test, many in choice.some:
+            has = int((may & having(self.nodes.features, test.holds)).sum())
+            if has < many:
+                nodes = f"{count(many, 'node')} with a feature of {demand.features}"
+                return -has, f"it asks for {nodes}, and in {where} only {has} could hold it"
+        why = self._with_tests(demand, tests, where) or self._in_all(demand, tests, where, row, most)
+        return (-int(may.sum()), why) if why else None
 
     def _steps(self, demand: Demand, left: BoolArray, row: int) -> Iterator[tuple[BoolArray, str]]:
         """Yield the nodes that meet one demand after the other, and how such a node is, in words."""
@@ -170,11 +208,17 @@ class Cluster:
             most = f" (the most is {int(on[left].max(initial=0))})" if each > 1 else ""
             yield on >= each, f"has {count(each, 'GPU')}{_of(kind)}{most}"
         cpus, memory_mib = self._cpus(demand, row), self._memory_mib(demand, row)
-        most = f" (the most is {int(cpus[left].max(initial=0))})"
-        yield cpus >= demand.task_cpus, f"has {count(demand.task_cpus, 'CPU')} for a job{most}"
+        if demand.by_gpu:
+            memory_mib = self.nodes.memory_mib
+        for has, least in ((cpus, demand.task_cpus), (self.nodes.cpus, demand.node_cpus)):
+            most = f" (the most is {int(has[left].max(initial=0))})"
+            yield has >= least, f"has {count(least, 'CPU')} for a job{most}"
         if demand.memory_mib > 0:
             most = f" (the most is {float(memory_mib[left].max(initial=0.0)):.0f})"
             yield memory_mib >= demand.memory_mib, f"has {demand.memory_mib:.0f} MiB of memory for a job{most}"
+        if demand.exclusive and demand.cpu_memory_mib:  # for each CPU of the node
+            enough = self.nodes.memory_mib >= self.nodes.cpus * demand.cpu_memory_mib
+            yield enough, f"has {demand.cpu_memory_mib:.0f} MiB of memory for each of its CPUs"
 
     def _with_tests(self, demand: Demand, tests: Sequence[Step], where: str) -> str | None:
         """Return which test leaves too few nodes, in words; None if enough are left."""
@@ -185,7 +229,8 @@ class Cluster:
             if not many:
                 return f"no node of {where} {words}"
             if many < demand.least_nodes:
-                return f"it asks for {count(demand.least_nodes, 'node')}, and in {where} only {many} {words}"
+                only = f"only {many} {words if many == 1 else _plural(words)}"
+                return f"it asks for {count(demand.least_nodes, 'node')}, and in {where} {only}"
             if any(not may[self._names[name]] for name in demand.required):
                 return f"not each node that it asks for ({fold(demand.required)}) {words}"
         return None
@@ -208,7 +253,7 @@ class Cluster:
         if not demand.cpu_memory_mib:
             return tasks
         each_mib = demand.cpu_memory_mib * demand.task_cpus
-        by_memory = np.minimum(self._memory_mib(demand, row) / each_mib, NO_LIMIT)
+        by_memory = np.minimum(self.nodes.memory_mib / each_mib, NO_LIMIT)
         return np.minimum(tasks, by_memory.astype(np.int64))
 
     def _cpus(self, demand: Demand, row: int) -> IntArray:
@@ -241,7 +286,17 @@ def demand_of(jobs: JobTable, row: int) -> Demand:
     spread = bool(jobs.per_job[row] or jobs.per_task[row]) or on_each * nodes != gpus
     each = int(jobs.gpus_each[row])
     least, most = _node_range(jobs.node_range[row], nodes, int(jobs.most_nodes[row]))
-    task_cpus, (node_mib, cpu_mib) = _task_cpus(cpus, int(jobs.ntasks[row])), _memory_mib(jobs, row, nodes, cpus)
+    asked = read_request(jobs.node_request[row])
+    task_cpus = _task_cpus(cpus, int(jobs.ntasks[row]))
+    node_gpus = {} if spread and not each else {kind: each or -(-many // nodes) for kind, many in types.items()}
+    on_a_node = max(task_cpus, asked.per_node if asked else 0)
+    node_mib, cpu_mib = _memory_mib(jobs, row, asked)
+    memory_mib, all_mib = max(node_mib, cpu_mib * on_a_node), 0.0
+    if not memory_mib:  # by node or by CPU, or all memory of a node: by CPU it takes the least of one
+        all_mib = float(jobs.memory_mib[row]) / nodes
+        memory_mib = float(jobs.memory_mib[row]) / max(nodes, cpus) * task_cpus
+    if jobs.per_gpu[row] and gpus:
+        memory_mib = float(jobs.memory_mib[row]) / gpus * max(1, sum(node_gpus.values()))
     return Demand(
         partitions=tuple(jobs.partition[row].split(",")),
         limit_s=float(jobs.time_limit_s[row]),
@@ -249,10 +304,13 @@ def demand_of(jobs: JobTable, row: int) -> Demand:
         most_nodes=most,
         cpus=cpus,
         task_cpus=task_cpus,
-        memory_mib=max(node_mib, cpu_mib * task_cpus),
+        node_cpus=on_a_node,
+        memory_mib=memory_mib,
         cpu_memory_mib=cpu_mib,
+        all_memory_mib=all_mib,
+        by_gpu=bool(jobs.per_gpu[row]),
         gpus=types,
-        node_gpus={} if spread and not each else {kind: each or -(-many // nodes) for kind, many in types.items()},
+        node_gpus=node_gpus,
         constraint=constraint_of(jobs.features[row]),
         features=jobs.features[row],
         required=expand(jobs.required_nodes[row]) if jobs.required_nodes[row] else (),
@@ -275,15 +333,12 @@ def _task_cpus(cpus: int, tasks: int) -> int:
     return cpus // tasks if tasks and cpus % tasks == 0 else 1
 
 
-def _memory_mib(jobs: JobTable, row: int, nodes: int, cpus: int) -> tuple[float, float]:
-    """Return the memory that each node, and each CPU, must have for the job, at least."""
+def _memory_mib(jobs: JobTable, row: int, asked: NodeRequest | None) -> tuple[float, float]:
+    """Return the memory that a job asks of each node and for each CPU; zeros where it cannot be told."""
     node_mib, cpu_mib = float(jobs.node_memory_mib[row]), float(jobs.cpu_memory_mib[row])
-    if node_mib or cpu_mib:
+    if node_mib or cpu_mib or asked is None:
         return node_mib, cpu_mib
-    if asked := read_request(jobs.node_request[row]):
-        return (0.0, float(asked.memory_mib)) if asked.per_cpu else (float(asked.memory_mib), 0.0)
-    # Whether it is asked for by node or by CPU cannot be told: by CPU it takes less of a node.
-    return 0.0, float(jobs.memory_mib[row]) / max(nodes, cpus)
+    return (0.0, float(asked.memory_mib)) if asked.per_cpu else (float(asked.memory_mib), 0.0)
 
 
 def _node_range(text: str, nodes: int, most_nodes: int) -> tuple[int, int]:
@@ -299,6 +354,11 @@ def _excluded(text: str) -> tuple[str, ...]:
 
 def _of(kind: str) -> str:
     return f" of {kind}" if kind else ""
+
+
+def _plural(words: str) -> str:
+    verb, _, rest = words.partition(" ")
+    return f"{'have' if verb == 'has' else 'are'} {rest}"
 
 
 def _most_first(amounts: IntArray) -> IntArray:

@@ -13,7 +13,7 @@ from ...clock import local_zone
 from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels
 from ...cluster.jobs import JobState, JobTable, deadlines, job_table
 from ...cluster.node_request import request_of
-from ...cluster.text.tres import count, gpus_in, memory_mib, requests_in, seconds, slots_in
+from ...cluster.text.tres import count, gpus_in, last_of_each, memory_mib, requests_in, seconds, slots_in
 from ..versions import JOB_STATES, NOTHING, WHOLE_NODE, WHOLE_NODE_OVERSUBSCRIBE, SlurmRelease
 from .records import RecordColumns
 
@@ -173,7 +173,7 @@ def _is_given(texts: list[str]) -> BoolArray:
 
 def _requests(columns: RecordColumns) -> Labels:
     pairs = zip(columns["tres-per-job"], columns["tres-per-node"], strict=True)
-    return Labels.of([",".join(text for text in pair if text not in NOTHING) for pair in pairs])
+    return Labels.of([",".join(last_of_each(text) for text in pair if text not in NOTHING) for pair in pairs])
 
 
 def _beside_nodes(columns: RecordColumns) -> BoolArray:
@@ -237,7 +237,7 @@ def _gpus_of(tres: str, job: str, node: str, socket: str, task: str, nodes: str,
     gpus_and_kind = (0, "")
     fewest = _part(tres, "node") or nodes  # of a range of nodes, and NumNodes is often the most
     for text, times_text in ((job, "1"), (node, fewest), (socket, fewest), (task, tasks)):
-        gpus, kind = _lenient(gpus_in, text, (0, ""))
+        gpus, kind = _lenient(gpus_in, last_of_each(text), (0, ""))
         times = _lenient(count, times_text, 1)
         if gpus:
             gpus_and_kind = (gpus * max(times, 1), kind)
