@@ -59,8 +59,8 @@ OFTEN = ("constraint", "constraint", "gres", "gpus", "nodes")
 ONE_OF = (("mem", "mem-per-cpu", "mem-per-gpu"), ("cpus-per-gpu", "cpus-per-task"))
 """Options that sbatch takes only one of."""
 
-_GPUS = ("gpus", "gres", "gpus-per-node", "gpus-per-task")
-WITH = {"gpus-per-task": ("ntasks",), "cpus-per-gpu": _GPUS, "mem-per-gpu": _GPUS}
+GPU_OPTIONS = ("gpus", "gres", "gpus-per-node", "gpus-per-task")
+WITH = {"gpus-per-task": ("ntasks",), "cpus-per-gpu": GPU_OPTIONS, "mem-per-gpu": GPU_OPTIONS}
 """Options that sbatch takes only beside one of some others."""
 
 KINDS = {

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from could_run_draws import ALL_KINDS, SHAPES, Draft, batch_of, lines_of
+from could_run_draws import ALL_KINDS, GPU_OPTIONS, SHAPES, Draft, batch_of, lines_of
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -153,17 +153,23 @@ def bench() -> Iterator[Bench]:
 
 UNSAID = {
     "a range of nodes": lambda draft: draft.has("-", "nodes"),
-    "one node and GPUs of the whole job": lambda draft: draft.has("^1$", "nodes") and draft.has(".", "gpus"),
+    "one node, and more than it has": lambda draft: draft.has("^1$", "nodes"),
     "CPUs by GPU": lambda draft: draft.has(".", "cpus-per-gpu"),
+    "memory by GPU": lambda draft: draft.has(".", "mem-per-gpu"),
+    "GPUs by several options": lambda draft: sum(draft.has(".", name) for name in GPU_OPTIONS) > 1,
+    "CPUs or tasks of a node": lambda draft: draft.has(".", "mincpus", "ntasks-per-node"),
+    "whole nodes": lambda draft: draft.has("", "exclusive") or "whole" in draft.partitions,
+    "numbers of nodes with a feature": lambda draft: draft.has("[*]", "constraint"),
 }
 """Demands of which no column has as much as would tell that a job in several partitions can run in none of them.
 
-Of a job in one partition Slurm's own reason says so; of one in several it is that of one of them.
+Of a job in one partition Slurm's own reason says so; of one in several it is that of one of them. squeue has no number
+of CPUs by GPU, the most nodes only where they may be resized, and MinCPUsNode alike for CPUs that a node must have,
+which no limit of a partition binds, and for tasks on it. That Slurm shows whole nodes may be due to one partition.
 """
 
 UNREAD = {
     "excluded nodes": lambda draft: draft.has(".", "exclude"),
-    "CPUs of a node": lambda draft: draft.has(".", "mincpus", "ntasks-per-node"),
     "memory by node, by CPU or all of it": lambda draft: True,
 }
 """The same of demands that are only read where somebody needs them (``READINGS``)."""

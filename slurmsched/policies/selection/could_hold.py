@@ -51,7 +51,7 @@ class Demand:
     features: str
     required: tuple[str, ...]
     excluded: tuple[str, ...]
-    exclusive: bool  #: takes whole nodes, whatever its partition allows of each
+    exclusive: bool  #: takes whole nodes in any case
 
 
 _SHAPE = (
@@ -296,9 +296,11 @@ def demand_of(jobs: JobTable, row: int) -> Demand:
         all_mib = float(jobs.memory_mib[row]) / nodes
         memory_mib = float(jobs.memory_mib[row]) / max(nodes, cpus) * task_cpus
     if jobs.per_gpu[row] and gpus:
-        memory_mib = float(jobs.memory_mib[row]) / gpus * max(1, sum(node_gpus.values()))
+        # With several types on a node, Slurm takes the memory of those of one type (seen on 22.05).
+        memory_mib = float(jobs.memory_mib[row]) / gpus * max((1, *node_gpus.values()))
+    names = tuple(jobs.partition[row].split(","))
     return Demand(
-        partitions=tuple(jobs.partition[row].split(",")),
+        partitions=names,
         limit_s=float(jobs.time_limit_s[row]),
         least_nodes=least,
         most_nodes=most,
@@ -315,7 +317,8 @@ def demand_of(jobs: JobTable, row: int) -> Demand:
         features=jobs.features[row],
         required=expand(jobs.required_nodes[row]) if jobs.required_nodes[row] else (),
         excluded=_excluded(jobs.excluded_nodes[row]),
-        exclusive=bool(jobs.exclusive[row]),
+        # In several partitions it may be one of these that gives whole nodes, and that Slurm shows of the job.
+        exclusive=bool(jobs.exclusive[row]) and len(names) == 1,
     )
 
 
