@@ -316,6 +316,7 @@ class WhatIf(TypedDict):
     suspended: NotRequired[int]
     beyond: NotRequired[int]
     guessed: NotRequired[int]
+    draws: NotRequired[int]
     left_out: NotRequired[Sequence[LeftOut]]
     more_nodes: NotRequired[MoreNodes | None]
 

@@ -20,8 +20,9 @@ from ..decide.rules import AdmissionRules
 from ..decide.synthesis import ACCEPT_ALL, UNKNOWN_S, Candidate, Outlook, expected_arrivals
 from ..policies.contract import find_ordering
 from .engine.calendar import NEVER
+from .few_reservations import with_few_reservations
 from .machine.event_loop import advance
-from .predict_completion import places, with_few_reservations
+from .predict_completion import places
 from .slurmctld.multifactor import Weights
 from .slurmctld.slurmconf import SlurmConf
 from .slurmctld.slurmctld import CALC_DUE, Controller

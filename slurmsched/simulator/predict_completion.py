@@ -21,6 +21,7 @@ from ..cluster.state import View
 from ..decide.explain.obstacles import cannot_run, obstacles
 from ..decide.ordering.ranking import tiers
 from .engine.calendar import NEVER
+from .few_reservations import with_few_reservations
 from .simulated_cluster import SimulatedCluster
 from .slurmctld.gates import met_by
 from .slurmctld.slurmconf import SlurmConf
@@ -34,9 +35,6 @@ PASSES = 12
 DOUBLINGS = 20
 
 _AWAY_S = 10 * 365 * 86_400.0  # so far ahead that they do not matter
-
-WORK = 10_000
-"""Approximate bound on nodes times reservations times sets of partitions in one pass of backfill."""
 
 _LEFT_ALONE = (Standing.OWNER_SAID_OFF, Standing.PRIORITY_FIXED, Standing.NICE_SET)
 _WAITS_FOR_JOBS = (ReasonKind.DEPENDENCY, ReasonKind.DEPENDENCY_NEVER)
@@ -196,17 +194,6 @@ def _simulated(view: View, config: Mapping[str, str]) -> SimulatedCluster:
             break
     cluster.advance(np.inf)
     return cluster
-
-
-def with_few_reservations(conf: SlurmConf, view: View) -> SlurmConf:
-    """Return *conf* with fewer reservations in a pass of backfill where *view* is of a large cluster.
-
-    Idle GPUs, which no play-forward reads, are not counted.
-    """
-    sets = len(set(view.pending.partition.codes.tolist()) | {-1 - c for c in view.running.partition.codes.tolist()})
-    most = max(1, int(WORK // max(1, len(view.nodes) * sets)))
-    rules = conf.rules._replace(reservations=min(conf.rules.reservations, most), counts_idle=False)
-    return replace(conf, rules=rules)
 
 
 def _first_tasks(cluster: SimulatedCluster, jobs: JobTable, running: int) -> tuple[FloatArray, FloatArray]:

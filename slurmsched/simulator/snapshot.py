@@ -25,6 +25,7 @@ from ..policies.selection.resources import link, take_slots
 from ..policies.selection.sorted_rows import Line
 from ..slurm.port import counts_memory
 from .cluster_spec import ClusterSpec
+from .earlier_usage import so_far, use_before
 from .engine.calendar import BEGIN, END, NEVER, SERIALS, Calendar
 from .engine.job_state import PENDING, RUNNING, SUSPENDED
 from .machine.controller import controller
@@ -45,7 +46,12 @@ COMPLETION_S = 5.0
 
 
 def resumed(
-    view: View, config: Mapping[str, str], conf: SlurmConf | None = None, shared: str = "", arrivals: View | None = None
+    view: View,
+    config: Mapping[str, str],
+    conf: SlurmConf | None = None,
+    shared: str = "",
+    arrivals: View | None = None,
+    past: Workload | None = None,
 ) -> SimulatedCluster:
     """Build the cluster of *view*, in virtual time from ``view.now_s`` on, with forecasts as runtimes.
 
@@ -54,7 +60,7 @@ def resumed(
     the bound of *conf* on admitted jobs allows; no others arrive. Suspended jobs stay suspended and nodes stay as they
     are. Of a running job only its part of the nodes that sinfo shows is known. The nodes of the partition *shared*, by
     default that of jobs with slots, have slots of their GPUs; jobs that share them lose no speed, since their forecasts
-    come from such runs too.
+    come from such runs too. With *past*, the runs that ended before, fair share begins with what users have used.
     ConfigError names a pending job that no nodes could hold (``unplaced`` lists those).
     """
     view = one_row_per_task(view)
@@ -68,6 +74,9 @@ def resumed(
     table = _with_binding_nodes(running.joined(view.pending))
     jobs, table = _at_ease(_as_workload(table, _left_s(view), view, config), table, len(running), fleet)
     cluster = SimulatedCluster(jobs, fleet, conf or SlurmConf.of(config), config, submitted=table, unmeasured=1.0)
+    if past is not None:
+        cluster.model.usage.until_s[0] = view.now_s
+        use_before(cluster.model.usage, cluster.model.weights, jobs.user, past.joined(so_far(running, view.now_s)))
     _put(cluster, table, len(running), arrived, view)
     return cluster
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sqlite3
 from bisect import bisect_left, insort
-from collections.abc import Iterable
-from typing import Self
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, Self
 
 from ..cluster.gpu_usage import Use
 from ..cluster.job_kind import kind_of
@@ -25,7 +28,8 @@ class VolatileStore(Unchanged):
     def blank(cls) -> Self:
         """Return an empty store."""
         store = cls("sqlite://")
-        store.upgrade()
+        with _connection(store) as connection:
+            connection.deserialize(_tables())
         return store
 
     def __init__(self, url: str) -> None:
@@ -61,6 +65,23 @@ class VolatileStore(Unchanged):
         memory_mib = profile.memory_mib / profile.gpus
         use = Use(profile.start_s, profile.end_s, profile.gpu_util, profile.memory_util, memory_mib, False)
         return run, kind, use
+
+
+@cache
+def _tables() -> bytes:
+    """Return a database with empty tables: the upgrades that make them take longer than a short simulation."""
+    store = Unchanged("sqlite://")
+    store.upgrade()
+    with _connection(store) as connection:
+        return connection.serialize()
+
+
+@contextmanager
+def _connection(store: Unchanged) -> Iterator[sqlite3.Connection]:
+    """Open the one connection of a database in memory."""
+    with store.database.connect_alone("making tables in memory") as connection:
+        driver: Any = connection.connection.driver_connection
+        yield driver
 
 
 def _end_s(profile: NodeProfile) -> int:

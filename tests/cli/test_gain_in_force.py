@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 from cli.fake_site import NOW_S, FakeSite, json_of, run
 
+from slurmsched.cli.study.settings_in_force import fair_share_notes
 from slurmsched.cluster.columns import Labels, table_of
 from slurmsched.cluster.jobs import JobState
 from slurmsched.cluster.records.outcomes import OutcomeTable
@@ -81,3 +82,12 @@ def test_what_earlier_runs_and_slurm_do_not_tell_is_said_in_the_first_line(tmp_p
     site = site_with(tmp_path, "points")
     whole = run(site, *REPLAY[:2], "60d", *REPLAY[3:]).output.splitlines()[0]
     assert whole.startswith("assumed: no run before this span is known: fair share begins with nobody")
+
+
+def test_parts_of_slurms_priority_that_are_not_modelled_are_named():
+    notes = fair_share_notes(WEIGHTS | {"PriorityWeightTRES": "gres/gpu=1000", "PriorityWeightAssoc": "0"}, True)
+    assert notes[-1] == (
+        "not modelled of Slurm's priority: Fair Tree, in its place classic fair share among users; PriorityWeightTRES"
+    )
+    classic = fair_share_notes(WEIGHTS | {"PriorityFlags": "NO_FAIR_TREE"}, True)
+    assert classic == ["assumed: every user has an equal share, of GPU-hours"]

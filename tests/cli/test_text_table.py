@@ -129,7 +129,7 @@ LONG = {
     "deadline": "TextTable(deadline.COLUMNS, [[12345678, 'a_user_name', 'promised', *['2026-11-22 12:00:00'] * 3,"
     " '2d05h03m20s', '2026-11-22 12:00:00']] * 3, deadline.ORDER, deadline.CUT)",
     "whatif": "TextTable(whatif.COLUMNS, [['qssf + 12 nodes', 12345, *['2d05h03m20s'] * 3, '2026-11-22 12:00:00', 12,"
-    " 3]] * 3, whatif.ORDER)",
+    " 3, '1.56x (1.21 to 2.04)']] * 3, whatif.ORDER)",
     "accuracy": "TextTable(accuracy.COLUMNS, [['gpu-long', '5-8', *[123, '2d05h03m20s', '90%', '2d05h03m20s'], 123,"
     " '2d05h03m20s', '90%', '90%', '2d05h03m20s', 12, '2d05h03m20s', '2d05h03m20s']] * 3,"
     " accuracy.ORDER, accuracy.CUT)",

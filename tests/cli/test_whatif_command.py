@@ -42,8 +42,9 @@ def site(tmp_path):
 
 
 def test_a_policy_stands_beside_how_things_are_now(site):
-    now, sjf = json_of(site, "what-if", "--policy", "sjf")["rows"]
-    assert (now["name"], sjf["name"]) == ("as now", "sjf")
+    now, sjf, ideal = json_of(site, "what-if", "--policy", "sjf")["rows"]
+    assert (now["name"], sjf["name"], ideal["name"]) == ("as now", "sjf", "sjf, ideal")
+    assert (now["gain"], sjf["gain"]["ratio"] > 1, ideal["gain"]["ratio"] > 1) == (None, True, True)
     assert now["starts"] == sjf["starts"] == 3
     assert sjf["mean_wait_s"] < now["mean_wait_s"]
     assert (sjf["sooner"], sjf["later"]) == (2, 1)
@@ -55,7 +56,9 @@ def test_people_are_told_what_is_assumed_and_who_loses(site):
     assert result.exit_code == 0, result.output
     assert "3 jobs waiting, 1 running, as of " in result.output
     assert "as now: Slurm's own order" in result.output
-    assert "every forecast is exact, no further jobs arrive" in result.output
+    assert "runtimes are drawn 20 times from the forecasts, which is what policies know" in result.output
+    assert "our order: scope queue" in result.output
+    assert "ideal: exact runtimes, no fair share, no cap on points: no site reaches it" in result.output
     assert "the database is away: forecasts are time limits" in result.output
     assert "worst off under sjf, mean wait: carol +" in result.output
     assert "\x1b" not in result.output
@@ -63,14 +66,15 @@ def test_people_are_told_what_is_assumed_and_who_loses(site):
 
 def test_while_we_act_as_now_is_our_own_policy(tmp_path):
     site = site_of(tmp_path, busy(), mode="act")
-    now, sjf = json_of(site, "what-if", "--policy", "sjf")["rows"]
-    assert now | {"name": ""} == sjf | {"name": ""}
+    now, sjf, _ideal = json_of(site, "what-if", "--policy", "sjf")["rows"]
+    assert sjf["gain"] == {"ratio": 1.0, "low": 1.0, "high": 1.0}
+    assert now | {"name": "", "gain": None} == sjf | {"name": "", "gain": None}
     assert "as now: sjf, in act mode" in run(site, "what-if").output
 
 
 def test_more_nodes_go_with_how_things_are_and_with_each_policy(site):
     answer = json_of(site, "what-if", "--add-nodes", "2", "--policy", "sjf")
-    names = ["as now", "as now + 2 nodes", "sjf", "sjf + 2 nodes"]
+    names = ["as now", "as now + 2 nodes", "sjf", "sjf + 2 nodes", "sjf, ideal"]
     assert [row["name"] for row in answer["rows"]] == names
     assert answer["more_nodes"] == {"count": 2, "gpus": 16, "partitions": "gpu"}
     waits = {row["name"]: row["mean_wait_s"] for row in answer["rows"]}

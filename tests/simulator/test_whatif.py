@@ -16,6 +16,7 @@ from slurmsched.decide.rules import Rules
 from slurmsched.errors import ConfigError
 from slurmsched.policies.contract import find_ordering
 from slurmsched.simulator.cluster_spec import ClusterSpec, nodes_of, partition_of
+from slurmsched.simulator.snapshot import resumed
 from slurmsched.simulator.studies.whatif import (
     MOST_JOBS,
     Comparison,
@@ -24,6 +25,7 @@ from slurmsched.simulator.studies.whatif import (
     copies,
     simulated_tasks,
 )
+from slurmsched.simulator.workload.workload import workload
 
 CONFIG = {"PriorityType": "priority/multifactor"}
 NOW_S = 1_700_000_000.0
@@ -38,6 +40,11 @@ AS_NOW, SJF = Option("as now"), Option("sjf", policy("sjf"))
 
 def forecast(runtime_s: np.ndarray, source: str = "median of 3 runs of alice") -> Forecast:
     return Forecast(runtime_s, runtime_s, runtime_s, Labels.of([source] * len(runtime_s)))
+
+
+def unsure(runtime_s: np.ndarray, factor: float) -> Forecast:
+    """Forecasts that one job in ten falls below by *factor*, and one exceeds."""
+    return replace(forecast(runtime_s), low_s=runtime_s / factor, high_s=runtime_s * factor)
 
 
 def look(*runtimes_s: float, **columns: object) -> View:
@@ -85,6 +92,47 @@ def test_as_now_the_jobs_start_in_slurms_order_when_those_that_run_end():
     assert row.mean_end_s == pytest.approx(row.mean_wait_s + 4800)
     assert row.last_end_s == pytest.approx(10600, rel=0.02)
     assert (row.sooner, row.later, row.worst_off) == (0, 0, ())
+
+
+def test_the_gain_has_an_interval_over_the_drawn_runtimes():
+    runtime_s = np.array([6000.0, 600.0] * 20)
+    view = look(*runtime_s, time_limit_s=np.full(40, 1e6))
+    sure, unsure_ = asked(view, SJF), asked(replace(view, forecast=unsure(runtime_s, 4.0)), SJF)
+    assert (sure.draws, sure.rows[0].gain, unsure_.draws > 10) == (1, None, True)
+    gains = [found.rows[1].gain for found in (sure, unsure_)]
+    assert all(gain.low < gain.ratio < gain.high for gain in gains)
+    assert gains[0].low > 1.2
+
+
+def test_who_knows_the_runtimes_that_will_be_gains_more_than_who_knows_forecasts():
+    runtime_s = np.full(24, 1200.0)
+    view = look(*runtime_s, time_limit_s=np.full(24, 1e6))
+    known = Option("ideal", policy("sjf"), exact=True)
+    _, sjf, ideal = asked(replace(view, forecast=unsure(runtime_s, 6.0)), SJF, known).rows
+    assert (sjf.gain.low, sjf.gain.high) == (1.0, 1.0)
+    assert ideal.gain.low > sjf.gain.high
+
+
+def test_points_under_a_cap_that_lifts_nobody_gain_nothing():
+    view = look(*LONG_FIRST, priority=[4000, 3000, 2000, 1000])
+    capped = Policy(find_ordering("sjf"), Rules(powers=frozenset({"order"}), scope="points", max_points=999))
+    _, capped_row, free = asked(view, Option("capped", capped), SJF).rows
+    assert capped_row.gain.ratio == 1.0
+    assert free.gain.ratio > 1.0
+
+
+def test_fair_share_goes_on_from_what_users_have_used():
+    view = look(*[2000.0] * 2, user=["a", "b"], priority=[2001, 2000])
+    view = replace(view, running=replace(view.running, user=Labels.of(["a", "a"])))
+    config = CONFIG | {"PriorityWeightFairShare": "1000", "PriorityCalcPeriod": "00:01:00"}
+    used = workload(2, user=["a", "b"], gpus=[8, 8], submit_s=[NOW_S - 1e6] * 2, runtime_s=[1e6] * 2)
+    apart = []
+    for past in (None, used):
+        cluster = resumed(view, config, past=past)
+        assert cluster.observe().pending.priority.tolist() == [2001, 2000]
+        cluster.advance(NOW_S + 900.0)
+        apart.append(int(np.ptp(cluster.observe().pending.priority)))
+    assert apart[1] < 20 < 500 < apart[0]
 
 
 def test_shortest_first_lets_the_short_start_sooner_and_says_whom_it_hurts():

@@ -11,12 +11,16 @@ from ..app import App, artifacts_of
 if TYPE_CHECKING:
     from ...cluster.nodes import QosTable
     from ...config import Settings
+    from ...decide.rules import Rules
     from ...simulator.setup import Setup
     from ...simulator.traces.trace import Trace
 
 IDEAL = "ideal"
 ASSUMED_ORDERING = "sjf"
 """Assumed where the settings leave the order to Slurm."""
+
+UNMODELLED = ("PriorityWeightAssoc", "PriorityWeightPartition", "PriorityWeightTRES")
+NO_WEIGHT = ("", "0", "(null)")
 
 
 def site_setup(settings: Settings, name: str, parts: Mapping[str, Any], line: str = "") -> Setup:
@@ -52,30 +56,52 @@ def setups_in_force(app: App, orderings: Sequence[str], *, baseline: bool) -> li
     return found
 
 
+def reach(rules: Rules, qos: QosTable, config: Mapping[str, str]) -> str:
+    """Say how far our order reaches beside that of a Slurm with this *config*."""
+    from ...decide.points_cap import PriorityWeights
+
+    if rules.scope != "points":
+        return f"scope {rules.scope}"
+    most = replace(rules, weights=PriorityWeights.of(config)).cap(qos)
+    return f"at most {most:,} points beside Slurm's own priority"
+
+
+def fair_share_notes(config: Mapping[str, str], past_known: bool) -> list[str]:
+    """Say what is assumed of fair share, and which parts of Slurm's priority are not modelled."""
+    from ...simulator.slurmctld.slurmconf import SlurmConf
+
+    if not config:
+        return ["assumed: Slurm does not answer: its default priorities, so no fair share, and no QOS"]
+    notes, weight = [], SlurmConf.of(config).weights.fair_share
+    if weight and not past_known:
+        notes.append("assumed: no run before this span is known: fair share begins with nobody having used anything")
+    if weight:
+        notes.append("assumed: every user has an equal share, of GPU-hours")
+    apart = ["Fair Tree, in its place classic fair share among users"] if weight and _fair_tree(config) else []
+    apart += [name for name in UNMODELLED if config.get(name, "").strip() not in NO_WEIGHT]
+    if apart:
+        notes.append(f"not modelled of Slurm's priority: {'; '.join(apart)}")
+    return notes
+
+
+def _fair_tree(config: Mapping[str, str]) -> bool:
+    """Report whether fair share is that of a tree of accounts, as it is by default."""
+    return "NO_FAIR_TREE" not in config.get("PriorityFlags", "").upper()
+
+
 def notes_in_force(
     app: App, setups: Sequence[Setup], config: Mapping[str, str], qos: QosTable, trace: Trace
 ) -> list[str]:
     """Say what the rows are, what bounds the points, and what is assumed; what is not known comes first."""
-    from ...decide.points_cap import PriorityWeights, natural_cap
-    from ...simulator.slurmctld.slurmconf import SlurmConf
-
-    settings, notes = app.settings(), []
-    weight = SlurmConf.of(config).weights.fair_share
-    if not config:
-        notes.append("assumed: Slurm does not answer: its default priorities, so no fair share, and no QOS")
-    elif weight and trace.past is None:
-        notes.append("assumed: no run before this span is known: fair share begins with nobody having used anything")
-    if weight:
-        notes.append("assumed: every user has an equal share, of GPU-hours")
+    settings, notes = app.settings(), fair_share_notes(config, trace.past is not None)
     if not app.loaded.files:
         notes.append("assumed: no settings file was read: the defaults of [order]")
-    acting = [setup.label for setup in setups if setup.site is not None]
-    scope, most = settings.order.scope, settings.order.max_points or natural_cap(qos, PriorityWeights.of(config))
-    reach = f"at most {most:,} points beside Slurm's own priority" if scope == "points" else f"scope {scope}"
-    if settings.policy.ordering not in acting:
+    acting = [setup for setup in setups if setup.site is not None]
+    labels = [setup.label for setup in acting]
+    if settings.policy.ordering not in labels:
         notes.append(f"the settings have the ordering {settings.policy.ordering}")
-    notes.append(
-        f"{', '.join(acting)}: what acting with these settings would bring: {reach}; forecasts from earlier runs alone"
-    )
+    if acting and acting[0].site is not None:
+        bound = f"{reach(acting[0].site.rules, qos, config)}; forecasts from earlier runs alone"
+        notes.append(f"{', '.join(labels)}: what acting with these settings would bring: {bound}")
     notes.append(f"{IDEAL}: exact runtimes, no fair share, no cap on points, no slurmctld: no site reaches it")
     return notes

@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
 from ...cluster.text.plural import count, gpus_of_type
+from ...errors import MemoryUnavailable
 from ..app import App
 from ..failure import wrong_usage
 from ..output import TextTable, emit, table_options
 from ..progress import bar
 from ..time_format import moment, span
+from .settings_in_force import IDEAL, fair_share_notes, reach
 
 if TYPE_CHECKING:
     from ...cluster.nodes import NodeTable
     from ...config import Settings
+    from ...db.store import Store
     from ...decide.policy import Policy
     from ...simulator.studies.whatif import Comparison, LeftOut, Option
+    from ...simulator.workload.workload import Workload
     from ..json_answers import MoreNodes, WhatIf
 
 NAMED = 5
+_DRAWN = "runtimes are drawn {} times from the forecasts, which is what policies know"
 
-COLUMNS = ("WHAT IF", "STARTS", "MEAN WAIT", "MEDIAN WAIT", "MEAN END", "LAST ENDS", "SOONER", "LATER")
-ORDER = ("WHAT IF", "MEAN WAIT", "SOONER", "LATER", "MEAN END", "LAST ENDS")
+COLUMNS = ("WHAT IF", "STARTS", "MEAN WAIT", "MEDIAN WAIT", "MEAN END", "LAST ENDS", "SOONER", "LATER", "GAIN")
+ORDER = ("WHAT IF", "GAIN", "MEAN WAIT", "SOONER", "LATER", "MEAN END", "LAST ENDS")
 
 KINDS = {
     "held": "held by a user or an admin",
@@ -50,7 +56,9 @@ def what_if(app: App, policies: tuple[str, ...], more: int | None, like: str | N
 
     Simulates the queue to its end from Slurm's current state: under the present policy, under each --policy (by default
     that of the settings, if it does not act yet), and with --add-nodes each of these again with the additional nodes.
-    Assumes that forecasts are exact. Writes nothing anywhere.
+    Last comes the ideal of each policy, which no site reaches. Runtimes are drawn from the forecasts, several times;
+    policies know the forecasts alone, and fair share and the cap on points count. GAIN is the mean JCT of the first row
+    over that of a row, as in simulate. Writes nothing anywhere.
     """
     if like and not more:
         raise click.UsageError("--like goes with --add-nodes.")
@@ -58,13 +66,14 @@ def what_if(app: App, policies: tuple[str, ...], more: int | None, like: str | N
     from ..daemon.build import build
 
     settings = app.settings()
-    daemon = build(app, dry=True)
+    facts_of_slurm, daemon = app.cluster().facts(), build(app, dry=True)
+    config = facts_of_slurm.config
     try:
         report = daemon.dry_run(app.clock.now())
+        past = _past(daemon.store, facts_of_slurm.cluster, report.now_s, config)
     finally:
         daemon.close()
-    ours, arrivals = daemon.controller.policy, daemon.controller.arrivals
-    view, config = report.view, app.cluster().facts().config
+    ours, arrivals, view = daemon.controller.policy, daemon.controller.arrivals, report.view
     from_database = "database" not in report.fallbacks
     with wrong_usage():
         options = list(_options(settings, ours, policies))
@@ -80,9 +89,11 @@ def what_if(app: App, policies: tuple[str, ...], more: int | None, like: str | N
     nodes = copies(view, more, like or "") if more else None
     if nodes is not None:
         options = [way for option in options for way in (option, _with_nodes(option, nodes))]
-    with bar(f"playing the queue of {len(view.pending)} forward"):
-        result = compare(view, config, options, settings.daemon.every_s, arrivals)
-    notes = [*_head(result, settings, ours, from_database), *_nodes(nodes)]
+    options += [_ideal(name) for name in _orderings(settings, ours, policies)]
+    with bar(f"playing the queue of {len(view.pending)} forward") as progress:
+        result = compare(view, config, options, settings.daemon.every_s, arrivals, past, progress)
+    bound = [*fair_share_notes(config, past is not None), f"our order: {reach(ours.rules, view.qos, config)}"]
+    notes = [*_head(result, settings, ours, from_database), *bound, *_nodes(nodes)]
     emit(_facts(result, nodes, from_database), *notes, _sheet(result), *_after(result), as_json=as_json)
     return None
 
@@ -94,9 +105,35 @@ def _options(settings: Settings, ours: Policy, policies: tuple[str, ...]) -> Ite
 
     yield Option("as now", ours if _steers(settings) else None)
     rules = replace(ours.rules, powers=ours.rules.powers | {"order"})
-    own = () if _steers(settings) or ours.ordering.native else (ours.ordering.line,)
-    for name in dict.fromkeys(policies or own):
-        yield Option(name, replace(ours, ordering=find_ordering(name), rules=rules))
+    for name in _orderings(settings, ours, policies):
+        if policies or not _steers(settings):
+            yield Option(name, replace(ours, ordering=find_ordering(name), rules=rules))
+
+
+def _orderings(settings: Settings, ours: Policy, policies: tuple[str, ...]) -> list[str]:
+    """Return the orderings in question: *policies*, by default that of the settings."""
+    return list(dict.fromkeys(policies or (() if ours.ordering.native else (ours.ordering.line,))))
+
+
+def _ideal(name: str) -> Option:
+    """Return the ordering as no site has it: over the whole queue, by the runtimes that jobs will need."""
+    from ...policies.contract import find_ordering
+    from ...simulator.cycle_driver import whole_queue
+    from ...simulator.studies.whatif import Option
+
+    return Option(f"{name}, {IDEAL}", whole_queue(find_ordering(name)), exact=True)
+
+
+def _past(store: Store, cluster: str, now_s: float, config: Mapping[str, str]) -> Workload | None:
+    """Return the runs that fair share knows; None where it does not count, or the database does not answer."""
+    from ...simulator.slurmctld.slurmconf import SlurmConf
+    from ...simulator.traces.database import past_runs
+
+    if not SlurmConf.of(config).weights.fair_share:
+        return None
+    with suppress(MemoryUnavailable):
+        return past_runs(store, cluster, now_s)[1]
+    return None
 
 
 def _steers(settings: Settings) -> bool:
@@ -112,7 +149,10 @@ def _head(result: Comparison, settings: Settings, ours: Policy, from_database: b
     yield f"{count(result.queued, 'job')} waiting, {result.running} running, as of {moment(result.now_s)}"
     now = f"{ours.ordering.line}, in act mode" if _steers(settings) else "Slurm's own order, slurmsched not acting"
     yield f"as now: {now}; times are from now on, of the {count(result.counted, 'job')} that start under every row"
-    yield "assumed: every forecast is exact, no further jobs arrive, nodes do not change"
+    times = "forecasts have no interval, and count as true" if result.draws == 1 else _DRAWN.format(result.draws)
+    yield f"assumed: {times}; no further jobs arrive, nodes do not change"
+    if any(row.name.endswith(IDEAL) for row in result.rows):
+        yield f"{IDEAL}: exact runtimes, no fair share, no cap on points: no site reaches it"
     if not from_database:
         yield "the database is away: forecasts are time limits"
     elif result.guessed:
@@ -139,6 +179,7 @@ def _sheet(result: Comparison) -> TextTable:
             moment(result.now_s + row.last_end_s, result.now_s),
             row.sooner if number else None,
             row.later if number else None,
+            None if row.gain is None else str(row.gain),
         ]
         for number, row in enumerate(result.rows)
     ]
@@ -148,7 +189,7 @@ def _sheet(result: Comparison) -> TextTable:
 def _after(result: Comparison) -> Iterator[str]:
     """Describe the users worst off in each row, and the jobs left out of all rows."""
     for row in result.rows:
-        if row.worst_off:
+        if row.worst_off and not row.name.endswith(IDEAL):
             users = (f"{one.user} +{span(one.wait_s)} ({count(one.jobs, 'job')})" for one in row.worst_off)
             yield f"worst off under {row.name}, mean wait: {', '.join(users)}"
     for kind, words in KINDS.items():
@@ -175,6 +216,7 @@ def _facts(result: Comparison, nodes: NodeTable | None, from_database: bool) -> 
         "suspended": result.suspended,
         "beyond": result.beyond,
         "guessed": result.guessed,
+        "draws": result.draws,
         "left_out": result.left_out,
         "rows": result.rows,
         "database": from_database,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...cluster.columns import FloatArray
 from ..replay import Replay
 
 BLOCKS = 30
@@ -17,7 +18,10 @@ COVERED = (5.0, 95.0)
 
 @dataclass(frozen=True)
 class Gain:
-    """Mean JCT under the baseline over that under the policy; 1 is no gain. *low* and *high* bound 90 % of redraws."""
+    """Mean JCT under the baseline over that under the policy; 1 is no gain. *low* and *high* bound 90 % of redraws.
+
+    A redraw has stretches of jobs, of one of the futures.
+    """
 
     ratio: float
     low: float
@@ -36,12 +40,21 @@ def gain(replay: Replay, baseline: Replay) -> Gain:
     """Compare the mean JCTs of two replays of the same jobs; NaN where there are none."""
     submit_s = replay.workload.submit_s
     before_s, after_s = ((one.end_s - submit_s)[one.measured] for one in (baseline, replay))
-    if not len(after_s):
+    return gain_of(before_s[np.newaxis], after_s[np.newaxis])
+
+
+def gain_of(before_s: FloatArray, after_s: FloatArray) -> Gain:
+    """Compare the JCTs of the same jobs, by submission, in several futures; shape (futures, jobs)."""
+    futures, jobs = after_s.shape
+    if not jobs:
         return Gain(np.nan, np.nan, np.nan)
-    blocks = min(BLOCKS, len(after_s))
-    block = np.arange(len(after_s)) * blocks // len(after_s)
-    sums_s = np.array([np.bincount(block, values, blocks) for values in (before_s, after_s)])
-    drawn = sums_s[:, np.random.default_rng(0).integers(0, blocks, (DRAWS, blocks))].sum(axis=2)
+    blocks = min(BLOCKS, jobs)
+    first = -(-np.arange(blocks) * jobs // blocks)
+    sums_s = np.add.reduceat(np.array([before_s, after_s]), first, axis=2)
+    random = np.random.default_rng(0)
+    block = random.integers(0, blocks, (DRAWS, blocks))
+    future = random.integers(0, futures, (DRAWS, 1))
+    drawn = sums_s[:, future, block].sum(axis=2)
     with np.errstate(invalid="ignore", divide="ignore"):
         low, high = np.percentile(drawn[0] / drawn[1], COVERED)
         return Gain(float(before_s.sum() / after_s.sum()), float(low), float(high))

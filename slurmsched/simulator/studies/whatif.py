@@ -1,14 +1,18 @@
-"""The effect of another policy, or of more nodes, on the jobs that wait now."""
+"""The effect of another policy, or of more nodes, on the jobs that wait now.
+
+The queue is played forward several times, with runtimes drawn from the forecasts. Orderings know the forecasts alone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels
+from ...cluster.forecast import Forecast
 from ...cluster.jobs import JobState, JobTable
 from ...cluster.nodes import NodeTable
 from ...cluster.state import View
@@ -16,16 +20,23 @@ from ...decide.policy import Policy
 from ...errors import ConfigError
 from ...models.arrival_counter import ArrivalCounter
 from ..cycle_driver import CycleDriver
+from ..drawn_runtimes import certain, drawn
 from ..engine.job_state import Life
+from ..few_reservations import with_few_reservations
 from ..fixed_forecast import FixedForecast
+from ..report.gain import Gain, gain_of
 from ..slurmctld.slurmconf import SlurmConf
 from ..snapshot import barred, held, one_row_per_task, resumed, unplaced
+from ..workload.workload import Workload
 
 MOST_JOBS = 20_000
 
 CYCLES, PASSES = 100, 400
 """Approximate cycles of ours without change and passes of slurmctld's backfill in one simulation: while a long
 queue drains, both come less often than in reality."""
+
+FEWEST_DRAWS, MOST_DRAWS, WORK = 5, 20, 8_000_000
+"""Times that each option is played, and the bound on jobs times nodes times options times draws between them."""
 
 CHANGED, CHANGED_S = 0.1, 60.0
 """A start counts as changed where the wait changes by more than that share of itself, and by that many seconds."""
@@ -41,6 +52,7 @@ class Option:
     name: str
     policy: Policy | None = None  #: None is stock Slurm
     more: NodeTable | None = None  #: additional nodes
+    exact: bool = False  #: the ordering knows the drawn runtimes, as no site does
 
 
 @dataclass(frozen=True)
@@ -64,7 +76,10 @@ class UserImpact:
 
 @dataclass(frozen=True)
 class OptionImpact:
-    """The effect on the jobs that start under every option. Spans are from now on; NaN where no job does."""
+    """The effect on the jobs that start under every option, as means over all draws.
+
+    Spans are from now on; NaN where no job does.
+    """
 
     name: str
     starts: int  #: number of jobs that start under this option
@@ -75,6 +90,7 @@ class OptionImpact:
     sooner: int  #: jobs that start sooner than in the present state
     later: int
     worst_off: tuple[UserImpact, ...]
+    gain: Gain | None  #: in JCT over the first option; None for that itself
 
 
 @dataclass(frozen=True)
@@ -89,16 +105,38 @@ class Comparison:
     beyond: int  #: tasks of arrays beyond the limit of the simulation
     guessed: int  #: counted jobs whose forecast has no run behind it
     left_out: tuple[LeftOut, ...]
+    draws: int  #: times that runtimes were drawn; 1 where the forecasts have no interval
     rows: tuple[OptionImpact, ...]
 
 
 @dataclass(frozen=True)
+class _World:
+    """What all options have in common."""
+
+    queue: View
+    futures: tuple[tuple[FloatArray, FloatArray], ...]  #: runtimes of pending and running jobs, for each draw
+    config: Mapping[str, str]
+    every_s: float
+    arrivals: ArrivalCounter | None
+    past: Workload | None
+
+
+@dataclass(frozen=True)
 class Course:
-    """The start and end of each job of the queue under one option; NaN where it has none."""
+    """The start and end of each job of the queue under one option, shape (draws, jobs); NaN where it has none."""
 
     start_s: FloatArray
     end_s: FloatArray
     unfit: Mapping[int, str]  #: rows that no nodes could hold, and why
+
+    @property
+    def starts(self) -> int:
+        """The number of jobs that start, and end, in each draw."""
+        return int((~np.isnan(self.end_s)).all(axis=0).sum())
+
+    def of(self, jobs: BoolArray) -> Course:
+        """Return the course of some *jobs*."""
+        return Course(self.start_s[:, jobs], self.end_s[:, jobs], {})
 
 
 def compare(
@@ -107,11 +145,14 @@ def compare(
     options: Sequence[Option],
     every_s: float,
     arrivals: ArrivalCounter | None = None,
+    past: Workload | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Comparison:
     """Simulate each of *options* from *view* on; the first is the present state.
 
     *config* is the output of ``scontrol show config``; our cycles come every *every_s* seconds. *arrivals* are the
-    submissions until now: rules follow the load.
+    submissions until now: rules follow the load. Fair share knows the *past* runs. *progress* is told how many of all
+    plays are done, 0 before the first.
     """
     jobs = view.pending
     waits_for = barred(jobs)
@@ -119,10 +160,12 @@ def compare(
     able = view.take(~out)
     tasks = simulated_tasks(able.pending)
     queue = one_row_per_task(replace(able, pending=replace(able.pending, tasks=tasks)))
-    courses = [_course(queue, config, option, every_s, arrivals) for option in options]
-    ends = np.array([course.end_s for course in courses])
-    counted = ~np.isnan(ends).any(axis=0)
-    users, base_s = queue.pending.user.take(counted), courses[0].start_s[counted] - view.now_s
+    draws = _draws(queue, len(options))
+    world = _World(queue, _futures(queue, draws), config, every_s, arrivals, past)
+    courses = [_course(world, options, at, progress) for at in range(len(options))]
+    counted = np.all([~np.isnan(course.end_s).any(axis=0) for course in courses], axis=0)
+    some = [course.of(counted) for course in courses]
+    counted_jobs = queue.pending.take(counted)
     return Comparison(
         now_s=view.now_s,
         queued=int(jobs.tasks.sum()),
@@ -132,11 +175,28 @@ def compare(
         beyond=int(able.pending.tasks.sum() - tasks.sum()),
         guessed=sum(source.startswith("no ") for source in queue.forecast.source.take(counted)),
         left_out=(*_waiting(jobs, out, waits_for), *_never(queue.pending, courses, ~counted)),
+        draws=draws,
         rows=tuple(
-            _row(option.name, course, counted, view.now_s, base_s, users)
-            for option, course in zip(options, courses, strict=True)
+            _row(option.name, course.starts, one, some[0], view.now_s, counted_jobs)
+            for option, course, one in zip(options, courses, some, strict=True)
         ),
     )
+
+
+def _draws(queue: View, options: int) -> int:
+    """Return how many times each of so many options is played."""
+    if certain(queue):
+        return 1
+    work = max(1, len(queue.pending) * len(queue.nodes) * options)
+    return int(np.clip(WORK // work, FEWEST_DRAWS, MOST_DRAWS))
+
+
+def _futures(queue: View, draws: int) -> tuple[tuple[FloatArray, FloatArray], ...]:
+    """Draw the runtimes of the jobs of *queue* so many times; where they are certain, they are the forecasts."""
+    if certain(queue):
+        return ((queue.forecast.runtime_s, queue.forecast_running.runtime_s),) * draws
+    random = np.random.default_rng(0)
+    return tuple(drawn(queue, random) for _ in range(draws))
 
 
 def copies(view: View, count: int, like: str = "") -> NodeTable:
@@ -195,34 +255,48 @@ def simulated_tasks(jobs: JobTable) -> IntArray:
     return np.minimum(tasks, low)
 
 
-def _course(
-    queue: View, config: Mapping[str, str], option: Option, every_s: float, arrivals: ArrivalCounter | None
-) -> Course:
-    """Simulate one option to its end."""
+def _course(world: _World, options: Sequence[Option], number: int, progress: Callable[[int, int], None]) -> Course:
+    """Simulate option *number* to its end, once for each draw; *progress* is told before each play."""
+    queue, option, draws = world.queue, options[number], len(world.futures)
     view = queue if option.more is None else replace(queue, nodes=queue.nodes.joined(option.more))
-    misfits = unplaced(view, config)
+    misfits = unplaced(view, world.config)
     fits = ~np.isin(np.arange(len(queue.pending)), list(misfits))
-    start_s, end_s = np.full(len(fits), np.nan), np.full(len(fits), np.nan)
-    if fits.any():
-        life, running = _simulated(view.take(fits), config, option.policy, every_s, arrivals), len(view.running)
-        start_s[fits], end_s[fits] = life.started_s[running:], life.ended_s[running:]
+    start_s, end_s = (np.full((draws, len(fits)), np.nan) for _ in range(2))
+    for at, (waiting_s, running_s) in enumerate(world.futures):
+        progress(number * draws + at, len(options) * draws)
+        if fits.any():
+            life = _simulated(world, option, _turning_out(view, waiting_s, running_s).take(fits), view.take(fits))
+            start_s[at, fits] = life.started_s[len(view.running) :]
+            end_s[at, fits] = life.ended_s[len(view.running) :]
     return Course(start_s, end_s, misfits)
 
 
-def _simulated(
-    view: View, config: Mapping[str, str], policy: Policy | None, every_s: float, arrivals: ArrivalCounter | None
-) -> Life:
-    """Return the states of all jobs, at their end or when nothing more can happen."""
-    drains_s, conf = span_s(view), SlurmConf.of(config)
+def _turning_out(view: View, waiting_s: FloatArray, running_s: FloatArray) -> View:
+    """Return *view* with these runtimes, as if they were known."""
+    waiting, running = _known(view.forecast, waiting_s), _known(view.forecast_running, running_s)
+    return replace(view, forecast=waiting, forecast_running=running)
+
+
+def _known(forecast: Forecast, runtime_s: FloatArray) -> Forecast:
+    return replace(forecast, runtime_s=runtime_s, low_s=runtime_s, high_s=runtime_s, floor_s=np.zeros(len(runtime_s)))
+
+
+def _simulated(world: _World, option: Option, truth: View, told: View) -> Life:
+    """Return the states of all jobs, at their end or when nothing more can happen.
+
+    *truth* has the runtimes that jobs need, *told* those that the ordering knows.
+    """
+    drains_s, conf, policy = span_s(told), with_few_reservations(SlurmConf.of(world.config), told), option.policy
     rules = conf.rules._replace(bf_interval_s=max(conf.rules.bf_interval_s, drains_s / PASSES))
-    cluster = resumed(view, config, replace(conf, rules=rules))
+    cluster = resumed(truth, world.config, replace(conf, rules=rules), past=world.past)
     if policy is None:
         cluster.advance(np.inf)
     else:
-        job_id = np.concatenate([view.pending.job_id, view.running.job_id])
-        fixed_forecast = FixedForecast(job_id, view.forecast.joined(view.forecast_running))
-        spacing_s, counter = drains_s / CYCLES, deepcopy(arrivals)
-        CycleDriver(cluster, policy, fixed_forecast, every_s=every_s, spacing_s=spacing_s, arrivals=counter).run()
+        known = truth if option.exact else told
+        job_id = np.concatenate([known.pending.job_id, known.running.job_id])
+        fixed_forecast = FixedForecast(job_id, known.forecast.joined(known.forecast_running))
+        spacing_s, counter = drains_s / CYCLES, deepcopy(world.arrivals)
+        CycleDriver(cluster, policy, fixed_forecast, every_s=world.every_s, spacing_s=spacing_s, arrivals=counter).run()
     return cluster.model.stage.life
 
 
@@ -234,23 +308,25 @@ def span_s(view: View) -> float:
     return float(work_s / max(1, view.nodes.gpus[view.nodes.usable].sum()))
 
 
-def _row(
-    name: str, course: Course, counted: BoolArray, now_s: float, base_s: FloatArray, users: Labels
-) -> OptionImpact:
-    wait_s, end_s = course.start_s[counted] - now_s, course.end_s[counted] - now_s
-    change_s = wait_s - base_s
+def _row(name: str, starts: int, course: Course, now: Course, now_s: float, jobs: JobTable) -> OptionImpact:
+    """Return the figures of the *jobs* that count, beside the present state."""
+    wait_s, end_s = course.start_s - now_s, course.end_s - now_s
+    base_s = (now.start_s - now_s).mean(axis=0)
+    change_s = wait_s.mean(axis=0) - base_s
     least_s = np.maximum(CHANGED * base_s, CHANGED_S)
-    some = len(wait_s) > 0
+    some = wait_s.size > 0
+    submit_s = np.where(jobs.first_submit_s > 0, jobs.first_submit_s, now_s)
     return OptionImpact(
         name=name,
-        starts=int((~np.isnan(course.end_s)).sum()),
+        starts=starts,
         mean_wait_s=float(wait_s.mean()) if some else np.nan,
         median_wait_s=float(np.median(wait_s)) if some else np.nan,
         mean_end_s=float(end_s.mean()) if some else np.nan,
-        last_end_s=float(end_s.max()) if some else np.nan,
+        last_end_s=float(end_s.max(axis=1).mean()) if some else np.nan,
         sooner=int((-change_s > least_s).sum()),
         later=int((change_s > least_s).sum()),
-        worst_off=tuple(_worst(users, change_s)),
+        worst_off=tuple(_worst(jobs.user, change_s)),
+        gain=None if course is now else gain_of(now.end_s - submit_s, course.end_s - submit_s),
     )
 
 

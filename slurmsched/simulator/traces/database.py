@@ -19,7 +19,7 @@ from ...db.tracking.story import Submission
 from ...models.arrival_counter import KEPT_S
 from ...policies.deadlines.value_steps import steps_of
 from ..workload.rewards import written
-from ..workload.workload import EarlierJobs
+from ..workload.workload import EarlierJobs, Workload
 from .cleaning import Raw, cleaned, per_node
 from .job_runs import arrivals, only_last_runs
 from .trace import Trace, TraceError
@@ -51,13 +51,18 @@ def from_store(
         raise TraceError(f"reading the history of cluster {cluster} from {store.place}: no job is left: {left_out}")
     if since_s is None:
         return trace
-    past = store.history(cluster, None, since_s)
+    past, known = past_runs(store, cluster, since_s)
     before = (
         (past.restart == 0) & (past.first_submit_s < trace.workload.submit_s[0]) & (past.ended_s >= since_s - KEPT_S)
     )
-    known = from_outcomes(past, cpu_jobs=True).workload if len(past) else None
     earlier = EarlierJobs(past.first_submit_s[before], past.gpus[before])
     return replace(trace, earlier=earlier, past=known)
+
+
+def past_runs(store: Store, cluster: str, until_s: float) -> tuple[OutcomeTable, Workload | None]:
+    """Return the runs that ended before *until_s*, and the jobs of these, None without any: what fair share knows."""
+    past = store.history(cluster, None, until_s)
+    return past, from_outcomes(past, cpu_jobs=True).workload if len(past) else None
 
 
 def from_outcomes(
