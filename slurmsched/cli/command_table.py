@@ -46,7 +46,7 @@ COMMANDS = {
         "slurmsched.cli.jobs.deadline", "deadline", "Show the promise for JOB, or the one for a new job."
     ),
     "advice": CommandEntry(
-        "slurmsched.cli.jobs.advice", "advice", "Show which accounts and QOS gain or lose by our order."
+        "slurmsched.cli.study.advice", "advice", "Show the gain of the settings, and who gains or loses by our order."
     ),
     "story": CommandEntry("slurmsched.cli.jobs.story", "story", "Show the whole history of JOB."),
     "replay": CommandEntry(

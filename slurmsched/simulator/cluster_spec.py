@@ -11,6 +11,7 @@ import numpy as np
 from ..cluster.columns import FloatArray, IntArray, Labels, table_of
 from ..cluster.nodes import NodeTable, PartitionTable, QosTable
 from ..cluster.records.node_loans import SetNodes
+from ..cluster.state import ClusterState
 from ..cluster.text.hostlist import expand
 from ..policies.links import GpuLinks
 
@@ -65,6 +66,21 @@ class ClusterSpec:
             table_of(PartitionTable, 0, {}, {}),
             table_of(QosTable, 0, {}, {}),
         )
+
+    @classmethod
+    def all_up(cls, state: ClusterState) -> ClusterSpec:
+        """Return the cluster of *state*, with all of its nodes up and idle."""
+        nodes, none = state.nodes, np.zeros(len(state.nodes), dtype=np.int64)
+        up = replace(
+            nodes,
+            state=Labels.of(["idle"] * len(nodes)),
+            usable=np.ones(len(nodes), dtype=np.bool_),
+            cpus_used=none,
+            gpus_used=none,
+            memory_used_mib=np.zeros(len(nodes)),
+            cpu_load=np.full(len(nodes), np.nan),
+        )
+        return cls(up, state.partitions, state.qos)
 
     @classmethod
     def of_types(cls, gpus: Mapping[str, int], size: int | None = None) -> ClusterSpec:

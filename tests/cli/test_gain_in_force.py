@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -62,7 +63,7 @@ def site_with(directory: Path, scope: str, *, mixed: bool = False) -> FakeSite:
 
 def test_where_fair_share_outweighs_the_points_the_settings_gain_nothing_and_the_ideal_is_apart(tmp_path):
     rows = json_of(site_with(tmp_path, "points"), *REPLAY)["policies"]
-    assert [row["policy"] for row in rows] == ["slurm", "sjf", "sjf, ideal"]
+    assert [row["policy"] for row in rows] == ["slurm", "sjf, baseline", "sjf, ideal"]
     assert rows[1]["forecast"] == "history"
     assert 0.95 < rows[1]["gain"]["ratio"] < 1.05
     assert rows[1]["gain"]["low"] < 1 < rows[1]["gain"]["high"]
@@ -91,3 +92,40 @@ def test_parts_of_slurms_priority_that_are_not_modelled_are_named():
     )
     classic = fair_share_notes(WEIGHTS | {"PriorityFlags": "NO_FAIR_TREE"}, True)
     assert classic == ["assumed: every user has an equal share, of GPU-hours"]
+
+
+def test_the_row_of_the_settings_has_the_kind_of_model_that_serves_trained_on_what_had_ended(tmp_path):
+    site, day = site_with(tmp_path, "queue", mixed=True), (*REPLAY[:2], "1d", *REPLAY[3:])
+    assert run(site, "train", "--model", "runtime", "--from-db", "60d").exit_code == 0
+    answer = json_of(site, *day)
+    rows = [(row["policy"], row["forecast"]) for row in answer["policies"]]
+    assert rows[1:] == [("sjf, trained", "model"), ("sjf, ideal", "exact")]
+    assert any("scope queue; forecasts by a model trained each day" in note for note in answer["notes"])
+    site.write("mode = 'advise'\n[policy]\nordering = 'sjf'\n[models]\nserve = 'baseline'\n")
+    site.reload()
+    assert json_of(site, *day)["policies"][1]["policy"] == "sjf, baseline"
+
+
+def test_advice_begins_with_the_gain_of_the_settings_by_their_latest_jobs(tmp_path):
+    site = site_with(tmp_path, "points")
+    site.slurm.submit(600.0, gpus=1)
+    run(site, "once")
+    lines = run(site, "advice", "--from-db", "2d").output.splitlines()
+    assert lines[0] == "assumed: every user has an equal share, of GPU-hours"
+    assert lines[1].startswith("not modelled of Slurm's priority: Fair Tree")
+    assert re.fullmatch(
+        r"sjf, baseline: 1\.0\dx \(.*\), no sure gain: what acting .* at most 100 points beside .*", lines[2]
+    )
+    assert re.fullmatch(r"sjf, ideal: .*x \(.*\).*: exact runtimes, .* no site reaches it", lines[3])
+    assert re.fullmatch(r"by a replay of the last 2d00h00m00s, \d+ jobs: the mean JCT under Slurm .*", lines[4])
+    assert lines[5].startswith("WHO GAINS")
+
+
+def test_advice_without_any_run_says_why_the_gain_is_not_known(tmp_path):
+    site = FakeSite(tmp_path, "mode = 'advise'\n[policy]\nordering = 'sjf'\n")
+    site.slurm.submit(600.0, gpus=1)
+    run(site, "once")
+    answer = json_of(site, "advice")
+    assert answer["gain"]["rows"] == []
+    first = run(site, "advice").output.splitlines()[0]
+    assert first == "the gain of the settings is not known: the database holds no runs; try: slurmsched history import"

@@ -14,7 +14,7 @@ from ...errors import TooLittleHistory
 from ..app import App
 from ..failure import NotFound
 from ..output import Cell, TextTable, emit, table_options
-from ..study.simulate_options import SpanType
+from ..study.option_types import SpanType
 from ..time_format import moment
 from .training_progress import active_artifact, showing
 

@@ -13,7 +13,7 @@ from ..app import App
 from ..failure import Failed, NotFound
 from ..output import TextTable, emit, table_options
 from ..progress import bar
-from .simulate_options import SpanType
+from .option_types import SpanType
 
 if TYPE_CHECKING:
     from ...simulator.elastic.applications import Applications

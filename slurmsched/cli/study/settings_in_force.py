@@ -16,6 +16,13 @@ if TYPE_CHECKING:
     from ...simulator.traces.trace import Trace
 
 IDEAL = "ideal"
+FORECASTS = {"history": "baseline", "model": "trained"}
+"""What a row says of its forecasts."""
+LEARNT = {
+    "history": "the baseline, as it knew at each submission what had ended",
+    "model": "a model trained each day on what had ended",
+}
+
 ASSUMED_ORDERING = "sjf"
 """Assumed where the settings leave the order to Slurm."""
 
@@ -40,8 +47,8 @@ def site_setup(settings: Settings, name: str, parts: Mapping[str, Any], line: st
 def setups_in_force(app: App, orderings: Sequence[str], *, baseline: bool) -> list[Setup]:
     """Return stock Slurm, then for each ordering what the settings would make of it, and the ideal.
 
-    Slurm is modelled with its own priorities, the orderings know forecasts from earlier runs alone, and the settings
-    bound the points. Without *orderings* theirs is taken.
+    Slurm is modelled with its own priorities, the orderings know forecasts from earlier runs alone, of the kind of
+    model that serves now, and the settings bound the points. Without *orderings* theirs is taken.
     """
     from ...policies.contract import find_ordering
     from ...simulator.setup import STOCK, Setup
@@ -50,10 +57,20 @@ def setups_in_force(app: App, orderings: Sequence[str], *, baseline: bool) -> li
     own = settings.policy.ordering
     native = own != "auto" and find_ordering(own).native
     found = [Setup.of(STOCK, "conservative")] if baseline else []
+    forecast = forecast_in_force(settings)
     for line in orderings or (ASSUMED_ORDERING if native else own,):
-        found.append(site_setup(settings, line, {"forecast": "history"}, line))
+        found.append(site_setup(settings, f"{line}, {FORECASTS[forecast]}", {"forecast": forecast}, line))
         found.append(Setup.of(line, name=f"{line}, {IDEAL}"))
     return found
+
+
+def forecast_in_force(settings: Settings) -> str:
+    """Return the kind of forecasts that a daemon with these settings has: of the baseline, or of a trained model."""
+    from ...models.registry import RUNTIME
+    from ...models.runtime.active import BASELINE
+
+    trained = settings.models.serve != BASELINE and artifacts_of(settings).stamp(RUNTIME) is not None
+    return "model" if trained else "history"
 
 
 def reach(rules: Rules, qos: QosTable, config: Mapping[str, str]) -> str:
@@ -89,19 +106,21 @@ def _fair_tree(config: Mapping[str, str]) -> bool:
     return "NO_FAIR_TREE" not in config.get("PriorityFlags", "").upper()
 
 
-def notes_in_force(
-    app: App, setups: Sequence[Setup], config: Mapping[str, str], qos: QosTable, trace: Trace
-) -> list[str]:
-    """Say what the rows are, what bounds the points, and what is assumed; what is not known comes first."""
+def assumed_in_force(app: App, setups: Sequence[Setup], config: Mapping[str, str], trace: Trace) -> list[str]:
+    """Say what a replay of the settings assumes, and what it does not model."""
     settings, notes = app.settings(), fair_share_notes(config, trace.past is not None)
     if not app.loaded.files:
         notes.append("assumed: no settings file was read: the defaults of [order]")
-    acting = [setup for setup in setups if setup.site is not None]
-    labels = [setup.label for setup in acting]
-    if settings.policy.ordering not in labels:
+    if settings.policy.ordering not in [setup.site.ordering.line for setup in setups if setup.site is not None]:
         notes.append(f"the settings have the ordering {settings.policy.ordering}")
-    if acting and acting[0].site is not None:
-        bound = f"{reach(acting[0].site.rules, qos, config)}; forecasts from earlier runs alone"
-        notes.append(f"{', '.join(labels)}: what acting with these settings would bring: {bound}")
-    notes.append(f"{IDEAL}: exact runtimes, no fair share, no cap on points, no slurmctld: no site reaches it")
     return notes
+
+
+def meaning_in_force(setup: Setup, config: Mapping[str, str], qos: QosTable) -> str:
+    """Say what the row of *setup* is, and what bounds the points; nothing of stock Slurm."""
+    if setup.site is not None:
+        bound = f"{reach(setup.site.rules, qos, config)}; forecasts by {LEARNT[setup.forecast]}"
+        return f"what acting with these settings would bring: {bound}"
+    if setup.executor == "slurm":
+        return ""
+    return "exact runtimes, no fair share, no cap on points, no slurmctld: no site reaches it"

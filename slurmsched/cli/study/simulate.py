@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,15 +14,14 @@ from ...cluster.text.plural import count
 from ..app import App
 from ..failure import Failed
 from ..output import emit, table_options
-from ..progress import bar
-from .simulate_options import MappingType, PoolsType, RowsType, ShareType, SimulateOptions, SpanType
+from .option_types import MappingType, PoolsType, RowsType, ShareType, SpanType
+from .simulate_options import SimulateOptions
 
 if TYPE_CHECKING:
     from ...simulator.case import Case
     from ...simulator.cluster_spec import ClusterSpec
     from ...simulator.setup import Setup
     from ...simulator.sweep import CellResult
-    from ...simulator.traces.trace import Trace
     from ..json_answers import JobLeftOut, ReplayedTrace, Simulation
 
 NAMED = 5  #: jobs left out that are named in text
@@ -177,24 +175,19 @@ def simulate(app: App, /, check: bool, page_path: str | None, csv_wanted: bool, 
     fair share, their cap on points and forecasts from earlier runs, and the ideal. GAIN is the mean JCT of the first
     row over that of a row, with the interval of 90 % of redraws; one that includes 1 is no sure gain.
     """
-    from ...simulator.sweep import Cell, sweep
-    from .comparison import as_csv, compared, sheet
+    from .comparison import as_csv, sheet
+    from .replays import Replays
 
     chosen = SimulateOptions(**options)
-    fleet, workers = chosen.fleet(), chosen.who()
-    setups, slurm_notes = _beside_their_slurm(app, chosen, chosen.setups(app))
-    fleet = _with_own_qos(app, chosen, fleet)
     if chosen.until_measured and (check or page_path):
         raise click.UsageError("--until-measured goes without --check and --html, which need the end of every job.")
-    cases, left_out = _that_fit(chosen.cases(app, fleet), fleet, [] if chosen.strict else setups)
-    if page_path and len(cases) > 1:
+    whole = Replays.of(app, chosen)
+    fleet, setups = whole.fleet, whole.setups
+    if page_path and len(whole.cases) > 1:
         raise click.UsageError("--html makes one page of one trace, load and seed: say each of them once.")
-    traces = [_trace_facts(case, out) for case, out in zip(cases, left_out, strict=True)]
-    first_notes = _notes_in_force(app, chosen, setups, fleet, cases)
-    setup_notes = first_notes + _notes_on_setups(setups, fleet) + slurm_notes
-    cells = [Cell(case, setup) for case in cases for setup in setups]
-    runs = _watched(sweep(cells, fleet, workers, check=check), len(cells))
-    rows = compared(cells, runs, lambda together: _write_page(page_path, together))
+    traces = [_trace_facts(case, out) for case, out in zip(whole.cases, whole.left_out, strict=True)]
+    setup_notes = [*whole.first_notes, *_notes_on_setups(setups, fleet), *whole.notes]
+    rows = whole.rows(lambda together: _write_page(page_path, together), check=check)
     if csv_wanted:
         click.echo(as_csv(rows), nl=False)
         return
@@ -208,96 +201,8 @@ def simulate(app: App, /, check: bool, page_path: str | None, csv_wanted: bool, 
     }
     heads = [_head(head, fleet) for head in traces]
     done = [note for head in traces for note in [*head["notes"], *_missing(head["left_out"])]]
-    notes = [f"note: {note}" for note in [*done, *setup_notes[len(first_notes) :]]]
-    emit(facts, *dict.fromkeys([*first_notes, *heads, *notes]), sheet(rows), as_json=as_json)
-
-
-def _beside_their_slurm(app: App, chosen: SimulateOptions, setups: Sequence[Setup]) -> tuple[list[Setup], list[str]]:
-    """Return *setups*, those of a site with the scheduling of the Slurm whose history is replayed, and notes."""
-    sites = [setup for setup in setups if setup.site is not None and setup.executor == "slurm"]
-    if not sites or chosen.from_db_s is None:
-        return list(setups), _notes_on_limits(setups)
-    from ...simulator.simulated_cluster import DEFAULT_CONFIG
-
-    config = chosen.slurm_config(app)
-    beside = [setup.executor == "slurm" and setup.selection == "conservative" for setup in setups]
-    played = config or (DEFAULT_CONFIG if chosen.asks_for_settings else {})
-    made = [replace(one, slurm_config=played) if models else one for one, models in zip(setups, beside, strict=True)]
-    scheduling = "SchedulerParameters and priorities are those of its slurmctld"
-    defaults = "its slurmctld does not answer: SchedulerParameters and priorities are Slurm's defaults"
-    notes = [f"{', '.join(setup.label for setup in sites)}: {scheduling if config else defaults}"]
-    return [_within_limits(setup) for setup in made], notes + _notes_on_limits(made)
-
-
-def _with_own_qos(app: App, chosen: SimulateOptions, fleet: ClusterSpec) -> ClusterSpec:
-    """Return *fleet* with the QOS of the Slurm whose history is replayed, where it has none and Slurm answers."""
-    if not chosen.asks_for_settings or len(fleet.qos) or not chosen.slurm_config(app):
-        return fleet
-    return replace(fleet, qos=app.cluster().observe().qos)
-
-
-def _notes_in_force(
-    app: App, chosen: SimulateOptions, setups: Sequence[Setup], fleet: ClusterSpec, cases: Sequence[Case]
-) -> list[str]:
-    """Say what a replay of the settings in force stands for; nothing of any other replay."""
-    from .settings_in_force import notes_in_force
-
-    if not chosen.asks_for_settings:
-        return []
-    return notes_in_force(app, setups, chosen.slurm_config(app), fleet.qos, cases[0].trace())
-
-
-def _within_limits(setup: Setup) -> Setup:
-    """Return the set-up of a site without right-sizing where its daemon leaves that out."""
-    if setup.site is None or not _limited(setup):
-        return setup
-    return replace(setup, site=replace(setup.site, rules=replace(setup.site.rules, rightsizing=None)))
-
-
-def _limited(setup: Setup) -> bool:
-    """Return True if the Slurm of a set-up is known to have limits that a sized job would escape."""
-    from ...slurm.port import holds_to_limits
-
-    return holds_to_limits(setup.slurm_config) and not setup.despite_limits
-
-
-def _notes_on_limits(setups: Sequence[Setup]) -> list[str]:
-    """Return notes on sites with right-sizing: whether it is played although Slurm may have limits."""
-    sized = [one for one in setups if one.site is not None and one.site.rules.rightsizing and not one.despite_limits]
-    without = [one.label for one in sized if _limited(one)]
-    unknown = [one.label for one in sized if not one.slurm_config and one.executor == "slurm"]
-    notes = (
-        (without, "no job is sized, since AccountingStorageEnforce has limits (rightsize.despite_limits)"),
-        (unknown, "jobs are sized; on a Slurm whose AccountingStorageEnforce has limits the daemon sizes none"),
-    )
-    return [f"{', '.join(names)}: {text}" for names, text in notes if names]
-
-
-def _that_fit(
-    cases: Sequence[Case], fleet: ClusterSpec, setups: Sequence[Setup]
-) -> tuple[list[Case], list[list[JobLeftOut]]]:
-    """Return *cases* without the jobs that could never run under one of *setups*, and those jobs."""
-    from ...simulator.unfit_jobs import unfit
-
-    fitting: list[Case] = []
-    left_out: list[list[JobLeftOut]] = []
-    for case in cases:
-        jobs = _read(case).workload
-        unfit_jobs = unfit(jobs, fleet, setups) if setups else []
-        fitting.append(replace(case, left_out=tuple(misfit.row for misfit in unfit_jobs)))
-        left_out.append([{"job_id": int(jobs.job_id[one.row]), "why": one.why} for one in unfit_jobs])
-    return fitting, left_out
-
-
-def _read(case: Case) -> Trace:
-    """Read the jobs of *case*, with a progress bar."""
-    from ...simulator.traces.file import PROGRESS
-
-    with bar(f"reading {case.source.name}") as progress:
-        watched = PROGRESS.set(progress)
-        trace = case.trace()
-        PROGRESS.reset(watched)
-    return trace
+    notes = [f"note: {note}" for note in [*done, *setup_notes[len(whole.first_notes) :]]]
+    emit(facts, *dict.fromkeys([*whole.first_notes, *heads, *notes]), sheet(rows), as_json=as_json)
 
 
 def _missing(left_out: Sequence[JobLeftOut]) -> Iterator[str]:
@@ -356,18 +261,6 @@ def _head(trace: ReplayedTrace, fleet: ClusterSpec) -> str:
     nodes = count(len(fleet.nodes), "node")
     each = f"of {count(fleet.size, 'GPU')}" if fleet.equal else f"with {count(fleet.total, 'GPU')}"
     return f"{trace['file']}: {count(trace['jobs'], 'job')} ({trace['format']}) on {nodes} {each}"
-
-
-def _watched(runs: Iterator[tuple[int, CellResult]], total: int) -> Iterator[tuple[int, CellResult]]:
-    """Yield the runs unchanged, with a progress bar on standard error if it is a terminal."""
-    if not sys.stderr.isatty():
-        yield from runs
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        yield from bar.track(runs, total=total, description="runs")
 
 
 def _titled(case: Case) -> str:

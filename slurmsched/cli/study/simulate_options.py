@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -43,155 +42,67 @@ PARTS = (
 POWERS = ("migrate", "steer", "resize", "resize_nodes", "rightsize")
 """The options that switch on a power."""
 
-_SPAN = re.compile(r"([0-9]+(?:\.[0-9]+)?)([mhdw])")
-_UNITS_S = {"m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
-
-
-class SpanType(click.ParamType):  # type: ignore[type-arg]  # click has none before 8.4
-    """A span of time in seconds: 90m, 12h, 30d, 4w."""
-
-    name = "span"
-
-    def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Convert to seconds; a usage error names the accepted forms."""
-        if isinstance(value, float):
-            return value
-        match = _SPAN.fullmatch(value)
-        if not match:
-            self.fail(f"{value!r} is no span of time: accepted are 90m, 12h, 30d, 4w", param, ctx)
-        return float(match[1]) * _UNITS_S[match[2]]
-
-
-class RowsType(click.ParamType):  # type: ignore[type-arg]  # click has none before 8.4
-    """Jobs ``A:B`` of a trace, in order of submission; either may be left out."""
-
-    name = "A:B"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return *value* unchanged; a usage error names the accepted forms."""
-        if not re.fullmatch(r"\d*:\d*", value.strip()):
-            self.fail(f"{value!r} chooses no jobs: accepted are a:b, a: and :b, counted from 0, b left out", param, ctx)
-        return value
-
-
-class MappingType(click.ParamType):  # type: ignore[type-arg]  # click has none before 8.4
-    """``all``, or ``NAME=NAME``: a partition of the trace, and the list that its jobs may run in."""
-
-    name = "mapping"
-
-    def convert(
-        self, value: str | tuple[str, str], param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, str]:
-        """Return the two names, both empty for ``all``; a usage error names the accepted forms."""
-        if isinstance(value, tuple):
-            return value
-        left, equals, right = value.partition("=")
-        if value != "all" and not (left and equals and right):
-            self.fail(f"{value!r} maps nothing: accepted are all and NAME=NAME", param, ctx)
-        return ("", "") if value == "all" else (left, right)
-
-
-class ShareType(click.ParamType):  # type: ignore[type-arg]  # click has none before 8.4
-    """``all``, ``none``, or a share of the jobs from 0 to 1."""
-
-    name = "share"
-
-    def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return the share; a usage error names the accepted forms."""
-        if isinstance(value, float):
-            return value
-        try:
-            share = {"all": 1.0, "none": 0.0}.get(value)
-            share = float(value) if share is None else share
-        except ValueError:
-            share = -1.0
-        if not 0 <= share <= 1:
-            self.fail(
-                f"{value!r} is no share of the jobs: accepted are all, none, and a number from 0 to 1", param, ctx
-            )
-        return share
-
-
-class PoolsType(click.ParamType):  # type: ignore[type-arg]  # click has none before 8.4
-    """Types of GPUs with their number: v100=12,k80=4."""
-
-    name = "TYPE=N,..."
-
-    def convert(
-        self, value: str | dict[str, int], param: click.Parameter | None, ctx: click.Context | None
-    ) -> dict[str, int]:
-        """Convert to numbers by type; a usage error names the accepted forms."""
-        if isinstance(value, dict):
-            return value
-        pools: dict[str, int] = {}
-        for word in value.split(","):
-            match = re.fullmatch(r"([A-Za-z0-9_.-]+)=([1-9][0-9]{0,6})", word)
-            if match is None or match[1] in pools:
-                self.fail(f"{value!r} names no GPUs: accepted is each type once, as v100=12,k80=4", param, ctx)
-            pools[match[1]] = int(match[2])
-        return pools
-
 
 @dataclass(frozen=True)
 class SimulateOptions:
     """The options as given; None and empty where they were not."""
 
-    traces: tuple[str, ...]
-    from_db_s: float | None
-    cluster_name: str | None
-    nodes: int | None
-    gpus_per_node: int | None
-    pools: dict[str, int] | None
-    cluster_file: str | None
-    policies: tuple[str, ...]
-    policy_files: tuple[str, ...]
-    presets: tuple[str, ...]
-    configs: tuple[str, ...]
-    ckpt: float | None
-    elastic: float | None
-    lean: float | None
-    baseline: bool
-    selection: str | None
-    placement: str | None
-    slowdowns: str | None
-    sharing: str | None
-    forecast: str | None
-    admission: str | None
-    executor: str | None
-    load_control: str | None
-    migrate: bool
-    steer: bool
-    resize: bool
-    division: str | None
-    resize_nodes: bool
-    rightsize: bool
-    averaging: str | None
-    depth: int | None
-    restart_s: float | None
-    restart_doubling_s: float | None
-    beat_s: float | None
-    taken: str | None
-    stops: str | None
-    measure: str | None
-    until_measured: bool
-    train: str | None
-    loads: tuple[float, ...]
-    seeds: tuple[int, ...]
-    habits: bool
-    form: str | None
-    cpu_jobs: bool
-    applications: str | None
-    throughputs: str | None
-    profiles: str | None
-    interference: float | None
-    mapping: tuple[tuple[str, str], ...]
-    strict: bool
-    backend: str | None
-    workers: int | None
-    scheduler: str | None
+    traces: tuple[str, ...] = ()
+    from_db_s: float | None = None
+    cluster_name: str | None = None
+    nodes: int | None = None
+    gpus_per_node: int | None = None
+    pools: dict[str, int] | None = None
+    cluster_file: str | None = None
+    policies: tuple[str, ...] = ()
+    policy_files: tuple[str, ...] = ()
+    presets: tuple[str, ...] = ()
+    configs: tuple[str, ...] = ()
+    ckpt: float | None = None
+    elastic: float | None = None
+    lean: float | None = None
+    baseline: bool = True
+    selection: str | None = None
+    placement: str | None = None
+    slowdowns: str | None = None
+    sharing: str | None = None
+    forecast: str | None = None
+    admission: str | None = None
+    executor: str | None = None
+    load_control: str | None = None
+    migrate: bool = False
+    steer: bool = False
+    resize: bool = False
+    division: str | None = None
+    resize_nodes: bool = False
+    rightsize: bool = False
+    averaging: str | None = None
+    depth: int | None = None
+    restart_s: float | None = None
+    restart_doubling_s: float | None = None
+    beat_s: float | None = None
+    taken: str | None = None
+    stops: str | None = None
+    measure: str | None = None
+    until_measured: bool = False
+    train: str | None = None
+    loads: tuple[float, ...] = ()
+    seeds: tuple[int, ...] = ()
+    habits: bool = False
+    form: str | None = None
+    cpu_jobs: bool = False
+    applications: str | None = None
+    throughputs: str | None = None
+    profiles: str | None = None
+    interference: float | None = None
+    mapping: tuple[tuple[str, str], ...] = ()
+    strict: bool = False
+    backend: str | None = None
+    workers: int | None = None
+    scheduler: str | None = None
 
-    def fleet(self) -> ClusterSpec:
-        """Return the nodes; a usage error unless they are given exactly once."""
+    def fleet(self, app: App) -> ClusterSpec:
+        """Return the nodes: those of Slurm for a site's history, if none are given; a usage error unless given once."""
         from ...simulator.cluster_file import read_cluster
         from ...simulator.cluster_spec import ClusterSpec
 
@@ -201,6 +112,8 @@ class SimulateOptions:
             if any(count % (self.gpus_per_node or 1) for count in self.pools.values()):
                 raise click.UsageError(f"--gpus has GPUs of whole nodes, of {self.gpus_per_node} each.")
             return ClusterSpec.of_types(self.pools, self.gpus_per_node)
+        if self._on_slurms_nodes:
+            return ClusterSpec.all_up(app.cluster().observe())
         if (self.nodes is None) == (self.cluster_file is None):
             raise click.UsageError("Say --nodes N or --cluster FILE, one of them.")
         if self.nodes is not None:
@@ -209,6 +122,12 @@ class SimulateOptions:
             raise click.UsageError("--gpus-per-node goes with --nodes; the file of --cluster has the GPUs.")
         assert self.cluster_file is not None
         return read_cluster(self.cluster_file)
+
+    @property
+    def _on_slurms_nodes(self) -> bool:
+        """True if a site's history is replayed on the nodes of its own Slurm."""
+        given = (self.nodes, self.cluster_file, self.gpus_per_node, self.pools)
+        return self.from_db_s is not None and all(one is None for one in given)
 
     def cases(self, app: App, fleet: ClusterSpec) -> list[Case]:
         """Return every trace with every seed at every load."""
@@ -367,20 +286,23 @@ class SimulateOptions:
         if self.from_db_s is not None:
             if self.habits or self.form:
                 raise click.UsageError("--habits and --format go with a TRACE: the database has users and one form.")
-            yield self._history(app, self.from_db_s)
+            yield self._history(app, self.from_db_s, fleet)
         habits = SyntheticUsers() if self.habits else None
         for trace in self.traces:
             with wrong_usage():
                 source = Source.of(trace, fleet.total, format=self.form, cpu_jobs=self.cpu_jobs, habits=habits)
             yield source
 
-    def _history(self, app: App, span_s: float) -> Source:
+    def _history(self, app: App, span_s: float, fleet: ClusterSpec) -> Source:
         """Return the site's own database, copied to a file for worker processes until the command ends."""
         from ...simulator.traces.database import from_store
+        from ...simulator.traces.partitions import where_known
         from ...simulator.traces.source import Source
 
         name = self._replayed_cluster(app)
         trace = from_store(app.store(), name, app.clock.now() - span_s, cpu_jobs=self.cpu_jobs)
+        if self._on_slurms_nodes:
+            trace = where_known(trace, list(fleet.partitions.name))
         directory = click.get_current_context().with_resource(tempfile.TemporaryDirectory(prefix="slurmsched-"))
         return Source.copy(f"history of {name}", trace, str(Path(directory, "history.csv")))
 

@@ -11,7 +11,8 @@ from ...cluster.text.plural import count
 from ..app import App
 from ..output import Cell, TextTable, emit, table_options
 from ..progress import bar
-from .simulate_options import ShareType, SimulateOptions, SpanType
+from .option_types import ShareType, SpanType
+from .simulate_options import SimulateOptions
 
 if TYPE_CHECKING:
     from ...config import Settings
@@ -120,7 +121,7 @@ def _site(app: App, settings: Settings, options: dict[str, Any]) -> TuningSite:
     from ...simulator.trace_forecasts import learnt
 
     simulate_options = _simulate_options(options)
-    fleet = simulate_options.fleet()
+    fleet = simulate_options.fleet(app)
     case = simulate_options.cases(app, fleet)[0]
     jobs = case.trace().workload
     if options["trace"] is None:

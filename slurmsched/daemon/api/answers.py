@@ -117,10 +117,31 @@ class SpreadRow(TypedDict):
     speed: float
 
 
+class SettingsGainRow(TypedDict):
+    """The gain of one row over Slurm alone: mean JCTs divided, with the interval of 90 % of redraws."""
+
+    policy: str
+    meaning: str
+    ratio: float
+    low: float
+    high: float
+
+
+class SettingsGain(TypedDict):
+    """The gain of the settings, replayed on the latest jobs; *why_none* says why there is none."""
+
+    jobs: int
+    span_s: float
+    assumed: Sequence[str]
+    rows: Sequence[SettingsGainRow]
+    why_none: str
+
+
 class AdviceAnswer(OfCycle):
-    """Who gains and who loses by our order."""
+    """Who gains and who loses by our order; the command adds the gain of the settings."""
 
     advice: Sequence[GroupImpact]
+    gain: NotRequired[SettingsGain]
     overrunners: NotRequired[Sequence[Overrunner]]
     links: NotRequired[Sequence[LinkUse]]
     spread: NotRequired[Sequence[SpreadRow]]

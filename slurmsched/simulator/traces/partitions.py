@@ -42,6 +42,20 @@ def mapped(trace: Trace, mapping: Sequence[tuple[str, str]]) -> Trace:
     )
 
 
+def where_known(trace: Trace, partitions: Sequence[str]) -> Trace:
+    """Let the jobs that ask for a partition which is not, or no longer, among *partitions* run in any of these."""
+    jobs, every = trace.workload, ",".join(partitions)
+    odd = [name for name in jobs.partition.names if not set(name.split(",")) <= set(partitions)]
+    rows = int(jobs.partition.map([name in odd for name in jobs.partition.names], np.bool_).sum())
+    if not rows:
+        return trace
+    names = [every if name in odd else name for name in jobs.partition.names]
+    unique = list(dict.fromkeys(names))
+    codes = jobs.partition.map([unique.index(name) for name in names], np.int64)
+    note = Note("partitions", rows, f"{count(rows, 'job')} asked for a partition that is not there: any serves")
+    return replace(trace, workload=replace(jobs, partition=Labels(codes, tuple(unique))), notes=(*trace.notes, note))
+
+
 def _note(partition: Labels, names: Sequence[str], target: str, what: str) -> Note:
     rows = int(partition.map([name in names for name in partition.names], np.bool_).sum())
     return Note("partitions", rows, f"{count(rows, 'job')} of {what} may run in {target}")

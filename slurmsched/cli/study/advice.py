@@ -1,0 +1,64 @@
+"""``slurmsched advice``."""
+
+from __future__ import annotations
+
+import click
+
+from ..app import App
+from ..jobs.advice import beyond_sheet, links_sheet, sheet, spread_sheet, stranded_sheet, types_sheet
+from ..output import TextTable, table_options
+from ..query import print_reply
+from .gain_in_force import gain_in_force, headline
+from .option_types import SpanType
+
+
+@click.command()
+@click.option(
+    "--from-db", "from_db_s", type=SpanType(), metavar="SPAN", help="The history behind the gain.  [default: 500 jobs]"
+)
+@table_options
+@click.pass_obj
+def advice(app: App, from_db_s: float | None, as_json: bool) -> None:
+    """Show the gain of the settings, and who gains or loses by our order.
+
+    The first lines are what simulate --from-db says of the latest jobs, on all nodes of the cluster: the gain of the
+    settings with its interval, and the ideal, which no site reaches. This needs the right to read the database.
+
+    In the first table, CHANGE is the average time by which the work ahead of a job ends sooner (negative) or later in
+    our order than in Slurm's own, by the forecasts.
+
+    The second table, which needs a daemon, shows users whose runs went far beyond their forecasts in the last 30 days.
+    RUNS counts those that lasted at least 16 times as long as forecast (8 times with a trained model), TIMES is the
+    geometric mean of their ratios, TYPICALLY their typical runtime. RAISED is how far the runtimes that rank this
+    user's jobs are raised towards it.
+
+    The third one, which needs a daemon too, shows the bandwidth between the GPUs of runs that had several on a node in
+    the last 30 days, where pairs of GPUs have NVLinks of their own. AT BEST is that of as many GPUs of an empty node,
+    LOST the share of it that the runs did not have. Slurm chooses GPUs by Links= and Cores= of gres.conf, for which
+    slurmsched node-check prints the lines.
+
+    The fourth one, which needs a daemon, shows how fast kinds of jobs that report their iterations were on more nodes
+    than they need: SPEED is a share of that on as few nodes. Slurm chooses the nodes; a job with --nodes=1 is not
+    spread.
+
+    The fifth one, which needs a daemon, shows how fast kinds of jobs were by type of GPU: SPEED is a share of that on
+    their fastest type, SECONDS the typical runtime, or iteration. power.steer sends jobs by that.
+
+    The last one, which needs a daemon, shows the GPU-hours since its start that stood idle while jobs waited for GPUs,
+    because the CPUs or the memory of their node were taken. The jobs of these accounts and users had more of them than
+    the part of the node that belongs to their GPUs.
+    """
+    reply = app.answers().query("advice")
+    reply = {**reply, "gain": gain_in_force(app, from_db_s)}
+    parts: list[str | TextTable] = [*headline(reply["gain"]), sheet(reply["advice"])]
+    if beyond := reply.get("overrunners"):
+        parts.append(beyond_sheet(beyond))
+    if links := reply.get("links"):
+        parts.append(links_sheet(links))
+    if spread := reply.get("spread"):
+        parts.append(spread_sheet(spread))
+    if types := reply.get("types"):
+        parts.append(types_sheet(types))
+    if stranded := reply.get("stranded"):
+        parts.append(stranded_sheet(stranded))
+    print_reply(reply, *parts, now_s=app.clock.now(), as_json=as_json)

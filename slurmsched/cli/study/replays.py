@@ -1,0 +1,158 @@
+"""The replays of a comparison: which jobs run under which set-ups, and the rows that come of it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ..app import App
+from ..progress import bar
+from .settings_in_force import assumed_in_force, meaning_in_force
+from .simulate_options import SimulateOptions
+
+if TYPE_CHECKING:
+    from ...simulator.case import Case
+    from ...simulator.cluster_spec import ClusterSpec
+    from ...simulator.setup import Setup
+    from ...simulator.sweep import CellResult
+    from ...simulator.traces.trace import Trace
+    from ...simulator.worker_pool import Workers
+    from ..json_answers import JobLeftOut
+    from .comparison import ComparisonRow
+
+
+@dataclass(frozen=True)
+class Replays:
+    """Set-ups on cases, ready to be replayed."""
+
+    fleet: ClusterSpec
+    setups: Sequence[Setup]
+    cases: Sequence[Case]
+    left_out: Sequence[list[JobLeftOut]]  #: of each case
+    assumed: Sequence[str]  #: by a replay of the settings in force, and so the next
+    meanings: Sequence[str]  #: of each set-up
+    notes: Sequence[str]  #: on the modelled Slurm
+    workers: Workers | None
+
+    @classmethod
+    def of(cls, app: App, chosen: SimulateOptions) -> Replays:
+        """Read the jobs and the set-ups that the options name."""
+        fleet, workers = chosen.fleet(app), chosen.who()
+        setups, notes = _beside_their_slurm(app, chosen, chosen.setups(app))
+        fleet = _with_own_qos(app, chosen, fleet)
+        cases, left_out = _that_fit(chosen.cases(app, fleet), fleet, [] if chosen.strict else setups)
+        assumed: list[str] = []
+        meanings: list[str] = []
+        if chosen.asks_for_settings:
+            config = chosen.slurm_config(app)
+            assumed = assumed_in_force(app, setups, config, cases[0].trace())
+            meanings = [meaning_in_force(setup, config, fleet.qos) for setup in setups]
+        return cls(fleet, setups, cases, left_out, assumed, meanings, notes, workers)
+
+    @property
+    def first_notes(self) -> list[str]:
+        """What a replay of the settings in force assumes, and what its rows are."""
+        rows = zip(self.setups, self.meanings, strict=True) if self.meanings else ()
+        return [*self.assumed, *(f"{setup.label}: {text}" for setup, text in rows if text)]
+
+    def rows(
+        self, whole: Callable[[Sequence[CellResult]], None] = lambda runs: None, *, check: bool = False
+    ) -> list[ComparisonRow]:
+        """Replay all and return a row for each; *whole* gets the runs of each case together."""
+        from ...simulator.sweep import Cell, sweep
+        from .comparison import compared
+
+        cells = [Cell(case, setup) for case in self.cases for setup in self.setups]
+        runs = _watched(sweep(cells, self.fleet, self.workers, check=check), len(cells))
+        return compared(cells, runs, whole)
+
+
+def _beside_their_slurm(app: App, chosen: SimulateOptions, setups: Sequence[Setup]) -> tuple[list[Setup], list[str]]:
+    """Return *setups*, those of a site with the scheduling of the Slurm whose history is replayed, and notes."""
+    sites = [setup for setup in setups if setup.site is not None and setup.executor == "slurm"]
+    if not sites or chosen.from_db_s is None:
+        return list(setups), _notes_on_limits(setups)
+    from ...simulator.simulated_cluster import DEFAULT_CONFIG
+
+    config = chosen.slurm_config(app)
+    beside = [setup.executor == "slurm" and setup.selection == "conservative" for setup in setups]
+    played = config or (DEFAULT_CONFIG if chosen.asks_for_settings else {})
+    made = [replace(one, slurm_config=played) if models else one for one, models in zip(setups, beside, strict=True)]
+    scheduling = "SchedulerParameters and priorities are those of its slurmctld"
+    defaults = "its slurmctld does not answer: SchedulerParameters and priorities are Slurm's defaults"
+    notes = [f"{', '.join(setup.label for setup in sites)}: {scheduling if config else defaults}"]
+    return [_within_limits(setup) for setup in made], notes + _notes_on_limits(made)
+
+
+def _with_own_qos(app: App, chosen: SimulateOptions, fleet: ClusterSpec) -> ClusterSpec:
+    """Return *fleet* with the QOS of the Slurm whose history is replayed, where it has none and Slurm answers."""
+    if not chosen.asks_for_settings or len(fleet.qos) or not chosen.slurm_config(app):
+        return fleet
+    return replace(fleet, qos=app.cluster().observe().qos)
+
+
+def _within_limits(setup: Setup) -> Setup:
+    """Return the set-up of a site without right-sizing where its daemon leaves that out."""
+    if setup.site is None or not _limited(setup):
+        return setup
+    return replace(setup, site=replace(setup.site, rules=replace(setup.site.rules, rightsizing=None)))
+
+
+def _limited(setup: Setup) -> bool:
+    """Return True if the Slurm of a set-up is known to have limits that a sized job would escape."""
+    from ...slurm.port import holds_to_limits
+
+    return holds_to_limits(setup.slurm_config) and not setup.despite_limits
+
+
+def _notes_on_limits(setups: Sequence[Setup]) -> list[str]:
+    """Return notes on sites with right-sizing: whether it is played although Slurm may have limits."""
+    sized = [one for one in setups if one.site is not None and one.site.rules.rightsizing and not one.despite_limits]
+    without = [one.label for one in sized if _limited(one)]
+    unknown = [one.label for one in sized if not one.slurm_config and one.executor == "slurm"]
+    notes = (
+        (without, "no job is sized, since AccountingStorageEnforce has limits (rightsize.despite_limits)"),
+        (unknown, "jobs are sized; on a Slurm whose AccountingStorageEnforce has limits the daemon sizes none"),
+    )
+    return [f"{', '.join(names)}: {text}" for names, text in notes if names]
+
+
+def _that_fit(
+    cases: Sequence[Case], fleet: ClusterSpec, setups: Sequence[Setup]
+) -> tuple[list[Case], list[list[JobLeftOut]]]:
+    """Return *cases* without the jobs that could never run under one of *setups*, and those jobs."""
+    from ...simulator.unfit_jobs import unfit
+
+    fitting: list[Case] = []
+    left_out: list[list[JobLeftOut]] = []
+    for case in cases:
+        jobs = _read(case).workload
+        unfit_jobs = unfit(jobs, fleet, setups) if setups else []
+        fitting.append(replace(case, left_out=tuple(misfit.row for misfit in unfit_jobs)))
+        left_out.append([{"job_id": int(jobs.job_id[one.row]), "why": one.why} for one in unfit_jobs])
+    return fitting, left_out
+
+
+def _read(case: Case) -> Trace:
+    """Read the jobs of *case*, with a progress bar."""
+    from ...simulator.traces.file import PROGRESS
+
+    with bar(f"reading {case.source.name}") as progress:
+        watched = PROGRESS.set(progress)
+        trace = case.trace()
+        PROGRESS.reset(watched)
+    return trace
+
+
+def _watched(runs: Iterator[tuple[int, CellResult]], total: int) -> Iterator[tuple[int, CellResult]]:
+    """Yield the runs unchanged, with a progress bar on standard error if it is a terminal."""
+    if not sys.stderr.isatty():
+        yield from runs
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        yield from bar.track(runs, total=total, description="runs")
