@@ -9,6 +9,7 @@ import numpy as np
 from ..cluster.columns import FloatArray, IntArray, Labels
 from ..cluster.forecast import Forecast, no_forecast
 from ..cluster.jobs import JobTable
+from ..cycle import CycleReport
 from ..db.store import Store
 from ..decide.policy import Policy
 from ..decide.rules import SharingRules
@@ -36,6 +37,7 @@ from .ordering_keys import key_source, keys_of
 from .pair_rules import curve_of, everywhere, pair_rules, use_of
 from .profiling_nodes import with_profiling
 from .replay import Replay, restart_costs
+from .replay_progress import advance_to_end, tell
 from .setup import ESTIMATES, EVERY_S, FAST_SELECTIONS, LEARNT, RESERVING, Setup
 from .simulated_cluster import DEFAULT_CONFIG, SimulatedCluster
 from .slurmctld.slurmconf import SlurmConf
@@ -166,9 +168,15 @@ def _on_slurm(
     if setup.steer:  # as job_submit.lua delays them, so that a cycle sees them before slurmctld starts them
         cluster.model.stage.life.begin_s[:] += (setup.beat_s or EVERY_S) + STEER_MARGIN_S
     if setup.site is None and setup.ordering.native and setup.admits is None and not setup.changes_jobs:
-        cluster.advance(np.inf)
+        advance_to_end(cluster)
         return _modelled(cluster.model, jobs, fleet, setup, no_forecast(len(jobs)))
+    tell(cluster)
     forecast, decisions = forecast_of(shown, setup, learnt), DecisionWatch()
+
+    def watch(report: CycleReport) -> None:
+        decisions.watch(report)
+        tell(cluster)
+
     arrivals = None
     if setup.site is not None:
         arrivals = ArrivalCounter(setup.throughput)
@@ -181,7 +189,7 @@ def _on_slurm(
         writes_per_s=setup.writes_per_s,
         writes_burst=setup.writes_burst,
         arrivals=arrivals,
-        watch=decisions.watch,
+        watch=watch,
         entering=decisions.entering,
     ).run()
     return replace(_modelled(cluster.model, jobs, fleet, setup, forecast), decisions=decisions.figures())

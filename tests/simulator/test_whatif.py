@@ -242,3 +242,19 @@ def test_the_tasks_of_the_largest_arrays_aresimulated_tasks():
     assert tasks[2] == 5
     assert MOST_JOBS - 2 <= tasks.sum() <= MOST_JOBS
     assert abs(tasks[0] - tasks[1]) <= 1
+
+
+def test_who_waits_is_told_before_the_first_play_and_before_each():
+    events: list[object] = []
+    sjf = find_ordering("sjf")
+
+    def decides(view: View) -> np.ndarray:
+        events.append("decides")
+        return sjf.function(view)
+
+    watched = Option("sjf", Policy(replace(sjf, function=decides), Rules(powers=frozenset({"order"}))))
+    view = look(*LONG_FIRST)
+    found = compare(view, CONFIG, [watched, AS_NOW], 15.0, progress=lambda done, total: events.append((done, total)))
+    assert found.draws == 1
+    assert events[:2] == [(0, 2), "decides"]
+    assert [event for event in events if event != "decides"] == [(0, 2), (1, 2)]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from ...cluster.text.plural import count
 from ..app import App
 from ..progress import bar
 from .settings_in_force import assumed_in_force, meaning_in_force
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from ...simulator.worker_pool import Workers
     from ..json_answers import JobLeftOut
     from .comparison import ComparisonRow
+
+
+PARTS = 1000
+"""Parts of a run in a progress bar."""
 
 
 @dataclass(frozen=True)
@@ -39,10 +43,12 @@ class Replays:
     @classmethod
     def of(cls, app: App, chosen: SimulateOptions) -> Replays:
         """Read the jobs and the set-ups that the options name."""
-        fleet, workers = chosen.fleet(app), chosen.who()
-        setups, notes = _beside_their_slurm(app, chosen, chosen.setups(app))
-        fleet = _with_own_qos(app, chosen, fleet)
-        cases, left_out = _that_fit(chosen.cases(app, fleet), fleet, [] if chosen.strict else setups)
+        with bar("reading the history" if chosen.from_db_s is not None else "reading the options"):
+            fleet, workers = chosen.fleet(app), chosen.who()
+            setups, notes = _beside_their_slurm(app, chosen, chosen.setups(app))
+            fleet = _with_own_qos(app, chosen, fleet)
+            read = chosen.cases(app, fleet)
+        cases, left_out = _that_fit(read, fleet, [] if chosen.strict else setups)
         assumed: list[str] = []
         meanings: list[str] = []
         if chosen.asks_for_settings:
@@ -147,12 +153,17 @@ def _read(case: Case) -> Trace:
 
 
 def _watched(runs: Iterator[tuple[int, CellResult]], total: int) -> Iterator[tuple[int, CellResult]]:
-    """Yield the runs unchanged, with a progress bar on standard error if it is a terminal."""
-    if not sys.stderr.isatty():
-        yield from runs
-        return
-    from rich.console import Console
-    from rich.progress import Progress
+    """Yield the runs unchanged, with a progress bar; it moves within a run that this process makes."""
+    from ...simulator.replay_progress import PROGRESS
 
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        yield from bar.track(runs, total=total, description="runs")
+    with bar(count(total, "run")) as progress:
+        done = 0
+        progress(0, PARTS * total)
+        within = PROGRESS.set(lambda part, whole: progress(PARTS * done + PARTS * part // max(1, whole), PARTS * total))
+        try:
+            for run in runs:
+                done += 1
+                progress(PARTS * done, PARTS * total)
+                yield run
+        finally:
+            PROGRESS.reset(within)

@@ -62,17 +62,17 @@ def what_if(app: App, policies: tuple[str, ...], more: int | None, like: str | N
     """
     if like and not more:
         raise click.UsageError("--like goes with --add-nodes.")
-    from ...simulator.studies.whatif import compare, copies
-    from ..daemon.build import build
-
     settings = app.settings()
-    facts_of_slurm, daemon = app.cluster().facts(), build(app, dry=True)
-    config = facts_of_slurm.config
-    try:
-        report = daemon.dry_run(app.clock.now())
-        past = _past(daemon.store, facts_of_slurm.cluster, report.now_s, config)
-    finally:
-        daemon.close()
+    with bar("reading Slurm and the history"):
+        from ..daemon.build import build  # this takes a moment too
+
+        facts_of_slurm, daemon = app.cluster().facts(), build(app, dry=True)
+        config = facts_of_slurm.config
+        try:
+            report = daemon.dry_run(app.clock.now())
+            past = _past(daemon.store, facts_of_slurm.cluster, report.now_s, config)
+        finally:
+            daemon.close()
     ours, arrivals, view = daemon.controller.policy, daemon.controller.arrivals, report.view
     from_database = "database" not in report.fallbacks
     with wrong_usage():
@@ -86,6 +86,8 @@ def what_if(app: App, policies: tuple[str, ...], more: int | None, like: str | N
             "rows": [],
         }
         return emit(facts, f"no job waits, as of {moment(view.now_s)}", as_json=as_json)
+    from ...simulator.studies.whatif import compare, copies
+
     nodes = copies(view, more, like or "") if more else None
     if nodes is not None:
         options = [way for option in options for way in (option, _with_nodes(option, nodes))]
