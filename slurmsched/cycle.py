@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from .clock import Clock, Timer
-from .cluster.actions import Action, End, spelling
+from .cluster.actions import Action, Avoid, End, ends_change, job_of, spelling
 from .cluster.plan import Plan, Standing
 from .cluster.records.outcomes import OutcomeTable
 from .cluster.records.progress import NO_PROGRESS, ProgressTable
@@ -223,8 +223,11 @@ def _act(
     context: CycleContext, watch: _Stopwatch, number: int, plan: Plan, now_s: float
 ) -> tuple[tuple[ActionResult, ...], int]:
     """Send the writes that the budget allows. Intents are stored first, since the process may be killed in between."""
-    writes = [action for action in plan.actions if not isinstance(action, End)]
-    refused = context.memory.recently_refused(now_s)
+    writes = [action for action in plan.actions if not isinstance(action, End | Avoid)]
+    _remember(context, number, [action for action in plan.actions if isinstance(action, Avoid)], now_s)
+    # What was refused before, Slurm may have taken over: nothing delays the end of a change that blocks its job.
+    going_back = {job_of(action) for action in writes if ends_change(action)}
+    refused = context.memory.recently_refused(now_s) - (going_back - context.memory.kept_by_refusals())
     sending = context.writer.affordable(writes, refused, context.clock.monotonic())
     if not sending:
         return (), len(writes)
@@ -242,9 +245,14 @@ def _let_end(context: CycleContext, number: int, view: View, plan: Plan, mode: s
     ends = [action for action in plan.actions if isinstance(action, End)] if mode == "act" else []
     context.let_end([action.job_id for action in ends])
     before = set(view.progress.job_id[view.progress.may_end].tolist())
-    if news := [action for action in ends if action.job_id not in before]:
-        context.memory.intend(number, news, view.now_s)
-        context.memory.answered(number, [(action, None) for action in news], view.now_s)
+    _remember(context, number, [action for action in ends if action.job_id not in before], view.now_s)
+
+
+def _remember(context: CycleContext, number: int, actions: Sequence[Action], now_s: float) -> None:
+    """Record *actions* that are no writes to Slurm."""
+    if actions:
+        context.memory.intend(number, actions, now_s)
+        context.memory.answered(number, [(action, None) for action in actions], now_s)
 
 
 def _sentence(

@@ -122,6 +122,7 @@ LIMITED = LabSpec(
         "PartitionName=narrow Nodes=n[1-4] MaxMemPerNode=9000 MaxTime=INFINITE State=UP",
         "PartitionName=few Nodes=n[1-4] MaxCPUsPerNode=4 MaxTime=INFINITE State=UP",
         "PartitionName=each Nodes=n[1-4] DefCpuPerGPU=2 MaxTime=INFINITE State=UP",
+        "PartitionName=small Nodes=n[1-4] MaxMemPerNode=8000 MaxCPUsPerNode=4 MaxTime=INFINITE State=UP",
         "PartitionName=dear Nodes=n[1-4] MaxMemPerCPU=1000 MaxTime=INFINITE State=UP",
     ),
 )
@@ -129,7 +130,14 @@ LIMITED = LabSpec(
 
 @pytest.fixture(scope="session")
 def limited_lab_of_the_session() -> Iterator[Lab]:
-    yield from shared_lab(LIMITED)
+    for shared in shared_lab(LIMITED):
+        for what in (
+            ["qos", "low", "set", "MinTRESPerJob=gres/gpu=2", "MaxTRESPerJob=gres/gpu=3"],
+            ["qos", "high", "set", "MaxTRESPerUser=gres/gpu=2", "MaxTRESPerNode=cpu=4"],
+            ["user", shared.user("carol"), "set", "MaxTRESPerJob=cpu=4", "GrpTRES=gres/gpu=6"],
+        ):
+            shared.ask(["sacctmgr", "-iQ", "modify", *what])
+        yield shared
 
 
 @pytest.fixture
@@ -137,7 +145,9 @@ def limited_lab(limited_lab_of_the_session: Lab) -> Iterator[Lab]:
     """n1 and n2 with four A100 each; n3 and n4 with eight V100, and two CPUs and 4,000 MiB that are not for jobs.
 
     Beside the partition ``gpu`` there are ``narrow``, ``few`` and ``dear``, which limit memory, CPUs, and memory for
-    each CPU, and ``each``, which gives CPUs for each GPU; limits of accounts and QOS are enforced. The queue is empty.
+    each CPU, ``small``, which limits memory and CPUs, and ``each``, which gives CPUs for each GPU. Limits of accounts
+    and QOS are enforced: ``low`` is for two or three GPUs, ``high`` allows a user two GPUs and a job four CPUs on a
+    node, and carol has four CPUs for a job at most, and six GPUs for all her jobs. The queue is empty.
     """
     yield limited_lab_of_the_session
     limited_lab_of_the_session.cancel_all()

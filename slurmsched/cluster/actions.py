@@ -173,6 +173,20 @@ class Resize(JobAction):
 
 
 @dataclass(frozen=True)
+class Avoid(JobAction):
+    """Remember not to repeat *changes* of a job, which keep it from starting; nothing is sent to Slurm.
+
+    The fields are those of ``avoided.Avoided``. Whatever powers are on, what is ours is given back.
+    """
+
+    changes: str
+    request: str
+    limits: str
+    reason: str
+    power = "order"
+
+
+@dataclass(frozen=True)
 class Share(JobAction):
     """Replace the GPUs of a pending job by slots: one of each GPU of *token* (0+1) on *node* of *partition*.
 
@@ -303,6 +317,7 @@ ACTIONS: dict[str, type[Action]] = {
     "Rightsize": Rightsize,
     "RestoreSize": RestoreSize,
     "Resize": Resize,
+    "Avoid": Avoid,
     "Tell": SetAdminComment,
     "Share": Share,
     "StartShared": StartShared,
@@ -317,7 +332,7 @@ ACTIONS: dict[str, type[Action]] = {
 SPELLINGS = {kind: name for name, kind in ACTIONS.items()}
 """The stored spellings by class."""
 
-POWERS = tuple(dict.fromkeys([*(kind.power for kind in ACTIONS.values()), "migrate", "profile"]))
+POWERS = tuple(dict.fromkeys([*(kind.power for kind in ACTIONS.values() if kind is not Avoid), "migrate", "profile"]))
 """All switches; nodes and profile concern partitions, not single jobs."""
 
 NO_JOB = 0
@@ -332,6 +347,11 @@ def job_of(action: Action) -> int:
 def spelling(action: Action) -> str:
     """The stored spelling of an action's class."""
     return SPELLINGS[type(action)]
+
+
+def ends_change(action: Action) -> bool:
+    """Return True if *action* ends a change of a job's request: it has its own nodes, size or GPUs again."""
+    return isinstance(action, Unsteer | RestoreSize) or (isinstance(action, Resize) and action.gives_back)
 
 
 @dataclass(frozen=True)

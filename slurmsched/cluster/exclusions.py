@@ -10,7 +10,7 @@ ANY_TYPE = "*"
 """In place of the types to which a job is sent: it may go to any, and is only kept off nodes that it left."""
 
 UNREAD = "?"
-"""The excluded nodes of a job that came after they were read; nobody's list, so that the job is left alone."""
+"""The excluded nodes, or the size, of a job that came after they were read; nobody's, so that it is left alone."""
 
 
 def sent_to(steered: str) -> str:

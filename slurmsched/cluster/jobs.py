@@ -117,6 +117,8 @@ class JobTable(Table):
     used_cpus: FloatArray  #: the CPUs per node that runs of its kind kept busy at most (``usage``); NaN where unknown
     used_memory_mib: FloatArray  #: the memory per node that they used at most; NaN where unknown
     type_speeds: Labels  #: the speed of its kind by type of GPU over the fastest, as a100=1 v100=0.4; empty if unknown
+    avoided: Labels  #: our changes that kept it from starting, and are not repeated (``avoided``); empty for none
+    half_written: Labels  #: our changes of which Slurm took one part and not the other, as rightsize+resize
     own_gpus: IntArray  #: the GPUs that its owner asked for, where it asks for others by us now; else 0
     resized_s: FloatArray  #: when we last changed that number; 0 where never
     gpus_each: IntArray  #: its GPUs on each node, where its number of nodes is ours too; else 0

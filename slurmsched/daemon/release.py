@@ -12,6 +12,7 @@ from ..clock import Clock
 from ..cluster.actions import MoveNodes, Resize, RestoreSize, Unsteer, spelling
 from ..cluster.jobs import JobTable
 from ..cluster.records.node_loans import LentNodes, lent_lists
+from ..cluster.resized_request import gpus_asked
 from ..db.tracking.intent_records import Intent
 from ..db.tracking.intents import Intents
 from ..decide.rules import SharingRules
@@ -96,8 +97,9 @@ def _close_answers(intents: Sequence[Intent], now_s: float, keep: Keep) -> None:
 
 def own_sizes(pending: JobTable, intents: Sequence[Intent]) -> list[Resize]:
     """Return the changes that give jobs the GPUs back that they asked for, where they ask for what we wrote."""
-    own, _, each = Intents(intent for intent in intents if intent.kind == "Resize").resized(pending)
-    rows = zip(pending.job_id.tolist(), pending.gpus.tolist(), own.tolist(), each.tolist(), strict=True)
+    own, _, each, _ = Intents(intent for intent in intents if intent.kind == "Resize").resized(pending)
+    asked = [gpus_asked(pending, row) for row in range(len(pending))]
+    rows = zip(pending.job_id.tolist(), asked, own.tolist(), each.tolist(), strict=True)
     return [Resize(job, mine, gpus, mine, on_each) for job, gpus, mine, on_each in rows if mine]
 
 

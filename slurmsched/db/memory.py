@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from ..clock import Timer
 from ..cluster.actions import Action, MoveNodes, job_of, spelling
+from ..cluster.columns import Labels
 from ..cluster.events import Event, JobRequeued, JobSubmitted
 from ..cluster.job_tracker import JobTracker
 from ..cluster.modifications import ModificationTracker
@@ -150,7 +151,7 @@ class Memory:
             comments, (shares, asked_for, given_back) = self._intents.comments(jobs), self._intents.sharing(jobs)
             refusal = self._intents.share_refusals(jobs, now_s)
             left_nodes, left_s = self._intents.left(jobs, now_s)
-            own_gpus, resized_s, gpus_each = self._intents.resized(jobs)
+            own_gpus, resized_s, gpus_each, _ = self._intents.resized(jobs)
             jobs = jobs.changed(
                 shares=shares,
                 asked_for=asked_for,
@@ -164,12 +165,15 @@ class Memory:
                 own_gpus=own_gpus,
                 resized_s=resized_s,
                 gpus_each=gpus_each,
+                avoided=self._intents.avoided(jobs),
             )
             tables.append(jobs)
         pending, running = tables
         held, points = self._intents.held(pending, now_s), self._intents.points(pending, now_s)
         steered, steered_s = self._intents.steered(pending)
-        own_request, sized_s, request_changed = self._intents.sized(pending)
+        own_request, sized_s, request_changed, half = self._intents.sized(pending)
+        half_gpus = self._intents.resized(pending)[3]
+        halves = Labels(half + 2 * half_gpus, ("", "rightsize", "resize", "rightsize+resize"))
         pending = pending.changed(
             held_by_us=held,
             site_points=points,
@@ -178,6 +182,7 @@ class Memory:
             own_request=own_request,
             sized_s=sized_s,
             request_changed=request_changed,
+            half_written=halves,
         )
         running = running.changed(steered=self._intents.steered(running)[0])
         return replace(state, pending=pending, running=running)
@@ -244,6 +249,10 @@ class Memory:
     def recently_refused(self, now_s: float) -> set[int]:
         """Return the jobs whose write Slurm refused in the last ten minutes; these are not retried yet."""
         return self._intents.recently_refused(now_s)
+
+    def kept_by_refusals(self) -> set[int]:
+        """Return those of them to which Slurm refused several times in a row to give their own back."""
+        return self._intents.kept_by_refusals()
 
     def save_decision(self, record: DecisionRecord) -> None:
         """Save the record of a cycle; during an outage it is dropped because of its size."""

@@ -25,6 +25,7 @@ from .deadlines.promises import Promised, promise
 from .deadlines.stops import stops
 from .ending import end_wishes
 from .excluded_nodes import exclude_wishes, kept_off, unsafe
+from .giving_back import give_back_wishes
 from .migration import leave_wishes
 from .ordering.eligibility import standing
 from .ordering.greedy_fit import fill
@@ -137,7 +138,8 @@ def _plan(
     turns = [wish for pair in zip_longest(holds, answers) for wish in pair if wish is not None]
     lending = node_wishes(view, rules, standings)
     ranks: list[Action] = [*_rank_wishes(jobs, tier, rank, points, moves)]
-    moving = {*map(job_of, moves)}
+    back = give_back_wishes(view, rules)
+    moving = {*map(job_of, moves), *back.jobs}
     excludes = exclude_wishes(view, off, steer_wishes(view, rules, standings, ranked, starving))
     steers = [wish for wish in excludes if job_of(wish) not in moving]
     rightsizes = [wish for wish in rightsize_wishes(view, rules, standings, ranked) if job_of(wish) not in moving]
@@ -153,7 +155,19 @@ def _plan(
     ranks = [wish for each in zip_longest(steers, rightsizes, ranks) for wish in each if wish is not None]
     kept_out = hold_wishes(view, rules, outside)
     ends = end_wishes(view, rules)
-    wishes = [*resizes, *releases, *stop_requests, *ends, *moves, *lending, *ranks, *turns, *kept_out, *starts]
+    wishes = [
+        *back.wishes,
+        *resizes,
+        *releases,
+        *stop_requests,
+        *ends,
+        *moves,
+        *lending,
+        *ranks,
+        *turns,
+        *kept_out,
+        *starts,
+    ]
     actions, refusals = judge(wishes, view, rules)
     placing = Placing(standings, rank, starving, runs, points, capped)
     solved = promised is not None and promised.solved

@@ -16,6 +16,7 @@ from ..cluster.state import View
 from ..cluster.text.hostlist import expanded, fold
 from .job_nodes import node_part
 from .node_use import NodeUse
+from .not_repeated import STEER, not_repeated
 from .rules import MigrationRules
 
 
@@ -28,7 +29,7 @@ def kept_off(view: View, terms: MigrationRules | None) -> dict[int, frozenset[st
     if terms is None or not (jobs.left_s > 0).any():
         return {}
     some = (jobs.left_s > now_s - terms.every_s) & (jobs.submitted_s > now_s - terms.patience_s)
-    some &= ~nodes_chosen(jobs) & ~jobs.off & ~jobs.shares
+    some &= ~nodes_chosen(jobs) & ~jobs.off & ~jobs.shares & ~not_repeated(view, jobs, STEER)
     nodes, overloaded = view.nodes, NodeUse(view, terms.overload).overloaded.any(axis=1)
     found = {}
     for row in np.flatnonzero(some).tolist():

@@ -10,6 +10,7 @@ import numpy as np
 from ..cluster.actions import (
     Action,
     AskToStop,
+    Avoid,
     End,
     Hold,
     MoveNodes,
@@ -33,6 +34,7 @@ from ..cluster.actions import (
     Unmark,
     Unshare,
     Unsteer,
+    ends_change,
     job_of,
 )
 from ..cluster.columns import BoolArray, IntArray
@@ -537,6 +539,7 @@ RULES: dict[type[Action], tuple[Rule, ...]] = {
         gpus_are_agreed,
         gpus_are_plain,
     ),
+    Avoid: (job_is_pending,),
     Share: (power_is_on, job_is_pending, owner_did_not_opt_out, nobody_sits_in_front),
     StartShared: (token_is_ours, job_is_pending),
     Unmark: (token_is_ours, job_is_pending),
@@ -644,9 +647,7 @@ def gives_back(action: Action) -> bool:
 
     So does a Resize to the number of GPUs that its owner asked for.
     """
-    if isinstance(action, Resize):
-        return action.gives_back
-    return isinstance(action, Release | Unsteer | RestoreSize) or (isinstance(action, Rank) and action.points == 0)
+    return ends_change(action) or isinstance(action, Release) or (isinstance(action, Rank) and action.points == 0)
 
 
 def needs_limits(action: Action) -> bool:

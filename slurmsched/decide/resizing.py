@@ -18,6 +18,7 @@ from ..cluster.plan import Standing
 from ..cluster.state import View
 from .deadlines.stops import stops_for_sizes
 from .job_nodes import gpus_by_node
+from .not_repeated import RESIZE, not_repeated
 from .profiling import both
 from .rules import Rules
 from .size_growth import Regrowth
@@ -36,14 +37,12 @@ def sizing(view: View, rules: Rules, standings: IntArray, ranked: IntArray, busy
     """Return the changes of the numbers of GPUs of jobs; the pending ones *ranked* are placed in their order.
 
     Jobs that wait for the end of a hold of ours, such as those just queued again, come last. Jobs in *busy* are being
-    stopped already. A job that we changed gets its own number back once it is no longer ours to change, or waits for a
-    limit of its user or account with more.
+    stopped already. A job that we changed gets its own number back once it is no longer ours to change.
     """
     jobs, terms = view.pending, rules.resizing
     if rules.composition is not None or (terms is None and not jobs.own_gpus.any()):
         return Sizing()
     able = resizable(jobs, view, rules) if terms is not None else np.zeros(len(jobs), dtype=np.bool_)
-    able &= ~((standings == Standing.LIMIT_BLOCKED) & (jobs.gpus > jobs.own_gpus) & (jobs.own_gpus > 0))
     plain = plain_request(jobs, by_nodes=True) & ~jobs.interactive & ((jobs.nodes <= 1) | (jobs.gpus_each > 0))
     back = [
         Resize(int(jobs.job_id[row]), own, int(jobs.gpus[row]), own, int(jobs.gpus_each[row]))
@@ -90,6 +89,7 @@ def resizable(jobs: JobTable, view: View, rules: Rules) -> BoolArray:
     free = ~jobs.required_nodes.said() & ~jobs.reservation.said()
     free &= (gpus_by_node(jobs) == 0) | ~jobs.own_request.said()  # our CPUs and memory are given back first
     found = plain_request(jobs, by_nodes) & alone & agreed & sizes & free
+    found &= ~not_repeated(view, jobs, RESIZE)
     if rules.profiling is not None:
         found &= ~both(jobs, rules.profiling)
     return np.asarray(found, dtype=np.bool_)

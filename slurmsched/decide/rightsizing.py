@@ -21,6 +21,7 @@ from ..cluster.node_request import NodeRequest, read_request
 from ..cluster.state import View
 from ..policies.rightsizing import right_size
 from .job_nodes import node_gpus, nodes_with_gpus
+from .not_repeated import RIGHTSIZE, not_repeated
 from .ordering.eligibility import begins_soon
 from .profiling import both
 from .rules import RightsizingRules, Rules
@@ -60,6 +61,7 @@ def sizable(view: View, rules: Rules) -> BoolArray:
     free &= ~(
         jobs.off | jobs.interactive | jobs.shares | jobs.exclusive | jobs.per_gpu | jobs.request_changed | promised
     )
+    free &= ~not_repeated(view, jobs, RIGHTSIZE)
     free &= ~jobs.reservation.said() & _changeable(jobs.node_request) & (jobs.gpus_each == 0)
     if rules.resizing is not None and rules.resizing.nodes:  # that changes their CPUs and memory with their nodes
         free &= (jobs.nodes <= 1) | (jobs.most_gpus <= jobs.least_gpus)

@@ -24,6 +24,7 @@ from ..policies.steering import Ends, earliest_ends
 from .deadlines.gpu_availability import gpus_in_use
 from .job_nodes import node_part
 from .node_pools import NodePools
+from .not_repeated import STEER, not_repeated
 from .ordering.eligibility import begins_soon
 from .profiling import both
 from .rules import Rules, SteeringRules
@@ -67,7 +68,7 @@ def steerable(view: View, rules: Rules) -> BoolArray:
     jobs = view.pending
     promised = np.isin(jobs.job_id, view.promises.job_id[view.promises.open])
     free = (jobs.gpus > 0) & (jobs.het_job_id == 0)
-    free &= ~(jobs.off | jobs.interactive | jobs.shares | promised)
+    free &= ~(jobs.off | jobs.interactive | jobs.shares | promised | not_repeated(view, jobs, STEER))
     free &= ~jobs.excluded_nodes.said() | jobs.steered.said()
     for column in (jobs.gpu_type, jobs.required_nodes, jobs.features, jobs.reservation):
         free &= ~column.said()

@@ -27,6 +27,7 @@ STORED = {
     "Rightsize": actions.Rightsize,
     "RestoreSize": actions.RestoreSize,
     "Resize": actions.Resize,
+    "Avoid": actions.Avoid,
     "Tell": actions.SetAdminComment,
     "Share": actions.Share,
     "StartShared": actions.StartShared,

@@ -14,6 +14,7 @@ import slurmsched
 from slurmsched.cluster.actions import (
     ACTIONS,
     AskToStop,
+    Avoid,
     End,
     Hold,
     MoveNodes,
@@ -79,14 +80,16 @@ def test_every_line_is_one_of_the_few_we_may_send(action, multifactor):
         assert str(action.job_id) in line
 
 
-@pytest.mark.parametrize("action", [Start(3, "n1:4"), Preempt(3), End(3)], ids=repr)
+@pytest.mark.parametrize(
+    "action", [Start(3, "n1:4"), Preempt(3), End(3), Avoid(3, "steer", "1.2", "-", "BadConstraints")], ids=repr
+)
 def test_nothing_starts_stops_or_ends_a_job_of_a_real_slurm_in_its_place(action):
     for multifactor in (True, False):
         with pytest.raises(ValueError, match="is no write to a real Slurm"):
             lines(action, multifactor=multifactor)
 
 
-OF_SLURM = [kind for kind in ACTIONS.values() if kind not in (MoveNodes, Start, Preempt, End)]
+OF_SLURM = [kind for kind in ACTIONS.values() if kind not in (MoveNodes, Start, Preempt, End, Avoid)]
 
 
 @pytest.mark.parametrize("kind", OF_SLURM, ids=lambda kind: kind.__name__)

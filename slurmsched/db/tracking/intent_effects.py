@@ -56,7 +56,7 @@ class IntentEffects:
     def _is_visible(self, intent: Intent) -> bool:
         if intent.kind in QUEUES_AGAIN:
             return intent.job_id in self._requeued
-        if intent.kind == "End":  # visible in the job's end alone
+        if intent.kind in ("End", "Avoid"):  # visible in the job's end alone, and not at all
             return False
         if intent.kind == "Tell":
             return intent.answered_s is not None and intent.refused is None
@@ -90,6 +90,8 @@ class IntentEffects:
             return False
         if intent.kind == "Share":  # ours while it has slots, or no GPUs at all
             return pending and is_untouched(self._pending, self._pending_row[intent.job_id])
+        if intent.kind == "Avoid":
+            return False
         if intent.kind in ("Steer", "Rightsize", "Resize"):  # ours while there is a job: a requeue keeps what we wrote
             return False
         if intent.kind in ("Unsteer", "RestoreSize"):  # such a job is not changed again for a while

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from sqlalchemy import Connection, or_, select
 
-from ...cluster.actions import Action, AskToStop, MoveNodes, Resize, RestoreSize, Rightsize, Share, Steer
+from ...cluster.actions import Action, AskToStop, Avoid, MoveNodes, Resize, RestoreSize, Rightsize, Share, Steer
 from ...cluster.events import Value
 from ..database import insert_or
 from ..tables import intents
@@ -50,6 +50,8 @@ def value_of(action: Action) -> Value:
         return f"{action.own} {action.after}"
     if isinstance(action, RestoreSize):
         return action.own
+    if isinstance(action, Avoid):
+        return f"{action.changes} {action.request} {action.limits} {action.reason}"
     if isinstance(action, Resize):
         return f"{action.gpus} {action.own}{f' {action.each}' if action.each else ''}"
     rest = [getattr(action, f.name) for f in fields(action) if f.name != "job_id"]

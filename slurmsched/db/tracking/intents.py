@@ -5,15 +5,19 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import astuple, replace
 
 import numpy as np
 
 from ...cluster.actions import Action, job_of, spelling
+from ...cluster.avoided import BETWEEN, Avoided
 from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels
-from ...cluster.exclusions import same_nodes
+from ...cluster.exclusions import UNREAD, same_nodes
 from ...cluster.job_tracker import SAME_TIME_S, Delay, held_rows
 from ...cluster.jobs import JobTable
+from ...cluster.node_request import read_request
+from ...cluster.reasons import ReasonKind, where_kind
+from ...cluster.resized_request import gpus_asked
 from ...cluster.state import ClusterState
 from .intent_effects import HOLD_WITHIN_S, QUEUES_AGAIN, SUSPENDED, IntentEffects, is_untouched, sizes_in
 from .intent_records import Intent, left_nodes, value_of
@@ -28,10 +32,11 @@ EAGER = 4
 ASKS_S = 86_400.0
 
 _GIVES_BACK = ("Release", "Unmark", "Unshare")
+_ENDS = ("Unsteer", "RestoreSize", "Resize")
 _SHARING = ("Share", "StartShared", "Unmark", "Unshare")
 
 #: Actions of which all that were sent may be in force.
-_STAYING = ("Steer", "Rightsize", "Resize")
+_STAYING = ("Steer", "Rightsize", "Resize", "Avoid")
 
 #: Actions that set a StartTime, and its distance in seconds where the value does not hold it.
 _DELAYS_S = {
@@ -55,6 +60,7 @@ class Intents:
         self._refused_s: dict[int, float] = {}
         self._share_refusals: dict[int, tuple[float, str]] = {}
         self._refusals: dict[int, int] = {}  # in a row, by job on its way to shared GPUs
+        self._kept: dict[int, int] = {}  # refusals in a row to give a job its own back
         self._asked_s: dict[int, dict[float, bool]] = {}  # times of stop requests; True if the job could act
         self._left: dict[int, dict[float, str]] = {}  # nodes that such requests asked jobs to leave, answered ones
         self.adopt(intents)
@@ -105,15 +111,17 @@ class Intents:
             same = self._open.get((job_id, kind), [])
             mine = next((intent for intent in same if intent.cycle == cycle), None)
             mine = mine or Intent(job_id, kind, value_of(action), now_s, cycle)
-            # A refused comment stays open, else it would be sent again and again. A refused Share or Rightsize stays
-            # open because it may have taken effect, at least in part, which the next observation shows.
-            over = refused is not None and kind not in ("Tell", "Share", "Rightsize")
+            # A refused comment stays open, else it would be sent again and again. Other changes of a request stay open
+            # because they may have taken effect, at least in part, which the next observation shows.
+            over = refused is not None and kind not in ("Tell", "Share") and not _may_be_there(mine, refused)
             mine = replace(mine, answered_s=now_s, refused=refused, closed_s=now_s if over else None)
             self._count(mine)
             if kind in _SHARING:
                 self._refusals[job_id] = self._refusals.get(job_id, 0) + 1 if refused is not None else 0
                 if refused is not None:
                     self._share_refusals[job_id] = now_s, refused
+            if kind in _ENDS:
+                self._kept[job_id] = self._kept.get(job_id, 0) + 1 if refused is not None else 0
             others = [intent for intent in same if intent.cycle != cycle]
             if not over and kind in _STAYING:  # slurmctld may fall back to what an earlier one wrote
                 others.append(mine)
@@ -122,7 +130,7 @@ class Intents:
                 others = [mine]
             else:
                 self._refused_s[job_id] = now_s
-            if refused is not None and kind in ("Share", "Rightsize"):
+            if refused is not None and not over and kind != "Tell":
                 self._refused_s[job_id] = now_s
             changed.append(mine)
             self._thin_out((job_id, kind), others)
@@ -304,30 +312,34 @@ class Intents:
                 names.append(nodes)
         return Labels(codes, tuple(names)).renamed(names), times_s
 
-    def resized(self, jobs: JobTable) -> tuple[IntArray, FloatArray, IntArray]:
+    def resized(self, jobs: JobTable) -> tuple[IntArray, FloatArray, IntArray, BoolArray]:
         """Return the GPUs that the owners of *jobs* asked for, 0 where we changed nothing, and when we last changed it.
 
-        Further, the GPUs on each node where we changed the number of nodes with them; 0 of the others. A job is changed
-        by us while it asks for a number that we wrote, answered or not: another one is theirs.
+        Further, the GPUs on each node where we changed the number of nodes with them; 0 of the others; and a mask of
+        those of which Slurm took a change in part. A job is changed by us while it asks for a number that we wrote,
+        answered or not: another one is theirs. It may ask for one of both numbers while Slurm counts the other.
         """
         ours: dict[int, list[Intent]] = {}
         for intent in self:
             if intent.kind == "Resize":
                 ours.setdefault(intent.job_id, []).append(intent)
         (own, each), times_s = np.zeros((2, len(jobs)), dtype=np.int64), np.zeros(len(jobs))
+        half = np.zeros(len(jobs), dtype=np.bool_)
         for row in np.flatnonzero(np.isin(jobs.job_id, list(ours))).tolist():
             for intent in ours[int(jobs.job_id[row])]:
                 gpus, asked_for, on_each = sizes_in(intent.value)
                 times_s[row] = max(times_s[row], intent.requested_s)
-                if gpus == jobs.gpus[row] != asked_for:
-                    own[row], each[row] = asked_for, on_each
-        return own, times_s, each
+                shown = {int(jobs.gpus[row]), gpus_asked(jobs, row)}
+                if gpus in shown <= {gpus, asked_for} != {asked_for}:
+                    own[row], each[row], half[row] = asked_for, on_each, len(shown) > 1
+        return own, times_s, each, half
 
-    def sized(self, pending: JobTable) -> tuple[Labels, FloatArray, BoolArray]:
+    def sized(self, pending: JobTable) -> tuple[Labels, FloatArray, BoolArray, BoolArray]:
         """Return what the owners of *pending* jobs asked for, where the present CPUs and memory are ours; else empty.
 
         Further, when we last changed them or gave them back, and a mask of jobs that somebody else changed after us:
-        they ask for something else, or again for their own though we saw ours in force and did not give them back.
+        they ask for something else, or again for their own though we saw ours in force and did not give them back. The
+        last is a mask of those of which Slurm took our change in part: such a request is ours by our intent alone.
         """
         ours: dict[int, list[Intent]] = {}
         restored: dict[int, list[Intent]] = {}
@@ -335,10 +347,11 @@ class Intents:
             if intent.kind in ("Rightsize", "RestoreSize"):
                 (ours if intent.kind == "Rightsize" else restored).setdefault(intent.job_id, []).append(intent)
         names, codes = [""], np.zeros(len(pending), dtype=np.int64)
-        times_s, theirs = np.zeros(len(pending)), np.zeros(len(pending), dtype=np.bool_)
+        times_s, (theirs, half) = np.zeros(len(pending)), np.zeros((2, len(pending)), dtype=np.bool_)
+        stuck = where_kind(pending.reason, pending.partition, ReasonKind.CANNOT_RUN)
         for row in np.flatnonzero(np.isin(pending.job_id, list(ours))).tolist():
             job, present = int(pending.job_id[row]), pending.node_request[row]
-            if not present:
+            if present == UNREAD:
                 continue
             mine = sorted(ours[job], key=lambda intent: intent.requested_s)
             backs = restored.get(job, [])
@@ -349,9 +362,28 @@ class Intents:
                 names.append(own_of[present])
                 continue
             back_s = max((intent.requested_s for intent in backs), default=-math.inf)
+            done_s = max((i.requested_s for i in backs if i.answered_s is not None), default=-math.inf)
+            if mine[-1].requested_s > done_s and _half_taken(mine[-1], present, bool(stuck[row])):
+                half[row], codes[row] = True, len(names)
+                names.append(str(mine[-1].value).partition(" ")[0])
+                continue
+            if not present:
+                continue
             unseen = all(intent.seen_s is None for intent in mine if intent.requested_s > back_s)
             theirs[row] = not (unseen and present in own_of.values())
-        return Labels(codes, tuple(names)).renamed(names), times_s, theirs
+        return Labels(codes, tuple(names)).renamed(names), times_s, theirs, half
+
+    def avoided(self, jobs: JobTable) -> Labels:
+        """Return our changes of *jobs* that kept them from starting, and are not repeated: the column ``avoided``."""
+        notes: dict[int, list[str]] = {}
+        for intent in sorted((i for i in self if i.kind == "Avoid"), key=lambda intent: intent.requested_s):
+            changes, _, rest = str(intent.value).partition(" ")
+            request, limits, reason = rest.split(" ", 2)
+            note = Avoided(changes, intent.requested_s, request, limits, reason)
+            notes.setdefault(intent.job_id, []).append(str(note))
+        if not notes:
+            return Labels(np.zeros(len(jobs), dtype=np.int64), ("",))
+        return Labels.of([BETWEEN.join(notes.get(job, ())) for job in jobs.job_id.tolist()])
 
     def columns_apart(self) -> frozenset[str]:
         """Return the columns that an observation must have to tell what of pending jobs is ours."""
@@ -381,6 +413,11 @@ class Intents:
         return {
             job for job in self._refused_s if (job, "Share") not in self._open or self._refusals.get(job, 0) >= EAGER
         }
+
+    def kept_by_refusals(self) -> set[int]:
+        """Return jobs that Slurm refused several times in a row, and a short while ago, to give their own back."""
+        self._kept = {job: often for job, often in self._kept.items() if often and job in self._refused_s}
+        return {job for job, often in self._kept.items() if often >= EAGER}
 
     def validate(self) -> None:
         """Raise AssertionError where an intent is misplaced, twice or closed, or a stop request is not counted."""
@@ -412,6 +449,31 @@ class Intents:
             self._open[key] = same
         else:
             self._open.pop(key, None)
+
+
+def _half_taken(intent: Intent, present: str, stuck: bool) -> bool:
+    """Return True where CPUs and memory are in part those of *intent*: no others than those and the former ones.
+
+    A *present* request that cannot be read contradicts itself, since Slurm took over a part; once ours was seen whole,
+    that counts only for a job that is *stuck*.
+    """
+    own, _, given = str(intent.value).partition(" ")
+    if not present:
+        return stuck or intent.seen_s is None
+    parts = (read_request(text) for text in (present, own, given))
+    here, before, after = (astuple(part) if part is not None else () for part in parts)
+    mixed = all(one in two for one, two in zip(here, zip(before, after, strict=True), strict=True))
+    return intent.seen_s is None and mixed and here not in (before, after)
+
+
+def _may_be_there(intent: Intent, refused: str) -> bool:
+    """Return True for a change of a request that Slurm *refused*, and may have taken over all the same (seen on 22.05).
+
+    So it does where a limit of the partition stands against the job, whatever the change. Of what we did not even send
+    nothing is there; Slurm's own words end with the job.
+    """
+    written = intent.kind in ("Steer", "Resize") and refused.endswith(f"for job {intent.job_id}")
+    return written or intent.kind == "Rightsize"
 
 
 def _is_answered_ask(intent: Intent) -> bool:

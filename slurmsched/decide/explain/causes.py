@@ -16,6 +16,7 @@ from ..rules import Rules
 from .admission import admission_words
 from .dependencies import dependency_words, never_met
 from .eta import delayed_jobs
+from .given_back import giving_back
 from .limits import limit_words
 from .obstacles import obstacle
 
@@ -99,6 +100,8 @@ DEPENDENCY_MOVED = "'scontrol update jobid={job} dependency=' lets it run withou
 def cause_of(view: View, plan: Plan, rules: Rules, row: int) -> Cause | None:
     """Return what keeps a pending *row* from starting; None where it only waits for its turn and for free nodes."""
     jobs, standing = view.pending, Standing(int(plan.jobs.standing[row]))
+    if ours := giving_back(plan, int(jobs.job_id[row])):
+        return Cause(ours, "Nothing: it has what its owner asked for as soon as Slurm takes that.")
     reason = reason_of(jobs.reason[row])
     kind = reason.kind
     if jobs.priority[row] == 0 or standing in (Standing.HELD_BY_USER, Standing.HELD_BY_ADMIN):

@@ -22,6 +22,7 @@ from ..rules import Rules
 from .causes import Cause, cause_of
 from .deadlines import promise_words
 from .eta import Eta
+from .given_back import given_back_words
 from .migration import migration_words
 from .profiling import profiling_words
 from .queue_place import Place, place_of, what_puts_ahead
@@ -321,7 +322,7 @@ def _details(view: View, plan: Plan, rules: Rules, row: int, place: Place, off: 
 def power_words(view: View, plan: Plan, rules: Rules, job_id: int) -> Iterator[str]:
     """Yield what the powers do to a job, each in its own words."""
     yield from profiling_words(view, rules.profiling, job_id)
-    for words in (company_words, steering_words, migration_words, rightsizing_words, resizing_words):
+    for words in (given_back_words, company_words, steering_words, migration_words, rightsizing_words, resizing_words):
         yield from words(view, plan, rules, job_id)
 
 

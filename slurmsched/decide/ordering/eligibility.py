@@ -45,6 +45,8 @@ def standing(jobs: JobTable, partitions: PartitionTable, only: Collection[str] =
     result = _of_reasons(jobs)
     ours = jobs.held_by_us & (result == Standing.WAITS_FOR_BEGIN)
     result[ours] = Standing.RANKED
+    # Slurm takes the priority of a job that it can never start, and nobody holds it.
+    never = jobs.reason.map([reason_of(text).kind is ReasonKind.CANNOT_RUN for text in jobs.reason.names], np.bool_)
     by_partition = [_of_partitions(names.split(","), closed, only) for names in jobs.partition.names]
     for rows, why in (
         (
@@ -56,7 +58,8 @@ def standing(jobs: JobTable, partitions: PartitionTable, only: Collection[str] =
         (jobs.partition.map([s == Standing.OUT_OF_SCOPE for s in by_partition], np.bool_), Standing.OUT_OF_SCOPE),
         (jobs.nice != 0, Standing.NICE_SET),
         (jobs.fixed, Standing.PRIORITY_FIXED),
-        ((jobs.priority == 0) & (result != Standing.HELD_BY_USER), Standing.HELD_BY_ADMIN),
+        ((jobs.priority == 0) & ~never & (result != Standing.HELD_BY_USER), Standing.HELD_BY_ADMIN),
+        ((jobs.priority == 0) & never, Standing.CANNOT_RUN),
         (result == Standing.HELD_BY_USER, Standing.HELD_BY_USER),
         (jobs.off, Standing.OWNER_SAID_OFF),
         # Slurm's reason (BadConstraints, BeginTime) is a result of our own change.

@@ -168,7 +168,7 @@ class SlurmCommand:
         """Add to *jobs* the columns of pending ones that somebody needs, and with loads those of running ones.
 
         They are read last: of a job that came since, nothing is decided yet. One that is not there any more has UNREAD
-        for its excluded nodes, and no request.
+        for its excluded nodes, its CPUs and memory.
         """
         wanted, columns = self.apart(), {}
         if "excluded_nodes" in wanted:
@@ -176,7 +176,9 @@ class SlurmCommand:
             columns[squeue.EXCLUDED] = _apart(jobs, states, self._exclusions(["-t", ",".join(states.values())]), UNREAD)
         if parts := [(column, of) for name, column, of in squeue.REQUESTED if name in wanted]:
             shown = self._request_columns(["-t", "PD"])
-            columns |= {column: _apart(jobs, {"PENDING"}, _of_arrays_too(shown, of(shown)), "") for column, of in parts}
+            for column, of in parts:
+                gone = UNREAD if column == squeue.NODE_REQUEST else ""
+                columns[column] = _apart(jobs, {"PENDING"}, _of_arrays_too(shown, of(shown)), gone)
         return RecordColumns(jobs.by_name | columns)
 
     def _exclusions_of(self, jobs: Sequence[int]) -> dict[int, str]:
