@@ -1,0 +1,129 @@
+"""A change of ours that keeps a job from starting on a real Slurm goes back, whatever made it so, and stays back."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+from lab_site import Site
+
+from slurmsched.cluster.actions import Resize, Rightsize, Steer
+from slurmsched.lab import Lab
+
+SMALL, LARGE = "cpus=2,task=2,node=2,mem=4000Mn", "cpus=3,task=3,node=3,mem=7000Mn"
+REFUSED_LARGE = "cpus=3,task=3,node=3,mem=12000Mn"
+
+
+@pytest.fixture
+def site(limited_lab: Lab) -> Iterator[Site]:
+    if os.geteuid() != 0:
+        pytest.skip("a daemon under another user needs root")
+    powers = "order = true\nrightsize = true\nsteer = true\nresize = true\nhold = true\nrequeue = true"
+    yield Site.of(limited_lab, power=powers, policy="ordering = 'fifo'")
+    partition(limited_lab, maxmempernode=8000, maxcpuspernode=4, maxnodes="unlimited")
+    limited_lab.cancel_all()
+
+
+def partition(lab: Lab, **limits: object) -> None:
+    """Change limits of the partition small."""
+    lab.ask(["scontrol", "update", "partitionname=small", *(f"{name}={value}" for name, value in limits.items())])
+
+
+def submit(site: Site, *options: str, gres: str = "gpu:1") -> int:
+    """A job of alice for two CPUs and 4,000 MiB on a node of a lab that is full."""
+    usual = ("-c2", "--mem=4000", "-t10", "-psmall", f"-J{site.names[0]}", "--wrap=sleep 600", "-o/dev/null")
+    return site.lab.submit(f"--gres={gres}", *usual, *options, user="alice")
+
+
+def fill(site: Site) -> int:
+    options = ("-N4", "--exclusive", "--mem=1000", "-t30", f"-J{site.names[3]}", "--wrap=sleep 1200", "-o/dev/null")
+    job = site.lab.submit(*options, user="bob")
+    site.until(lambda: site.states()[job] == "RUNNING", "a full lab")
+    return job
+
+
+def shown(site: Site, job: int) -> tuple[str, ...]:
+    """The reason of a pending job, and its priority, excluded nodes, CPUs, memory and GPUs."""
+    one = site.lab.ask(["squeue", "-h", "-j", str(job), "-o", "%r|%Q|%x"]).strip().split("|")
+    fields = ["squeue", "-h", "--noconvert", "-j", str(job), "-O", "MinCpus:8,MinMemory:12,tres-per-node:30"]
+    return (*one, *site.lab.ask(fields).split())
+
+
+OWN = ("", "2", "4000M", "gres:gpu:1")
+
+
+def kinds(site: Site, job: int) -> list[str]:
+    return [event["kind"] for event in site.said("story", str(job)).get("story", [])]
+
+
+def too_much_memory(site: Site) -> tuple[int, int]:
+    filler, job = fill(site), submit(site)
+    assert site.act(Rightsize(job, SMALL, SMALL, LARGE)) == [None]
+    partition(site.lab, maxmempernode=5000)
+    return filler, job
+
+
+def too_many_cpus(site: Site) -> tuple[int, int]:
+    filler, job = fill(site), submit(site)
+    assert site.act(Rightsize(job, SMALL, SMALL, LARGE)) == [None]
+    partition(site.lab, maxcpuspernode=2)
+    return filler, job
+
+
+def half_taken(site: Site) -> tuple[int, int]:
+    filler, job = fill(site), submit(site)
+    (refused,) = site.act(Rightsize(job, SMALL, SMALL, REFUSED_LARGE))
+    assert refused is not None
+    assert "Requested partition configuration not available now" in refused
+    return filler, job
+
+
+def no_nodes_left(site: Site) -> tuple[int, int]:
+    filler, job = fill(site), submit(site)
+    assert site.act(Steer(job, "v100", "n[1-4]")) == [None]
+    return filler, job
+
+
+def refused_and_taken_over(site: Site) -> tuple[int, int]:
+    filler, job = fill(site), submit(site)
+    partition(site.lab, maxmempernode=3000)
+    site.until(lambda: shown(site, job)[0] == "MaxMemPerLimit", "a limit against the job")
+    refused = site.act(Steer(job, "v100", "n[1-2]"), Resize(job, 2, 1, 1))
+    assert None not in refused
+    assert shown(site, job)[2:] == ("n[1-2]", "2", "4000M", "gres:gpu:2"), "Slurm took over what it refused"
+    partition(site.lab, maxmempernode=8000)
+    return filler, job
+
+
+BLOCKED = [too_much_memory, too_many_cpus, half_taken, no_nodes_left, refused_and_taken_over]
+OFTEN = {("a daemon", too_much_memory), ("release-all", half_taken), ("an ordered stop", refused_and_taken_over)}
+CASES = [
+    pytest.param(healer, blocked, id=f"{healer}-{blocked.__name__}", marks=[pytest.mark.soak] * (one not in OFTEN))
+    for one in itertools.product(("a daemon", "release-all", "an ordered stop"), BLOCKED)
+    for healer, blocked in [one]
+]
+
+
+@pytest.mark.parametrize(("healer", "blocked"), CASES)
+def test_a_job_that_our_change_blocks_has_its_own_back_and_starts(site, healer, blocked):
+    filler, job = blocked(site)
+    if healer == "release-all":
+        done = site.run("release-all")
+        assert done.returncode == 0, done.stdout
+        assert " 1 job" in done.stdout
+    else:
+        with site.daemon() as process:
+            if healer == "an ordered stop":
+                process.send_signal(signal.SIGTERM)
+                assert process.wait(90.0) == 0
+            site.until(lambda: shown(site, job)[2:] == OWN, "its own request")
+            if healer == "a daemon" and blocked is not refused_and_taken_over:
+                site.until(lambda: "given back" in kinds(site, job), "the story")
+                site.until(lambda: "We had changed" in " ".join(site.said("why", str(job))["why"]["details"]), "why")
+    assert shown(site, job)[2:] == OWN
+    partition(site.lab, maxmempernode=8000, maxcpuspernode=4)
+    site.lab.run(["scancel", str(filler)])
+    site.until(lambda: site.states()[job] == "RUNNING", "the job, without a daemon")
