@@ -15,9 +15,10 @@ from ..cycle import CycleContext, CycleReport, run_cycle
 from ..db.leader import Leadership
 from ..db.store import Store
 from ..decide.explain.impact import advice, in_words
+from ..decide.phrasing import spell
 from ..decide.policy import Policy
 from ..decide.present_load import busy_share, follows_load, under_load
-from ..errors import SlurmError
+from ..errors import SlurmError, SlurmUnavailable
 from ..models.arrival_counter import ArrivalCounter
 from ..models.runtime.active import ActiveModel
 from ..models.runtime.gpu_use_history import UseHistory
@@ -36,6 +37,8 @@ from .usage_service import UsageService
 from .validation import demand_valid, unknown_partitions
 
 logger = logging.getLogger(__name__)
+
+CLOCK_MOST_S = 60.0  #: by which slurmctld's clock and ours may differ; munge takes nothing that is 300 s old
 
 
 @dataclass
@@ -95,9 +98,8 @@ class DaemonController:
 
     def cycle(self, now_s: float, mode: str) -> CycleReport:
         """Run one cycle in *mode*, with the work around it."""
+        self._adapt_to_load()
         self._prepare(now_s, acting=mode == "act")
-        if mode == "act":
-            self._adapt_to_load()
         report = run_cycle(self._world, self._world.memory.next_number(now_s), now_s, mode)
         self._flow.after(report)
         self._parts.speeds.learn(report.ended)
@@ -191,11 +193,20 @@ class DaemonController:
         self._world.policy = under_load(self.policy, outlooks, self._busy_share)
 
     def _adapt_to_load(self) -> None:
-        """Reduce the write rate while slurmctld is slow; without its figures the rate stays."""
+        """Reduce the write rate while slurmctld is slow; without its figures the rate stays.
+
+        SlurmUnavailable where slurmctld's clock and ours differ by more than CLOCK_MOST_S: each time that is compared
+        with Slurm's, and each begin time that is written, would be wrong by as much.
+        """
+        asked_s = self._parts.clock.now()
         try:
-            self._world.writer.budget.apply_load(self._world.cluster.load())
+            load = self._world.cluster.load()
         except SlurmError as error:
             logger.warning("the load of slurmctld is not known: %s", error)
+            return
+        if trouble := clocks_differ(asked_s, load.now_s, self._parts.clock.now()):
+            raise SlurmUnavailable(trouble)
+        self._world.writer.budget.apply_load(load, self._parts.clock.monotonic())
 
     def _observed(self, state: ClusterState) -> None:
         job_placements = self._parts.whereabouts
@@ -214,6 +225,15 @@ class DaemonController:
             if sentence not in self._unknown_partitions:
                 logger.warning(sentence)
         self._unknown_partitions = unknown
+
+
+def clocks_differ(asked_s: float, slurms_s: float, answered_s: float) -> str:
+    """Return by how much slurmctld's clock was wrong between a question and its answer; empty where it was right."""
+    ahead_s = max(asked_s - slurms_s, slurms_s - answered_s)
+    if not ahead_s > CLOCK_MOST_S:
+        return ""
+    word = "ahead of" if asked_s > slurms_s else "behind"
+    return f"the clock of this host is {spell(ahead_s)} {word} slurmctld's: set both by NTP"
 
 
 def fixed_changes(before: Settings, after: Settings) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -76,6 +77,7 @@ class ControllerLoad:
     rpc_count: int
     rpc_total_s: float
     agent_queue: int
+    now_s: float = math.nan  #: slurmctld's clock as it answered; NaN where that is not known
 
 
 Fence = Callable[[], bool]

@@ -20,7 +20,7 @@ def test_never_more_than_the_burst_and_the_rate_over_any_time(per_s, burst, step
     granted: list[tuple[float, int]] = []
     for elapsed_s, wanted, mean_s in steps:
         now_s, calls, total_s = now_s + elapsed_s, calls + 100, total_s + 100 * mean_s
-        budget.apply_load(ControllerLoad(mean_s, calls, total_s, 0))
+        budget.apply_load(ControllerLoad(mean_s, calls, total_s, 0), now_s)
         granted.append((now_s, budget.take(wanted, now_s)))
         assert 0 <= granted[-1][1] <= wanted
         assert 1 / 16 <= budget.pace <= 1
@@ -34,38 +34,51 @@ class Controller:
     """An sdiag whose mean service time is what the test says."""
 
     def __init__(self) -> None:
-        self.calls, self.total_s = 0, 0.0
+        self.calls, self.total_s, self.now_s = 0, 0.0, 0.0
 
-    def load(self, mean_s: float, calls: int = 100) -> ControllerLoad:
+    def load(self, mean_s: float, calls: int = 100, elapsed_s: float = 1.0) -> tuple[ControllerLoad, float]:
+        """The counters after so many more calls, and when they are read."""
+        self.now_s += elapsed_s
         self.calls += calls
         self.total_s += calls * mean_s
-        return ControllerLoad(self.total_s / self.calls if self.calls else 0.0, self.calls, self.total_s, 0)
+        return ControllerLoad(self.total_s / self.calls if self.calls else 0.0, self.calls, self.total_s, 0), self.now_s
 
 
 def test_the_pace_halves_when_answers_take_twice_as_long_and_recovers():
     budget, slurmctld = Budget(20.0, 100), Controller()
     for _ in range(3):
-        budget.apply_load(slurmctld.load(0.001))
+        budget.apply_load(*slurmctld.load(0.001))
     assert budget.pace == 1
-    budget.apply_load(slurmctld.load(0.0021))
+    budget.apply_load(*slurmctld.load(0.0021))
     assert budget.pace == 0.5
-    budget.apply_load(slurmctld.load(0.0021))
+    budget.apply_load(*slurmctld.load(0.0021))
     assert budget.pace == 0.25
     for _ in range(10):
-        budget.apply_load(slurmctld.load(0.01))
+        budget.apply_load(*slurmctld.load(0.01))
     assert budget.pace == 1 / 16, "never wholly stopped"
     for _ in range(4):
-        budget.apply_load(slurmctld.load(0.001))
+        budget.apply_load(*slurmctld.load(0.001))
     assert budget.pace == 1
+
+
+def test_a_controller_that_has_little_to_do_is_not_slow_though_each_answer_is_longer():
+    """Thousands of submissions are fast, reading the queue that they made is not."""
+    budget, slurmctld = Budget(20.0, 100), Controller()
+    budget.apply_load(*slurmctld.load(0.001, 5000, 60.0))
+    for _ in range(20):
+        budget.apply_load(*slurmctld.load(0.03, 10, 5.0))
+        assert budget.pace == 1
+    budget.apply_load(*slurmctld.load(0.06, 20, 5.0))
+    assert budget.pace == 0.5, "now it is busy too"
 
 
 def test_what_stays_slow_becomes_the_usual_in_the_end():
     budget, slurmctld = Budget(20.0, 100), Controller()
-    budget.apply_load(slurmctld.load(0.001))
+    budget.apply_load(*slurmctld.load(0.001))
     readings = 0
-    budget.apply_load(slurmctld.load(0.003))
+    budget.apply_load(*slurmctld.load(0.003))
     while budget.pace < 1:
-        budget.apply_load(slurmctld.load(0.003))
+        budget.apply_load(*slurmctld.load(0.003))
         readings += 1
     assert 50 < readings < 500
 
@@ -79,8 +92,8 @@ def test_a_slow_controller_is_sent_half_as_much():
 
 def test_counters_that_start_again_are_no_news():
     budget, slurmctld = Budget(20.0, 100), Controller()
-    budget.apply_load(slurmctld.load(0.001))
-    budget.apply_load(ControllerLoad(0.5, 3, 1.5, 0))
+    budget.apply_load(*slurmctld.load(0.001))
+    budget.apply_load(ControllerLoad(0.5, 3, 1.5, 0), 2.0)
     assert budget.pace == 1
-    budget.apply_load(ControllerLoad(0.5, 3, 1.5, 0))
+    budget.apply_load(ControllerLoad(0.5, 3, 1.5, 0), 2.0)
     assert budget.pace == 1, "no calls since: nothing is known"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import re
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
@@ -403,7 +404,14 @@ class SlurmCommand:
         calls = re.findall(r"count:(\d+)\s+ave_time:\d+\s+total_time:(\d+)", section)
         count, total_s = sum(int(c) for c, _ in calls), sum(int(t) for _, t in calls) / 1e6
         queue = re.search(r"Agent queue size:\s*(\d+)", text)
-        return ControllerLoad(total_s / count if count else 0.0, count, total_s, int(queue.group(1)) if queue else 0)
+        clock = re.search(r"^sdiag output at .*\((\d{1,12})\)$", text, re.MULTILINE)
+        return ControllerLoad(
+            rpc_mean_s=total_s / count if count else 0.0,
+            rpc_count=count,
+            rpc_total_s=total_s,
+            agent_queue=int(queue.group(1)) if queue else 0,
+            now_s=float(clock.group(1)) if clock else math.nan,
+        )
 
     def outcomes(self, since_s: float, until_s: float, refused: list[RefusedRecord] | None = None) -> OutcomeTable:
         """Finished runs from sacct; empty where the site keeps no accounting."""
