@@ -354,6 +354,7 @@ def test_a_controller_that_goes_away_while_writing_is_unavailable(commands):
 def test_the_load_is_the_sum_over_message_types(commands):
     commands.says(
         "sdiag",
+        "echo 'sdiag output at Sat Nov 21 12:16:25 2026 (1795263385)'\n"
         "echo 'Agent queue size:    3'; echo 'Remote Procedure Call statistics by message type'\n"
         "echo 'REQUEST_A ( 1) count:10 ave_time:100 total_time:1000'\n"
         "echo 'REQUEST_B ( 2) count:30 ave_time:100 total_time:3000'\n"
@@ -361,7 +362,7 @@ def test_the_load_is_the_sum_over_message_types(commands):
         "echo 'root ( 0) count:40 ave_time:100 total_time:4000'",
     )
     load = commands.cluster().load()
-    assert (load.rpc_count, load.agent_queue) == (40, 3)
+    assert (load.rpc_count, load.agent_queue, load.now_s) == (40, 3, 1795263385.0)
     assert load.rpc_total_s == pytest.approx(0.004)
     assert load.rpc_mean_s == pytest.approx(0.0001)
 
