@@ -11,6 +11,7 @@ SHAPES = (
     "CPUs=4 RealMemory=8000 Gres=gpu:a100:2 Feature=ib,slow",
     "CPUs=8 RealMemory=16000 Gres=gpu:v100:1 Feature=fast",
     "CPUs=2 RealMemory=4000 Feature=slow",
+    "CPUs=4 RealMemory=8000 CoreSpecCount=1 MemSpecLimit=2000 Feature=ib",
 )
 """The nodes of a cell, in words of slurm.conf."""
 
@@ -22,6 +23,8 @@ PARTITIONS = {
     "cores": ("123", "MaxCPUsPerNode=2"),
     "mem": ("123", "MaxMemPerNode=5000"),
     "whole": ("124", "OverSubscribe=EXCLUSIVE"),
+    "charged": ("123", "MaxMemPerCPU=1000"),
+    "spec": ("45", ""),
     "one": ("3", "MaxNodes=1"),
     "none": ("", ""),
 }
@@ -39,14 +42,14 @@ VALUES = {
     "gpus-per-node": "1 2 3 4 5 a100:1 a100:2 v100:1 v100:2 v100:3",
     "gpus-per-task": "1 2 3 a100:1 v100:1",
     "cpus-per-gpu": "1 2 3 4 5",
-    "mem": "1 500 2000 3000 3001 4000 4001 5000 5001 8000 12000 16000 16001 0",
+    "mem": "1 500 2000 3000 3001 4000 4001 5000 5001 6000 6001 8000 8001 12000 16000 16001 0",
     "mem-per-cpu": "1 500 1000 1001 1500 2000 2001 3000 4000 5001 8000 16001",
     "mem-per-gpu": "500 2000 4000 4001 8000 16001",
     "constraint": "ib fast slow ib&fast ib&slow fast&slow ib|slow fast|slow [ib|fast] [fast|slow] [fast*1&slow*1] "
                   "[ib*2&fast*1] ib*2 slow*2 slow*3 fast*3 (ib|slow)&fast (fast&slow)|ib ib,fast ib&[fast|slow] "
                   "fast&slow|ib ib|fast&slow",
     "time": "5 30 31 60 1-0",
-    "nodelist": "@1 @2 @4 @1,@2 @2,@3,@4 @1,@2,@3,@4",
+    "nodelist": "@1 @2 @4 @5 @1,@2 @2,@3,@4 @1,@2,@3,@4",
     "exclude": "@1 @2 @3 @1,@2 @1,@2,@3 @1,@2,@3,@4",
     "exclusive": "",
     "overcommit": "",

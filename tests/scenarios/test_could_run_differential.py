@@ -115,16 +115,13 @@ class Bench:
 
     def _looked(self, times: int = 1) -> None:
         """Wait until slurmctld has gone through the queue in both of its loops."""
-        first = self._passes()
+        first = passes(self.lab)
         wait_until(
-            lambda: all(now > then + times for then, now in zip(first, self._passes(), strict=True)),
+            lambda: all(now > then + times for then, now in zip(first, passes(self.lab), strict=True)),
             60.0,
             "passes of slurmctld",
             every_s=0.1,
         )
-
-    def _passes(self) -> list[int]:
-        return [int(number) for number in re.findall(r"Total cycles:\s*(\d+)", self.lab.ask(["sdiag"]))]
 
     def _ended(self, jobs: list[int]) -> None:
         """End the *jobs*, and wait until their nodes are idle."""
@@ -132,6 +129,11 @@ class Bench:
             self.lab.run(["scancel", "--quiet", *kill, *map(str, jobs)])
         states = ["sinfo", "-h", "-n", NODES, "-N", "-o", "%T"]
         wait_until(lambda: set(self.lab.ask(states).split()) == {"idle"}, 60.0, "idle nodes", every_s=0.1)
+
+
+def passes(lab: Lab) -> list[int]:
+    """Return how often slurmctld has gone through its queue: in the loop after each event, and in that of backfill."""
+    return [int(number) for number in re.findall(r"Total cycles:\s*(\d+)", lab.ask(["sdiag"]))]
 
 
 def ours(state: ClusterState, jobs: Collection[int]) -> list[tuple[int, int]]:
@@ -142,7 +144,9 @@ def ours(state: ClusterState, jobs: Collection[int]) -> list[tuple[int, int]]:
 def view_of(state: ClusterState) -> View:
     model, now_s = RuntimeModel.fit(table_of(OutcomeTable, 0, {}, {})), time.time()
     forecasts = (model.forecast(state.pending, now_s), model.forecast(state.running, now_s))
-    return View(now_s, state.pending, state.running, state.nodes, state.partitions, state.qos, *forecasts)
+    return View(
+        now_s, state.pending, state.running, state.nodes, state.partitions, state.qos, *forecasts, limits=state.limits
+    )
 
 
 @pytest.fixture(scope="module")
@@ -159,13 +163,16 @@ UNSAID = {
     "GPUs by several options": lambda draft: sum(draft.has(".", name) for name in GPU_OPTIONS) > 1,
     "CPUs or tasks of a node": lambda draft: draft.has(".", "mincpus", "ntasks-per-node"),
     "whole nodes": lambda draft: draft.has("", "exclusive") or "whole" in draft.partitions,
+    "all memory of a node": lambda draft: draft.has("^0$", "mem"),
+    "CPUs for memory": lambda draft: "charged" in draft.partitions,
     "numbers of nodes with a feature": lambda draft: draft.has("[*]", "constraint"),
 }
 """Demands of which no column has as much as would tell that a job in several partitions can run in none of them.
 
 Of a job in one partition Slurm's own reason says so; of one in several it is that of one of them. squeue has no number
 of CPUs by GPU, the most nodes only where they may be resized, and MinCPUsNode alike for CPUs that a node must have,
-which no limit of a partition binds, and for tasks on it. That Slurm shows whole nodes may be due to one partition.
+which no limit of a partition binds, and for tasks on it. That Slurm shows whole nodes may be due to one partition,
+and so may be the CPUs that it adds for memory (MaxMemPerCPU).
 """
 
 UNREAD = {
@@ -228,11 +235,13 @@ ONCE = (Phase.explicit, Phase.reuse, Phase.generate)
 """Without the search for a smaller example, which would ask the lab for minutes: each job stands for itself."""
 
 
+@pytest.mark.lab
 def test_what_we_say_of_drawn_jobs_is_what_becomes_of_them_on_idle_nodes(bench, capsys):
     counts = search(bench, 1, capsys)
     assert counts.keys() == ALL_KINDS
 
 
+@pytest.mark.lab
 @pytest.mark.soak
 def test_what_we_say_of_many_drawn_jobs_is_what_becomes_of_them_on_idle_nodes(bench, capsys):
     counts = search(bench, 5000 // CELLS, capsys, derandomize=False)

@@ -21,7 +21,7 @@ from ...cluster.limits import (
     SharedLimit,
     limits_of,
 )
-from ...cluster.reasons import Reason
+from ...cluster.reasons import Ends, Reason
 from ...cluster.state import View
 from ...cluster.text.plural import count
 from ..phrasing import HIDDEN, spell
@@ -51,11 +51,44 @@ def limit_words(view: View, row: int, reason: Reason) -> LimitWords | None:
     """Describe the limit that Slurm's *reason* names for a pending *row*; None where its amount is not known."""
     if reason.limit is None:
         return None
-    found = [limit for limit in limits_of(view.limits, view.pending, row) if limit.is_named_by(reason.limit)]
+    found = _named_limits(view, row, reason)
     if not found:
         return None
     full = [limit for limit in found if _partly_hidden(view, limit) or _blocks(view, row, limit)]
     return _words(view, row, (full or found)[0], bool(full))
+
+
+def beyond_limit(view: View, row: int, reason: Reason) -> str | None:
+    """Describe the limit that Slurm's *reason* names if no end of other jobs helps: the job alone is beyond it."""
+    if reason.limit is None:
+        return None
+    alone = [limit for limit in _named_limits(view, row, reason) if _beyond(view, row, limit)]
+    if alone:
+        return _beyond_words(view, row, alone[0])
+    return f"{reason.clause} ({reason.word})" if reason.limit.ends is Ends.NEVER else None
+
+
+def _named_limits(view: View, row: int, reason: Reason) -> list[SharedLimit]:
+    return [
+        limit
+        for limit in limits_of(view.limits, view.pending, row)
+        if reason.limit is not None and limit.is_named_by(reason.limit)
+    ]
+
+
+def _beyond(view: View, row: int, limit: SharedLimit) -> bool:
+    """Report whether the job in *row* asks for more than the limit allows to all, or for less than it requires."""
+    asked = float(limit.amount(view.pending)[row])
+    return asked < limit.most if limit.counts == LEAST else asked > limit.most
+
+
+def _beyond_words(view: View, row: int, limit: SharedLimit) -> str:
+    asked = _amount(limit, float(limit.amount(view.pending)[row]))
+    if limit.resource == "jobs":
+        return f"{_owner(limit)} allows no running job{_FOR[limit.counts]}"
+    verb, least = ("requires", " at least") if limit.counts == LEAST else ("allows", "")
+    whom = " for one job" if limit.counts == LEAST else _FOR[limit.counts]
+    return f"it asks for {asked}, and {_owner(limit)} {verb} {_amount(limit, limit.most)}{least}{whom}"
 
 
 def _blocks(view: View, row: int, limit: SharedLimit) -> bool:
@@ -77,11 +110,10 @@ def _used(view: View, limit: SharedLimit) -> float:
 def _words(view: View, row: int, limit: SharedLimit, blocks: bool) -> LimitWords:
     jobs = view.pending
     job, asked = int(jobs.job_id[row]), _amount(limit, float(limit.amount(jobs)[row]))
-    if limit.counts in (JOB, LEAST):
-        least = limit.counts == LEAST
+    if limit.counts in (JOB, LEAST) or (_beyond(view, row, limit) and limit.whose in (QOS, ACCOUNT)):
+        why = _beyond_words(view, row, limit)
         return LimitWords(
-            f"It asks for {asked}, and {_owner(limit)} {'requires' if least else 'allows'} {_amount(limit, limit.most)}"
-            f"{' at least' if least else ''} for one job: it cannot start so.",
+            f"{why[:1].upper()}{why[1:]}: it cannot start so.",
             f"Change its request with 'scontrol update jobid={job} ...', {_elsewhere(limit, job)}",
         )
     used = _used(view, limit)

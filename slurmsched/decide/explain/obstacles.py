@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from ...cluster.text.hostlist import expand
 from ...policies.selection.could_hold import Never, never
 from ..job_nodes import nodes_by_kind
 from ..phrasing import spell
+from .limits import beyond_limit
 
 NAMED_MOST = 3  #: nodes that a sentence describes one by one
 
@@ -35,9 +37,16 @@ def cannot_run(view: View) -> dict[int, Never]:
     )
     says = where_kind(jobs.reason, jobs.partition, ReasonKind.CANNOT_RUN) | given_up
     said = np.flatnonzero(says).tolist()
-    return {row: Never(f"Slurm says {_slurms(jobs.reason[row])}") for row in said} | never(
-        jobs, view.nodes, view.partitions
-    )
+    by_slurm = {row: Never(f"Slurm says {_slurms(jobs.reason[row])}") for row in said}
+    return by_slurm | dict(_beyond_limits(view)) | never(jobs, view.nodes, view.partitions)
+
+
+def _beyond_limits(view: View) -> Iterator[tuple[int, Never]]:
+    """Yield the jobs that a limit blocks which no end of other jobs opens, with it."""
+    jobs = view.pending
+    for row in np.flatnonzero(where_kind(jobs.reason, jobs.partition, ReasonKind.LIMIT)).tolist():
+        if why := beyond_limit(view, row, reason_of(jobs.reason[row])):
+            yield row, Never(why)
 
 
 def obstacles(view: View) -> dict[int, str]:

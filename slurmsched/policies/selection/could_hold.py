@@ -104,6 +104,9 @@ class Cluster:
             return None
         if demand.all_memory_mib and (self.nodes.memory_mib == demand.all_memory_mib).any():
             demand = replace(demand, memory_mib=0.0)
+        if self._charges(demand):
+            by_node = 0.0 if demand.cpu_memory_mib else demand.memory_mib
+            demand = replace(demand, cpus=1, task_cpus=1, node_cpus=1, memory_mib=by_node, cpu_memory_mib=0.0)
         if not len(self.partitions):
             why = self._room(demand, np.ones(len(self.nodes), dtype=np.bool_), "the cluster", 0, NO_LIMIT)
             return Never(why) if why else None
@@ -114,6 +117,11 @@ class Cluster:
                 return None
             found.append(one)
         return found[0] if len(found) == 1 else Never("; ".join(one.why for one in found), found[0].change)
+
+    def _charges(self, demand: Demand) -> bool:
+        """Report whether the CPUs that are shown may be due to memory in one of several partitions (MaxMemPerCPU)."""
+        rows = [self._rows[name] for name in demand.partitions if name in self._rows]
+        return len(demand.partitions) > 1 and bool((self.partitions.cpu_memory_mib[rows] > 0).any())
 
     @cached_property
     def _rows(self) -> dict[str, int]:
