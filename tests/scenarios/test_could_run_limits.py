@@ -78,20 +78,23 @@ class Limited:
     def __init__(self, lab: Lab) -> None:
         self.lab = lab
         self.cluster = SlurmCommand(CommandRunner(environment=lab.env(), prefix=tuple(lab.command([]))))
-        cells = range(CELLS)
-        for name, limit in QOS.items():
-            self._add("qos", ",".join(f"{name}{cell}" for cell in cells), limit)
-        self._add("qos", "ofpartition", PARTITIONS["bound"])
-        for name, limit in ACCOUNTS.items():
-            self._add("account", ",".join(f"{name}{cell}" for cell in cells), f"cluster={lab.cluster}", limit)
-        names = ",".join(f"{name}{cell}" for name in ACCOUNTS for cell in cells)
-        every = ",".join(["normal", *(f"{name}{cell}" for name in QOS for cell in cells)])
-        self._add("user", "root", f"account={names}", f"qos={every}")
-        for cell in cells:
-            lab.ask(["scontrol", "update", f"partitionname=bound{cell}", "qos=ofpartition"])
+        lab.ask(["sacctmgr", "-i"], input="\n".join([*self._limits(), "quit"]), timeout_s=120.0)
+        lines = [f"update partitionname=bound{cell} qos=ofpartition" for cell in range(CELLS)]
+        lab.ask(["scontrol"], input="\n".join([*lines, "quit"]))
 
-    def _add(self, what: str, name: str, *limits: str) -> None:
-        self.lab.ask(["sacctmgr", "-i", "add", what, name, *filter(None, limits)])
+    def _limits(self) -> Iterator[str]:
+        """Yield the commands of sacctmgr that set the limits."""
+
+        def names(of: str) -> str:
+            return ",".join(f"{of}{cell}" for cell in range(CELLS))
+
+        for name, limit in QOS.items():
+            yield f"add qos {names(name)} {limit}"
+        yield f"add qos ofpartition {PARTITIONS['bound']}"
+        for name, limit in ACCOUNTS.items():
+            yield f"add account {names(name)} cluster={self.lab.cluster} {limit}"
+        accounts, qos = ",".join(map(names, ACCOUNTS)), ",".join(["normal", *map(names, QOS)])
+        yield f"add user root account={accounts} qos={qos}"
 
     def judge(self, seed: int) -> Iterator[tuple[str, str, str | None]]:
         """Submit a job in each cell; yield its options, Slurm's reason if it waits for ever, and what we say."""

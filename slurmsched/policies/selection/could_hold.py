@@ -118,6 +118,30 @@ class Cluster:
             found.append(one)
         return found[0] if len(found) == 1 else Never("; ".join(one.why for one in found), found[0].change)
 
+    @cached_property
+    def _selected(self) -> dict[str | Test, BoolArray]:
+        """The nodes of each partition, and those with features, as far as somebody asked."""
+        return {}
+
+    @cached_property
+    def _gpus_of(self) -> dict[str, IntArray]:
+        return {}
+
+    def _inside(self, partition: str) -> BoolArray:
+        if partition not in self._selected:
+            self._selected[partition] = having(self.nodes.partitions, lambda names: partition in names)
+        return self._selected[partition]
+
+    def _having(self, test: Test) -> BoolArray:
+        if test not in self._selected:
+            self._selected[test] = having(self.nodes.features, test.holds)
+        return self._selected[test]
+
+    def _gpus(self, kind: str) -> IntArray:
+        if kind not in self._gpus_of:
+            self._gpus_of[kind] = self.nodes.gpus_of(kind)
+        return self._gpus_of[kind]
+
     def _charges(self, demand: Demand) -> bool:
         """Report whether the CPUs that are shown may be due to memory in one of several partitions (MaxMemPerCPU)."""
         rows = [self._rows[name] for name in demand.partitions if name in self._rows]
@@ -153,7 +177,7 @@ class Cluster:
             if wrong:
                 why = f"it asks for {count(number, 'node')}, and partition {name} {verb} {bound}"
                 return Never(why, f"numnodes={bound}")
-        inside = having(self.nodes.partitions, lambda names: name in names)
+        inside = self._inside(name)
         if not inside.any():
             return Never(f"partition {name} has no nodes")
         room = self._room(demand, inside, f"partition {name}", row, most)
@@ -167,7 +191,8 @@ class Cluster:
             if name in demand.excluded:
                 return f"it asks for node {name} and excludes it"
         excluded = set(demand.excluded)
-        left = inside & ~np.array([name in excluded for name in self.nodes.name], dtype=np.bool_)
+        left = inside.copy()
+        left[[self._names[name] for name in excluded if name in self._names]] = False
         steps = [
             (left, "is beside those that it excludes" if excluded else "is there"),
             *self._steps(demand, left, row),
@@ -196,13 +221,13 @@ class Cluster:
         """Return what is missing with one way to meet the features, and how much is not; None if nothing is."""
         each = np.ones(len(self.nodes), dtype=np.bool_)
         if not choice.some:  # beside numbers of nodes with a feature, no other feature binds all nodes (seen on 22.05)
-            each = having(self.nodes.features, choice.each.holds)
+            each = self._having(choice.each)
         several = len(self._choices(demand)) > 1 and bool((each & steps[0][0]).any())
         words = f"has {'the same of ' if several else ''}the features {demand.features}"
         tests = [steps[0], (each, words), *steps[1:]]
         may = np.logical_and.reduce([right for right, _ in tests])
         for test, many in choice.some:
-            has = int((may & having(self.nodes.features, test.holds)).sum())
+            has = int((may & self._having(test)).sum())
             if has < many:
                 nodes = f"{count(many, 'node')} with a feature of {demand.features}"
                 return -has, f"it asks for {nodes}, and in {where} only {has} could hold it"
@@ -212,7 +237,7 @@ class Cluster:
     def _steps(self, demand: Demand, left: BoolArray, row: int) -> Iterator[tuple[BoolArray, str]]:
         """Yield the nodes that meet one demand after the other, and how such a node is, in words."""
         for kind in demand.gpus:
-            on, each = self.nodes.gpus_of(kind), max(1, demand.node_gpus.get(kind, 1))
+            on, each = self._gpus(kind), max(1, demand.node_gpus.get(kind, 1))
             most = f" (the most is {int(on[left].max(initial=0))})" if each > 1 else ""
             yield on >= each, f"has {count(each, 'GPU')}{_of(kind)}{most}"
         cpus, memory_mib = self._cpus(demand, row), self._memory_mib(demand, row)
@@ -251,7 +276,7 @@ class Cluster:
         if int(_most_first(self._tasks(demand, row)[may])[:most].sum()) < tasks:
             return f"it asks for {count(demand.cpus, 'CPU')}, more than {nodes} can give it"
         for kind, many in demand.gpus.items():
-            if int(_most_first(self.nodes.gpus_of(kind)[may])[:most].sum()) < many:
+            if int(_most_first(self._gpus(kind)[may])[:most].sum()) < many:
                 return f"it asks for {count(many, 'GPU')}{_of(kind)}, more than {nodes} have"
         return None
 
