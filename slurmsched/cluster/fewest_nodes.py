@@ -1,4 +1,4 @@
-"""The number of nodes over which Slurm spreads the CPUs of a job that names no number of nodes."""
+"""The number of nodes over which Slurm spreads a job that names no number of nodes, or only the least."""
 
 from __future__ import annotations
 
@@ -8,15 +8,26 @@ from .columns import BoolArray
 from .nodes import NodeTable
 
 
-def fewest_nodes(nodes: NodeTable, allowed: BoolArray, cpus: int, cpus_per_task: int, memory_mib: float) -> int:
-    """Return the fewest *allowed* nodes that could hold equal shares of a job's whole tasks and memory.
+def fewest_nodes(
+    nodes: NodeTable,
+    allowed: BoolArray,
+    cpus: int,
+    cpus_per_task: int = 1,
+    memory_mib: float = 0.0,
+    gpus: int = 0,
+    least: int = 1,
+) -> int:
+    """Return the fewest *allowed* nodes, *least* or more, that could hold equal shares of a job.
 
-    1 where no number of them could.
+    Shares are of its whole tasks, its memory and its GPUs. *least* where no number of nodes could.
     """
-    cpus_of, memory_of = nodes.cpus[allowed], nodes.memory_mib[allowed]
-    tasks = -(-cpus // max(cpus_per_task, 1))
-    for count in range(1, min(int(allowed.sum()), tasks) + 1):
-        share = -(-tasks // count) * max(cpus_per_task, 1)
-        if int(np.count_nonzero((cpus_of >= share) & (memory_of >= memory_mib / count))) >= count:
+    cpus_of, memory_of, gpus_of = nodes.cpus[allowed], nodes.memory_mib[allowed], nodes.gpus[allowed]
+    each = max(cpus_per_task, 1)
+    tasks = -(-cpus // each)
+    most = len(cpus_of) if gpus else min(len(cpus_of), max(tasks, least))
+    for count in range(least, most + 1):
+        enough = cpus_of >= -(-tasks // count) * each
+        enough &= (memory_of >= memory_mib / count) & (gpus_of >= -(-gpus // count))
+        if int(np.count_nonzero(enough)) >= count:
             return count
-    return 1
+    return least

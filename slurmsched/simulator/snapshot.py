@@ -19,7 +19,8 @@ from ..cluster.text.tres import slots_in
 from ..decide.ordering.ranking import base_priority
 from ..errors import ConfigError
 from ..policies.selection.allowed_nodes import binding
-from ..policies.selection.could_hold import fewest_nodes, never
+from ..policies.selection.could_hold import never
+from ..policies.selection.job_spread import spread
 from ..policies.selection.planned_room import YEAR_S
 from ..policies.selection.resources import link, take_slots
 from ..policies.selection.sorted_rows import Line
@@ -169,7 +170,7 @@ def _as_workload(table: JobTable, runtime_s: FloatArray, view: View, config: Map
     squeue shows one node for a job that left their number to Slurm; such a job gets as few as can hold it.
     """
     where = table.node_list.map([len(_names(text)) for text in table.node_list.names], np.int64)
-    nodes = np.where(where > 0, where, fewest_nodes(table, view.nodes, view.partitions))
+    nodes = np.where(where > 0, where, spread(table, view.nodes, view.partitions))
     consumable = counts_memory(config)
     return workload(
         len(table),

@@ -1,0 +1,116 @@
+"""What a job asks for of nodes, as far as its columns tell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...cluster.exclusions import UNREAD
+from ...cluster.jobs import JobTable
+from ...cluster.node_request import NodeRequest, read_request
+from ...cluster.text.constraint import Constraint, constraint_of
+from ...cluster.text.hostlist import expand
+from ...cluster.text.tres import gpus_by_type
+
+NO_LIMIT = 2**31
+"""A number of nodes that is no limit."""
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What one job asks for, as far as its columns tell."""
+
+    partitions: tuple[str, ...]
+    limit_s: float
+    least_nodes: int
+    most_nodes: int  #: a large number where it leaves them to Slurm
+    cpus: int  #: over all nodes
+    task_cpus: int  #: the fewest CPUs on a node that are of use to it
+    node_cpus: int  #: that each node must have, whatever its partition allows of them
+    memory_mib: float  #: on each node
+    cpu_memory_mib: float  #: for each CPU; 0 where it asks by node, or where that cannot be told
+    all_memory_mib: float  #: of each node, if it asks for all of it, which cannot be told; else 0
+    by_gpu: bool  #: asks for CPUs or memory by GPU, which no limit of a partition on memory binds
+    gpus: dict[str, int]  #: by type, over all nodes
+    node_gpus: dict[str, int]  #: by type, on each node; empty where they may be spread
+    constraint: Constraint
+    features: str
+    required: tuple[str, ...]
+    excluded: tuple[str, ...]
+    exclusive: bool  #: takes whole nodes in any case
+
+
+def demand_of(jobs: JobTable, row: int) -> Demand:
+    """Return what the job in *row* asks for; ValueError for a list of nodes that cannot be read."""
+    nodes, gpus, cpus = max(1, int(jobs.nodes[row])), int(jobs.gpus[row]), max(1, int(jobs.cpus[row]))
+    types = _types(jobs, row, nodes, gpus)
+    on_each = sum(gpus_by_type(jobs.per_node[row]).values())
+    spread = bool(jobs.per_job[row] or jobs.per_task[row]) or on_each * nodes != gpus
+    each = int(jobs.gpus_each[row])
+    least, most = _node_range(jobs.node_range[row], nodes, int(jobs.most_nodes[row]))
+    asked = read_request(jobs.node_request[row])
+    task_cpus = _task_cpus(cpus, int(jobs.ntasks[row]))
+    node_gpus = {} if spread and not each else {kind: each or -(-many // nodes) for kind, many in types.items()}
+    on_a_node = max(task_cpus, asked.per_node if asked else 0)
+    node_mib, cpu_mib = _memory_mib(jobs, row, asked)
+    memory_mib, all_mib = max(node_mib, cpu_mib * on_a_node), 0.0
+    if not memory_mib:  # by node or by CPU, or all memory of a node: by CPU it takes the least of one
+        all_mib = float(jobs.memory_mib[row]) / nodes
+        memory_mib = float(jobs.memory_mib[row]) / max(nodes, cpus) * task_cpus
+    if jobs.per_gpu[row] and gpus:
+        # With several types on a node, Slurm takes the memory of those of one type (seen on 22.05).
+        memory_mib = float(jobs.memory_mib[row]) / gpus * max((1, *node_gpus.values()))
+    names = tuple(jobs.partition[row].split(","))
+    return Demand(
+        partitions=names,
+        limit_s=float(jobs.time_limit_s[row]),
+        least_nodes=least,
+        most_nodes=most,
+        cpus=cpus,
+        task_cpus=task_cpus,
+        node_cpus=on_a_node,
+        memory_mib=memory_mib,
+        cpu_memory_mib=cpu_mib,
+        all_memory_mib=all_mib,
+        by_gpu=bool(jobs.per_gpu[row]),
+        gpus=types,
+        node_gpus=node_gpus,
+        constraint=constraint_of(jobs.features[row]),
+        features=jobs.features[row],
+        required=expand(jobs.required_nodes[row]) if jobs.required_nodes[row] else (),
+        excluded=_excluded(jobs.excluded_nodes[row]),
+        # In several partitions it may be one of these that gives whole nodes, and that Slurm shows of the job.
+        exclusive=bool(jobs.exclusive[row]) and len(names) == 1,
+    )
+
+
+def _types(jobs: JobTable, row: int, nodes: int, gpus: int) -> dict[str, int]:
+    """Return the GPUs by type over all nodes; under an empty text those of any type."""
+    asked = gpus_by_type(jobs.per_node[row])
+    total = sum(asked.values())
+    if len(asked) < 2 or not total or gpus % total:
+        return {jobs.gpu_type[row]: gpus} if gpus else {}
+    return {kind: many * (gpus // total) for kind, many in asked.items() if many}
+
+
+def _task_cpus(cpus: int, tasks: int) -> int:
+    """Return the CPUs of a task, which are on one node; 1 where they cannot be told."""
+    return cpus // tasks if tasks and cpus % tasks == 0 else 1
+
+
+def _memory_mib(jobs: JobTable, row: int, asked: NodeRequest | None) -> tuple[float, float]:
+    """Return the memory that a job asks of each node and for each CPU; zeros where it cannot be told."""
+    node_mib, cpu_mib = float(jobs.node_memory_mib[row]), float(jobs.cpu_memory_mib[row])
+    if node_mib or cpu_mib or asked is None:
+        return node_mib, cpu_mib
+    return (0.0, float(asked.memory_mib)) if asked.per_cpu else (float(asked.memory_mib), 0.0)
+
+
+def _node_range(text: str, nodes: int, most_nodes: int) -> tuple[int, int]:
+    least, _, most = text.partition("-")
+    if least.isdecimal() and most.isdecimal():
+        return int(least), int(most)
+    return nodes, most_nodes or NO_LIMIT
+
+
+def _excluded(text: str) -> tuple[str, ...]:
+    return expand(text) if text and text != UNREAD else ()
