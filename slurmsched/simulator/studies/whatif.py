@@ -35,7 +35,7 @@ CYCLES, PASSES = 100, 400
 """Approximate cycles of ours without change and passes of slurmctld's backfill in one simulation: while a long
 queue drains, both come less often than in reality."""
 
-FEWEST_DRAWS, MOST_DRAWS, WORK = 5, 20, 8_000_000
+FEWEST_DRAWS, MOST_DRAWS, WORK = 5, 20, 6_000_000
 """Times that each option is played, and the bound on jobs times nodes times options times draws between them."""
 
 CHANGED, CHANGED_S = 0.1, 60.0
