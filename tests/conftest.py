@@ -118,6 +118,7 @@ LIMITED = LabSpec(
     ),
     extra_conf=(
         "AccountingStorageEnforce=associations,limits,qos",
+        "EnforcePartLimits=ALL",
         "DefMemPerCPU=100",
         "PartitionName=narrow Nodes=n[1-4] MaxMemPerNode=9000 MaxTime=INFINITE State=UP",
         "PartitionName=few Nodes=n[1-4] MaxCPUsPerNode=4 MaxTime=INFINITE State=UP",

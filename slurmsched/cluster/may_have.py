@@ -9,12 +9,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from .columns import BoolArray, FloatArray, IntArray
 from .node_request import NodeRequest
 from .nodes import NodeTable, PartitionTable
+
+
+class NodePart(NamedTuple):
+    """What a job asks for of one node."""
+
+    cpus: float
+    memory_mib: float
+    exclusive: bool = False  #: takes all CPUs of the node
+    cpu_mib: float = 0.0  #: memory for each of these, of a job that takes all of them and asks for memory so
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,10 +44,10 @@ class MayHave:
         """Return the CPUs of a node that a job has, and pays for, that asks for so much of it."""
         return max(cpus, float(np.ceil(memory_mib / self.cpu_memory_mib - 1e-9)))
 
-    def holds(self, cpus: float, memory_mib: float) -> BoolArray:
-        """Select the nodes on which a job may have so much."""
+    def holds(self, cpus: float, memory_mib: float, cpu_mib: float = 0.0) -> BoolArray:
+        """Select the nodes on which a job may have so much, and *cpu_mib* for each CPU that it may have."""
         enough = (self.cpus >= self.charged_cpus(cpus, memory_mib)) & (self.memory_mib >= memory_mib)
-        return np.asarray(self.inside & enough, dtype=np.bool_)
+        return np.asarray(self.inside & enough & (self.memory_mib >= self.cpus * cpu_mib), dtype=np.bool_)
 
     def takes_as_written(self, request: NodeRequest, nodes: int) -> bool:
         """Return whether Slurm leaves the CPUs of *request*, on so many *nodes*, as they are."""
@@ -87,13 +97,14 @@ class Allowances:
             self._everywhere[partitions] = MayHave(inside, cpus, memory_mib, cpu_memory_mib)
         return self._everywhere[partitions]
 
-    def holding(self, partitions: str, cpus: float, memory_mib: float, *, exclusive: bool = False) -> BoolArray:
-        """Select the nodes on which a job may have so much, by partition: [partition, node]."""
-        return np.array([one.holds(cpus, memory_mib) for one in self.each(partitions, exclusive=exclusive)])
+    def holding(self, partitions: str, part: NodePart) -> BoolArray:
+        """Select the nodes on which a job may have its *part*, by partition: [partition, node]."""
+        each = self.each(partitions, exclusive=part.exclusive)
+        return np.array([one.holds(part.cpus, part.memory_mib, part.cpu_mib) for one in each])
 
-    def enough(self, partitions: str, many: int, cpus: float, memory_mib: float, among: BoolArray) -> bool:
-        """Return whether *many* nodes *among* some, all in one of its *partitions*, may give a job so much each."""
-        return bool(((self.holding(partitions, cpus, memory_mib) & among).sum(axis=1) >= many).any())
+    def enough(self, partitions: str, many: int, part: NodePart, among: BoolArray) -> bool:
+        """Return whether *many* nodes *among* some, all in one of its *partitions*, may give a job such a *part*."""
+        return bool(((self.holding(partitions, part) & among).sum(axis=1) >= many).any())
 
     @cached_property
     def _rows(self) -> dict[str, int]:

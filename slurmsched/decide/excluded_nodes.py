@@ -118,7 +118,7 @@ def _others_hold(view: View, row: int, excluded: frozenset[str]) -> bool:
     fits = nodes.with_gpus_for(jobs.partition[row], jobs.gpu_type[row])
     fits &= (nodes.gpus >= -(-jobs.gpus[row] // many)) & ~among(nodes.name, fold(sorted(excluded)))
     may = Allowances(nodes, view.partitions)
-    return may.enough(jobs.partition[row], many, *node_part(jobs, row), fits)
+    return may.enough(jobs.partition[row], many, node_part(jobs, row), fits)
 
 
 def among(names: Labels, hosts: str) -> BoolArray:

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..cluster.columns import BoolArray, IntArray
 from ..cluster.jobs import JobTable
+from ..cluster.may_have import NodePart
 from ..cluster.state import View
 from ..policies.selection.allowed_nodes import allowed_nodes, binding
 
@@ -26,15 +27,15 @@ def nodes_with_gpus(view: View, rows: IntArray) -> BoolArray:
     return np.asarray(allowed[kind] & (view.nodes.gpus >= node_gpus(jobs)[:, None]), dtype=np.bool_)
 
 
-def node_part(jobs: JobTable, row: int, nodes: int = 0) -> tuple[int, float]:
-    """Return the CPUs and the memory of a job on the one of so many *nodes*, else of its own, that has most of it.
+def node_part(jobs: JobTable, row: int, nodes: int = 0) -> NodePart:
+    """Return what a job asks for of the one of so many *nodes*, else of its own, that has most of it.
 
     That is the node with most of its tasks, each of which is on one node.
     """
     many, cpus = nodes or max(int(jobs.nodes[row]), 1), int(jobs.cpus[row])
     each, memory_mib = part_of(many, cpus, int(jobs.ntasks[row])), float(np.nan_to_num(jobs.memory_mib[row]))
-    by_cpu_mib = float(jobs.cpu_memory_mib[row]) * each
-    return each, max(memory_mib / many, by_cpu_mib)
+    exclusive, cpu_mib = bool(jobs.exclusive[row]), float(jobs.cpu_memory_mib[row])
+    return NodePart(each, max(memory_mib / many, cpu_mib * each), exclusive, cpu_mib * exclusive)
 
 
 def part_of(nodes: int, cpus: int, tasks: int) -> int:

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..cluster.actions import Action, AskToStop
 from ..cluster.columns import BoolArray, FloatArray, IntArray
-from ..cluster.may_have import Allowances
+from ..cluster.may_have import Allowances, NodePart
 from ..cluster.plan import Standing
 from ..cluster.records.progress import rows_of
 from ..cluster.state import View
@@ -229,7 +229,9 @@ class _Requests:
     def _may_hold(self, row: int) -> BoolArray:
         """Select the nodes of which a running job may have its part."""
         jobs, part = self.view.running, self._needs(row)
-        may = self._allowances.holding(jobs.partition[row], float(part[CPUS]), float(np.nan_to_num(part[MEMORY])))
+        may = self._allowances.holding(
+            jobs.partition[row], NodePart(float(part[CPUS]), float(np.nan_to_num(part[MEMORY])))
+        )
         return np.asarray(may.any(axis=0), dtype=np.bool_)
 
     @cached_property

@@ -284,7 +284,7 @@ def nodes_are_left(action: Action, view: View, row: int, may: Allowances) -> str
     jobs, nodes = view.pending, view.nodes
     many = max(int(jobs.nodes[row]), 1)
     others = ~among(nodes.name, action.excluded) & (nodes.gpus_of(jobs.gpu_type[row]) >= -(-jobs.gpus[row] // many))
-    if may.enough(jobs.partition[row], many, *node_part(jobs, row), others):
+    if may.enough(jobs.partition[row], many, node_part(jobs, row), others):
         return None
     return f"beside these it may have what it asks for of fewer than {count(many, 'node')}"
 
@@ -296,7 +296,7 @@ def nodes_have_the_gpus(action: Action, view: View, row: int, may: Allowances) -
     jobs, (_, many) = view.pending, action.nodes
     kind, allowed = nodes_by_kind(view, jobs.take(np.array([row])))
     able = allowed[kind[0]] & (view.nodes.gpus_of(jobs.gpu_type[row]) >= (action.each or action.gpus))
-    if may.enough(jobs.partition[row], many, *node_part(jobs, row), able):
+    if may.enough(jobs.partition[row], many, node_part(jobs, row), able):
         return None
     return f"fewer than {count(many, 'node')} may give it so many GPUs with the rest of what it asks for"
 
@@ -306,7 +306,7 @@ def shared_node_has_it(action: Action, view: View, row: int, may: Allowances) ->
     if not isinstance(action, Share):
         return None
     node = among(view.nodes.name, action.node)
-    fits = may.enough(action.partition, 1, *node_part(view.pending, row, 1), node)
+    fits = may.enough(action.partition, 1, node_part(view.pending, row, 1), node)
     return None if fits else f"it may not have of {action.node} what it asks for"
 
 

@@ -139,7 +139,7 @@ class SizePlacement:
     def allowed(self, jobs: JobTable, row: int) -> BoolArray:
         """Select the usable nodes on which a job may run, with what it asks for of each."""
         kind, nodes = self._kinds[jobs is self.view.running]
-        may = self._may.holding(jobs.partition[row], *node_part(jobs, row)).any(axis=0)
+        may = self._may.holding(jobs.partition[row], node_part(jobs, row)).any(axis=0)
         return np.asarray(nodes[kind[row]] & may, dtype=np.bool_)
 
     def fits(self, cpus: float, memory_mib: float) -> BoolArray:

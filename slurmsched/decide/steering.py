@@ -15,7 +15,7 @@ import numpy as np
 from ..cluster.actions import Action, Steer, Unsteer
 from ..cluster.columns import BoolArray, FloatArray, IntArray, Labels
 from ..cluster.exclusions import ANY_TYPE
-from ..cluster.may_have import Allowances
+from ..cluster.may_have import Allowances, NodePart
 from ..cluster.state import View
 from ..cluster.text.hostlist import expand, fold
 from ..cluster.ties import in_ms, in_points
@@ -194,9 +194,9 @@ class _Pool:
     def _shapes(self) -> tuple[list[tuple[int, ...]], IntArray]:
         """What the jobs ask of nodes, each once, and the number of that for each job."""
         jobs, rows = self.view.pending, self.rows
-        parts = np.array([node_part(jobs, row) for row in rows.tolist()]).reshape(-1, 2)
-        cpus, memory_mib = np.ceil(parts).astype(np.int64).T
-        columns = (jobs.partition.codes[rows], jobs.gpus[rows], jobs.nodes[rows], cpus, memory_mib)
+        parts = np.array([node_part(jobs, row) for row in rows.tolist()]).reshape(-1, len(NodePart._fields))
+        asked = np.ceil(parts).astype(np.int64).T
+        columns = (jobs.partition.codes[rows], jobs.gpus[rows], jobs.nodes[rows], *asked)
         distinct, which = np.unique(np.stack(columns), axis=1, return_inverse=True)
         return list(map(tuple, distinct.T.tolist())), which.reshape(-1)
 
@@ -211,8 +211,9 @@ class _Pool:
         nodes, names = self.view.nodes, self.view.pending.partition.names
         may = Allowances(nodes, self.view.partitions)
         return [
-            may.holding(names[partition], cpus, memory_mib) & (nodes.gpus >= max(-(-gpus // max(count, 1)), 1))
-            for partition, gpus, count, cpus, memory_mib in self._shapes[0]
+            may.holding(names[partition], NodePart(cpus, memory_mib, bool(exclusive), cpu_mib))
+            & (nodes.gpus >= max(-(-gpus // max(count, 1)), 1))
+            for partition, gpus, count, cpus, memory_mib, exclusive, cpu_mib in self._shapes[0]
         ]
 
     def _enough(self, nodes: BoolArray) -> BoolArray:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from slurmsched.cluster.columns import Labels, table_of
-from slurmsched.cluster.may_have import Allowances
+from slurmsched.cluster.may_have import Allowances, NodePart
 from slurmsched.cluster.node_request import NodeRequest
 from slurmsched.cluster.nodes import NodeTable, PartitionTable
 
@@ -58,13 +58,19 @@ def test_a_job_that_takes_whole_nodes_has_none_where_a_partition_gives_fewer_cpu
     assert allowances(gpu=(6, 0.0, 0.0)).on("gpu", exclusive=True).cpus.tolist() == [0, 6]
 
 
+def test_a_job_that_takes_whole_nodes_has_its_memory_for_each_of_their_cpus():
+    part = NodePart(1, 2_001.0, exclusive=True, cpu_mib=2_001.0)
+    assert not allowances(gpu=(0, 0.0, 0.0)).holding("gpu", part).any()
+    assert allowances(gpu=(0, 0.0, 0.0)).holding("gpu", part._replace(cpu_mib=2_000.0)).all()
+
+
 def test_a_node_outside_a_partition_has_nothing_for_its_jobs():
     assert allowances(gpu=(0, 0.0, 0.0), first=(0, 0.0, 0.0)).on("first").cpus.tolist() == [8, 0]
 
 
 def test_a_job_in_several_partitions_runs_in_one_of_them():
     some = allowances(gpu=(4, 0.0, 0.0), first=(0, 0.0, 0.0))
-    assert some.holding("gpu,first", 6, 1_000.0).tolist() == [[False, False], [True, False]]
+    assert some.holding("gpu,first", NodePart(6, 1_000.0)).tolist() == [[False, False], [True, False]]
 
 
 def test_what_is_written_of_a_job_in_several_partitions_keeps_the_limits_of_all():

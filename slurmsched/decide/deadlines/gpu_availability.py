@@ -193,12 +193,15 @@ class GpuAvailability:
     def _holding(self) -> tuple[IntArray, list[BoolArray]]:
         """The number of the nodes of which each job may have its part, and these nodes; all where none may hold it."""
         jobs, may = self._jobs, Allowances(self._view.nodes, self._view.partitions)
-        asked = (jobs.partition.codes, jobs.nodes, jobs.cpus, jobs.ntasks, jobs.memory_mib, jobs.cpu_memory_mib)
+        asked = (
+            *(jobs.partition.codes, jobs.nodes, jobs.cpus, jobs.ntasks),
+            *(jobs.memory_mib, jobs.cpu_memory_mib, jobs.exclusive),
+        )
         _, first, which = np.unique(np.stack(asked), axis=1, return_index=True, return_inverse=True)
         found: dict[bytes, int] = {}
         masks, numbers = list[BoolArray](), list[int]()
         for row in first.tolist():
-            nodes = np.asarray(may.holding(jobs.partition[row], *node_part(jobs, row)).any(axis=0), dtype=np.bool_)
+            nodes = np.asarray(may.holding(jobs.partition[row], node_part(jobs, row)).any(axis=0), dtype=np.bool_)
             nodes = nodes if nodes.any() else np.ones(len(nodes), dtype=np.bool_)
             numbers.append(found.setdefault(nodes.tobytes(), len(found)))
             if len(found) > len(masks):

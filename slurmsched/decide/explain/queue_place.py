@@ -128,7 +128,7 @@ def _fits(view: View, row: int, here: BoolArray) -> bool:
     room = here & (nodes.gpus - nodes.gpus_used >= -(-gpus // many))
     room &= nodes.cpus - nodes.cpus_used >= -(-int(jobs.cpus[row]) // many)
     room &= nodes.memory_mib - nodes.memory_used_mib >= float(jobs.memory_mib[row]) / many
-    may = Allowances(nodes, view.partitions).holding(jobs.partition[row], *node_part(jobs, row, many))
+    may = Allowances(nodes, view.partitions).holding(jobs.partition[row], node_part(jobs, row, many))
     room &= may.any(axis=0)
     if jobs.exclusive[row]:
         room &= nodes.cpus_used == 0
