@@ -60,6 +60,8 @@ def test_a_job_may_have_of_a_node_in_a_partition_what_slurm_lets_it_have(
     each_mib = max(memory_mib // cpus, 1)
     # Slurm rewrites memory per CPU beyond MaxMemPerCPU when a job is submitted: no job that waits asks for it.
     assume(not (partition == "dear" and per_cpu and each_mib > 1_000))
+    # Against MaxMemPerNode it counts the cores too that a node keeps, at the submission of a job for all of them.
+    assume(not (partition == "narrow" and per_cpu and exclusive))
     asked_mib = each_mib * cpus if per_cpu else memory_mib
     memory = f"--mem-per-cpu={each_mib}" if per_cpu else f"--mem={memory_mib}"
     options = [f"-p{partition}", f"-w{node}", f"-c{cpus}", memory, *(["--exclusive"] if exclusive else [])]
