@@ -73,9 +73,10 @@ def _nodes_of(view: View, partitions: str) -> tuple[object, ...]:
         (nodes.name[at], int(nodes.cpus[at]), float(nodes.memory_mib[at]), int(nodes.gpus[at]), nodes.gpu_type[at])
         for at in rows
     ]
+    names_of_limits = ("max_time_s", "least_nodes", "most_nodes", "node_cpus", "node_memory_mib", "cpu_memory_mib")
     allow = [
-        (name, float(table.max_time_s[at]), int(table.most_nodes[at]), int(table.node_cpus[at]), float(mib))
-        for at, (name, mib) in enumerate(zip(table.name, table.node_memory_mib.tolist(), strict=True))
+        (name, *(float(getattr(table, limit)[at]) for limit in names_of_limits))
+        for at, name in enumerate(table.name)
         if name in names
     ]
     return (*sorted(have), *sorted(allow))
