@@ -172,10 +172,8 @@ def test_thousands_of_deadlines_at_once_are_all_answered_and_the_order_is_right_
         site.more_cycles(3)
         assert "200 OK" in site.http("/healthz")
         assert site.said("why", str(short))["why"]["reason"]
-        for user in USERS:
-            site.lab.ask(
-                ["scancel", "--state=PENDING", *(f"--name=train_{kind}" for kind in range(7))], user, timeout_s=300.0
-            )
+        for kind in range(7):
+            site.lab.ask(["scancel", "--state=PENDING", f"--name=train_{kind}"], timeout_s=300.0)
         site.until(lambda: first_in_line(site) == short, "the shortest job before all others", 300.0)
         assert peak_mib(process.pid) <= MOST_MIB
         quiet(site)
