@@ -324,6 +324,7 @@ def test_at_no_moment_of_its_way_does_an_owner_get_gpus_of_others(site):
     site.end_all()
 
 
+@pytest.mark.attack
 @pytest.mark.soak
 def test_an_owner_who_changes_the_request_all_the_time_keeps_no_gpu(site):
     moved = 0
@@ -351,6 +352,7 @@ def test_an_owner_who_changes_the_request_all_the_time_keeps_no_gpu(site):
     assert moved
 
 
+@pytest.mark.attack
 def test_a_job_that_root_gave_more_than_its_slots_is_not_let_start_and_has_its_own_gpus_back(site):
     for request in ("--gpus=1", "--gres=gpu:1"):
         job_id = site.submit(request)
@@ -367,6 +369,7 @@ def test_a_job_that_root_gave_more_than_its_slots_is_not_let_start_and_has_its_o
         site.end_all()
 
 
+@pytest.mark.attack
 def test_a_job_that_slurm_gives_whole_gpus_where_they_are_shared_never_begins(site):
     job_id = site.submit("--gres=gpu:4")
     change = ["scontrol", "update", f"jobid={job_id}", "partition=shared", "starttime=now"]

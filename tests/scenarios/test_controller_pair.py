@@ -19,6 +19,7 @@ from slurmsched.lab.waiting import wait_until
 
 pytestmark = [
     pytest.mark.soak,
+    pytest.mark.attack,
     pytest.mark.skipif(os.geteuid() != 0, reason="a second host name needs root"),
 ]
 

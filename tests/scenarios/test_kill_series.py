@@ -21,6 +21,8 @@ from slurmsched.cluster.reasons import Ends, ReasonKind, reason_of
 from slurmsched.lab import Lab
 
 FASTER_ON_V100 = "gpufan"
+pytestmark = pytest.mark.attack
+
 MOMENTS = (("answer", 1), ("record", 1), ("send", 1), ("observe", 2), ("answer", 2), ("send", 2))
 
 

@@ -17,6 +17,8 @@ from lab_site import USERS, Site
 from slurmsched.cluster.jobs import JobState
 from slurmsched.cycle import PHASES
 
+pytestmark = pytest.mark.attack
+
 BATCH = 7
 
 HALVES = (

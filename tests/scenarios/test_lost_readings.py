@@ -14,6 +14,8 @@ from lab_site import Site
 
 from slurmsched.lab import Lab, LabSpec, programs
 
+pytestmark = pytest.mark.attack
+
 ROOM_B = 100_000_000
 """Memory of a daemon beyond what it had after a cycle: enough for further cycles, and not for the flood."""
 
@@ -27,6 +29,7 @@ case $(cat {mood}) in
     header) {real} "$@" | head -n 1 ;;
     one) {real} "$@" | head -n 2 ;;
     half) {real} "$@" | head -c -40 ;;
+    slow) sleep 40; exec {real} "$@" ;;
 esac
 """
 
@@ -60,7 +63,10 @@ def ends(site: Site, jobs: list[int]) -> list[str]:
     [
         ("squeue", "one"),
         ("sinfo", "half"),
-        *(pytest.param("squeue", mood, marks=pytest.mark.soak) for mood in ("empty", "garbage", "header", "half")),
+        *(
+            pytest.param("squeue", mood, marks=pytest.mark.soak)
+            for mood in ("empty", "garbage", "header", "half", "slow")
+        ),
         *(pytest.param("sprio", mood, marks=pytest.mark.soak) for mood in ("garbage", "empty")),
     ],
 )

@@ -161,6 +161,7 @@ def test_a_request_that_was_perhaps_not_sent_is_not_repeated_and_the_job_goes_on
     assert (place(site, job), excluded(site, job)) == ("n1", "")
 
 
+@pytest.mark.attack
 @pytest.mark.parametrize("phase", [pytest.param("send", marks=pytest.mark.soak), "answer"])
 def test_daemons_that_are_killed_while_a_job_moves_lose_no_step_of_it(site, phase):
     until_overloaded(site)

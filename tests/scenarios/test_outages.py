@@ -212,6 +212,7 @@ def test_a_full_disk_is_told_as_long_as_it_is_full_and_its_end_once(new_site, sm
     assert "Traceback" not in site.log
 
 
+@pytest.mark.attack
 def test_postgresql_is_stopped_and_started_again(new_site, server):
     url = server.new_database()
     site = new_site(database=f"url = '{url}'\ntimeout_s = 5")

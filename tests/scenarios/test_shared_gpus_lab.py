@@ -246,6 +246,7 @@ def test_release_all_says_what_it_healed_of_a_move_that_broke_off(lab):
     lab.cancel_all()
 
 
+@pytest.mark.attack
 @pytest.mark.soak
 @pytest.mark.parametrize("line", range(1, 10))
 def test_jobs_of_every_kind_run_wherever_their_move_breaks_off(lab, line):
