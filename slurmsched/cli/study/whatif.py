@@ -94,8 +94,9 @@ def what_if(app: App, policies: tuple[str, ...], more: int | None, like: str | N
     options += [_ideal(name) for name in _orderings(settings, ours, policies)]
     with bar(f"playing the queue of {len(view.pending)} forward") as progress:
         result = compare(view, config, options, settings.daemon.every_s, arrivals, past, progress)
-    bound = [*fair_share_notes(config, past is not None), f"our order: {reach(ours.rules, view.qos, config)}"]
-    notes = [*_head(result, settings, ours, from_database), *bound, *_nodes(nodes)]
+    bound = f"our order: {reach(ours.rules, view.qos, config)}"
+    head = [*fair_share_notes(config, past is not None), *_head(result, settings, ours, from_database)]
+    notes = [*head, bound, *_nodes(nodes)]
     emit(_facts(result, nodes, from_database), *notes, _sheet(result), *_after(result), as_json=as_json)
     return None
 
