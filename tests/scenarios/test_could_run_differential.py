@@ -235,6 +235,14 @@ ONCE = (Phase.explicit, Phase.reuse, Phase.generate)
 
 
 @pytest.mark.lab
+def test_waiting_jobs_with_alternatives_in_their_features_are_not_said_to_be_impossible(bench):
+    features = ("ib&fast", "ib|fast", "[ib|fast]", "(ib|fast)&ib")
+    batch = [Draft(("all",), (("gres", "gpu:4"), ("constraint", text)), held=False) for text in features]
+    judged = bench.judge(batch)
+    assert [(one.started, one.refused, one.before) for one in judged] == [(True, "", ["", ""])] * len(features)
+
+
+@pytest.mark.lab
 def test_what_we_say_of_drawn_jobs_is_what_becomes_of_them_on_idle_nodes(bench, capsys):
     counts = search(bench, 1, capsys)
     assert counts.keys() == ALL_KINDS
