@@ -130,6 +130,7 @@ _SENTENCES = {
     "sized": "we changed its CPUs and memory, from the first to the second of {value}",
     "size restored": "we gave it back the CPUs and memory of its owner ({value})",
     "resized": "we set the GPUs that it asks for (those of its owner last): {value}",
+    "given back": "a change of ours kept it from starting ({value}): we give its own back, and do not repeat it",
     "shared": "we began to change its GPUs into GPUs that it shares",
     "let start": "we let it start on GPUs that it shares ({value})",
     "unmarked": "we left its GPUs as they are, and gave its comment back to it",

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection, select
 
-from ...cluster.actions import Action, AskToStop, Steer, job_of, spelling
+from ...cluster.actions import Action, AskToStop, Avoid, Steer, job_of, spelling
 from ...cluster.columns import IntArray
 from ...cluster.events import Event, JobEnded, JobModified, JobRequeued, JobStarted, JobSubmitted
 from ...cluster.exclusions import ANY_TYPE
@@ -130,6 +130,9 @@ def story_of_answer(cycle: int, action: Action, refused: str | None, now_s: floa
     match action:
         case AskToStop(leaves=nodes) if nodes:
             return StoryEvent(now_s, "asked to leave", details | {"value": nodes}, job_of(action))
+        case Avoid(changes=changes, reason=reason):
+            words = f"{changes.replace('+', ', ')}: {reason}"
+            return StoryEvent(now_s, "given back", details | {"value": words}, job_of(action))
         case Steer(types=types, excluded=nodes) if types == ANY_TYPE:
             return StoryEvent(now_s, "kept off", details | {"value": nodes}, job_of(action))
     return StoryEvent(now_s, _OF_ACTION[spelling(action)], details, job_of(action))
