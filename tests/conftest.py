@@ -6,7 +6,6 @@ import os
 import signal
 import tempfile
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -99,13 +98,27 @@ def typed_lab(typed_lab_of_the_session: Lab) -> Iterator[Lab]:
 
 @pytest.fixture(scope="session")
 def uneven_lab_of_the_session() -> Iterator[Lab]:
-    spec = LabSpec(nodes=2, gpus=2, gpu_types=("a100", "v100"), type_cpus=(2, 1000), memory_mib=100)
-    yield from shared_lab(replace(spec, extra_conf=("SlurmdTimeout=30",)))
+    shapes = (
+        "CPUs=2 RealMemory=100 Gres=gpu:a100:2",
+        "CPUs=1000 CoreSpecCount=100 RealMemory=200 MemSpecLimit=100 Gres=gpu:v100:2",
+    )
+    conf = (
+        "SlurmdTimeout=30",
+        "AccountingStorageEnforce=associations,limits,qos",
+        "PartitionName=gpu Nodes=n[1-2] Default=YES MaxTime=INFINITE MaxMemPerNode=50 MaxCPUsPerNode=500 State=UP",
+    )
+    for shared in shared_lab(LabSpec(nodes=2, gpus=2, shapes=shapes, memory_mib=100, extra_conf=conf)):
+        for who in (["qos", "normal"], ["user", shared.user("alice")]):
+            shared.ask(["sacctmgr", "-iQ", "modify", *who, "set", "MaxTRESPerJob=gres/gpu=2,cpu=4"])
+        yield shared
 
 
 @pytest.fixture
 def uneven_lab(uneven_lab_of_the_session: Lab) -> Iterator[Lab]:
-    """n1 with two CPUs, n2 with more than a test machine has load; so little memory that it is always free."""
+    """n1 with two CPUs, n2 with more than a test machine has load; so little memory that it is always free.
+
+    n2 keeps cores and memory for itself; the partition, the QOS and alice have limits.
+    """
     yield uneven_lab_of_the_session
     uneven_lab_of_the_session.cancel_all()
 

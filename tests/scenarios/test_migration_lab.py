@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import secrets
 import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -178,3 +180,32 @@ def test_daemons_that_are_killed_while_a_job_moves_lose_no_step_of_it(site, phas
     assert site.run("release-all").returncode == 0
     steps = done_steps(home)
     assert steps == list(range(len(steps)))
+
+
+@pytest.mark.soak
+def test_after_each_kill_a_job_that_moves_starts_without_a_daemon_and_release_all_lifts_what_is_ours(site):
+    kills, began_s, left = int(os.environ.get("SLURMSCHED_KILLS", "100")), time.monotonic(), 0
+    until_overloaded(site)
+    for number, phase in enumerate(itertools.islice(itertools.cycle(("answer", "record", "send")), kills)):
+        job, home = on_n1(site)
+        killed = site.start(*site.driver(1, "answer"))
+        assert killed.wait(300.0) == -signal.SIGKILL
+        site.until(lambda job=job: site.states()[job] == "PENDING", "the job saved its work", 300.0)
+        site.kill_at(phase, patience_s=15.0)
+        ours = excluded(site, job)
+        left += bool(ours)
+        if number % 2:
+            done = site.run("release-all")
+            assert done.returncode == 0, done.stdout
+            assert ("1 job may start again on the nodes that we excluded" in done.stdout) == bool(ours), done.stdout
+            assert excluded(site, job) == ""
+        site.lab.ask(["scontrol", "update", f"jobid={job}", "starttime=now"])  # else Slurm lets it wait two minutes
+        node = ("n2",) if excluded(site, job) else ("n1", "n2")
+        site.until(
+            lambda job=job, node=node: (at := place(site, job)) and at in node, "a start without a daemon", 300.0
+        )
+        count = len(done_steps(home))
+        site.until(lambda home=home, count=count: len(done_steps(home)) > count, "its next step")
+        site.lab.cancel_all()
+    print(f"migration: {kills} kills in {time.monotonic() - began_s:.0f} s left {left} changes")
+    assert left

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import re
 import signal
 import time
 from collections.abc import Iterator
@@ -240,24 +239,6 @@ def test_an_ordered_stop_gives_jobs_their_own_number_back_and_the_power_switched
         site.until(lambda: requests(site)[one.job] == own, "its own number")
     free(site, *fillers)
     assert ended_whole(site, one, 4) == [3]
-
-
-@pytest.mark.parametrize("rounds", [1, pytest.param(5, marks=pytest.mark.soak)])
-def test_daemons_that_are_killed_at_any_moment_lose_no_job_and_leave_none_without_gpus(site, rounds):
-    fillers, resized = fill(site, soon=True), 0
-    many = ("--gres=gpu:1", "-c1", "-t1", f"-J{site.names[0]}", "--comment=slurmsched:gpus=1-2,ckpt", "--requeue")
-    jobs = [site.lab.submit(*many, "--wrap=true", "-o/dev/null", user="alice") for _ in range(20)]
-    own = requests(site)
-    for moment in itertools.islice(itertools.cycle(("send", "answer", "record", "observe")), 4 * rounds):
-        site.kill_at(moment, 1 if moment != "observe" else 2, patience_s=15.0)
-        shown = requests(site)
-        assert all(re.fullmatch(r"gres[:/]gpu:[12]", shown[job]) for job in jobs)
-        resized += sum(shown[job] != own[job] for job in jobs)
-        assert site.run("release-all").returncode == 0
-        assert requests(site) == own
-    assert resized >= 20 * rounds, "most were changed each time"
-    free(site, *fillers)
-    assert "BadConstraints" not in site.completed_without_a_daemon(jobs)
 
 
 def test_kills_while_a_running_job_is_grown_cost_no_step(site):

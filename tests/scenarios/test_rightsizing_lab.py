@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import signal
 from collections.abc import Iterator
@@ -127,20 +126,3 @@ def test_an_ordered_stop_gives_a_jobs_own_back_and_the_power_switched_off_does_t
         site.write(power="order = true")
         process.send_signal(signal.SIGHUP)
         site.until(lambda: sizes(site) == {job: ASKED}, "what its owner asked for")
-
-
-@pytest.mark.parametrize("count", [20, pytest.param(100, marks=pytest.mark.soak)])
-def test_daemons_that_are_killed_at_any_moment_lose_no_job_and_leave_none_that_cannot_start(site, count):
-    filler = fill(site)
-    jobs = [submit(site, run="true") for _ in range(count)]
-    moments = itertools.cycle(("send", "answer", "record", "observe"))
-    site.kill_series(*zip(moments, (1, 1, 1, 2, 2, 2), strict=False))
-    with site.daemon():
-        site.until(lambda: sizes(site) == dict.fromkeys(jobs, GIVEN), "all jobs sized")
-    assert site.run("release-all").returncode == 0
-    assert sizes(site) == dict.fromkeys(jobs, ASKED)
-    with site.daemon():
-        site.until(lambda: sizes(site) == dict.fromkeys(jobs, GIVEN), "all jobs sized once more")
-        os.kill(site.daemons[-1].pid, signal.SIGKILL)
-    free(site, filler)
-    assert not site.completed_without_a_daemon(jobs) & {"BadConstraints", "PartitionConfig"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import shutil
 import signal
@@ -145,26 +144,6 @@ def test_an_ordered_stop_lifts_what_is_ours_and_the_power_switched_off_does_too(
         site.write(power="order = true")
         process.send_signal(signal.SIGHUP)
         site.until(lambda: excluded(site) == {theirs: "n1"}, "the user's own list alone")
-
-
-@pytest.mark.parametrize("count", [20, pytest.param(100, marks=pytest.mark.soak)])
-def test_daemons_that_are_killed_at_any_moment_lose_no_job_and_leave_none_that_cannot_start(site, count):
-    fillers = [fill(site, "a100"), fill(site, "v100")]
-    jobs = [
-        site.lab.submit("--gres=gpu:1", "-t1", f"-J{FASTER_ON_V100}", "--wrap=true", "-o/dev/null", user="alice")
-        for _ in range(count)
-    ]
-    moments = itertools.cycle(("send", "answer", "record", "observe"))
-    site.kill_series(*zip(moments, (1, 1, 1, 2, 2, 2), strict=False))
-    with site.daemon():
-        site.until(lambda: excluded(site).keys() == set(jobs), "all jobs sent to a type")
-        assert set(excluded(site).values()) <= {"n[1-2]", "n[3-4]"}
-    assert site.run("release-all").returncode == 0
-    assert excluded(site) == {}
-    with site.daemon():
-        site.until(lambda: excluded(site).keys() == set(jobs), "all jobs sent once more")
-    free(site, *fillers)
-    assert "BadConstraints" not in site.completed_without_a_daemon(jobs)
 
 
 @pytest.mark.soak
