@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 from lab_site import Site
+from sized_jobs import submit_sized
 
 from slurmsched.cluster.actions import Resize, Rightsize, Steer
 from slurmsched.lab import Lab
@@ -127,3 +128,20 @@ def test_a_job_that_our_change_blocks_has_its_own_back_and_starts(site, healer, 
     partition(site.lab, maxmempernode=8000, maxcpuspernode=4)
     site.lab.run(["scancel", str(filler)])
     site.until(lambda: site.states()[job] == "RUNNING", "the job, without a daemon")
+
+
+@pytest.mark.soak
+def test_a_job_is_stopped_once_at_most_for_gpus_that_a_limit_forbids(limited_lab):
+    if os.geteuid() != 0:
+        pytest.skip("a daemon under another user needs root")
+    powers = "order = true\nhold = true\nrequeue = true\nresize = true"
+    terms = {"resize": "least_s = 1\nrestart_s = 5", "deadline": "stop_s = 30"}
+    site = Site.of(limited_lab, power=powers, policy="ordering = 'fifo'", **terms)
+    one = submit_sized(site, 240, 0.5, f"-J{site.names[0]}", "--qos=high", "--mem=500")
+    site.until(lambda: one.steps, "the first step, on two GPUs")
+    with site.daemon():
+        site.until(lambda: site.states()[one.job] == "COMPLETED", "the end of the job", 300.0)
+        story = kinds(site, one.job)
+    assert story.count("asked to stop") <= 1
+    assert {gpus for _, gpus, _ in one.steps} == {2}
+    assert [step for step, _, _ in one.steps] == list(range(240))
