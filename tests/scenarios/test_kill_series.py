@@ -102,6 +102,9 @@ KINDS = {
                 ("--gres=gpu:v100:2", "--comment=slurmsched:gpus=1-8,ckpt", "alice"),
                 ("--gpus=3", "-N1", "--comment=slurmsched:gpus=2-8,ckpt", "alice"),
                 ("-psmall", "--gres=gpu:1", "--comment=slurmsched:gpus=1-4,ckpt", "alice"),
+                ("--qos=low", "--gres=gpu:2", "--comment=slurmsched:gpus=1-4,ckpt", "alice"),
+                ("--qos=high", "--gres=gpu:1", "--comment=slurmsched:gpus=1-4,ckpt", "alice"),
+                ("--gres=gpu:2", "--comment=slurmsched:gpus=1-8,ckpt", "carol"),
                 ("-pfew", "--gres=gpu:1", "-c4", "--comment=slurmsched:gpus=1-8,ckpt", "alice"),
             )
         ),
