@@ -62,7 +62,7 @@ def shared_lab(spec: LabSpec) -> Iterator[Lab]:
 
 @pytest.fixture(scope="session")
 def lab_of_the_session() -> Iterator[Lab]:
-    yield from shared_lab(LabSpec())
+    yield from shared_lab(LabSpec(extra_conf=("Licenses=matlab:4,foo",)))
 
 
 @pytest.fixture(scope="session")
@@ -72,7 +72,7 @@ def plain_lab_of_the_session() -> Iterator[Lab]:
 
 @pytest.fixture
 def lab(lab_of_the_session: Lab) -> Iterator[Lab]:
-    """4 nodes of 4 GPUs with accounting, two accounts, three QOS, four users and an operator; its queue is empty."""
+    """4 nodes of 4 GPUs with accounting, two accounts, three QOS, four users, an operator and licences; no jobs."""
     yield lab_of_the_session
     lab_of_the_session.cancel_all()
 

@@ -30,7 +30,7 @@ _WHOSE = {Whose.QOS: QOS, Whose.ACCOUNT: ACCOUNT, Whose.LICENCES: LICENCE, Whose
 _RESOURCE = {"gres": "gpu", "license": "licence"}
 _COUNTS = {"group": (GROUP,), "user": (USER,), "account": (EACH_ACCOUNT,), "job": (JOB, LEAST), "node": (NODE,)}
 
-_LICENCE = re.compile(r"([^:=@]+)(?:@[^:=]+)?(?:[:=](\d+))?")
+_LICENCE = re.compile(r"([^:=@]+)(?:@[^:=]+)?(?:[:=]\s*\+?(\d+))?")
 
 
 @dataclass(frozen=True, eq=False)

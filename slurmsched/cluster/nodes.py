@@ -109,10 +109,16 @@ class PartitionTable(Table):
     node_memory_mib: FloatArray = field(default_factory=_unread)  #: memory of a node for one job; 0 for all
     cpu_memory_mib: FloatArray = field(default_factory=_unread)  #: memory for each CPU of a job; 0 for any amount
     qos: Labels = field(default_factory=_unread)  #: whose limits all its jobs keep; empty for none
+    default_cpu_memory_mib: FloatArray = field(default_factory=_unread)  #: of jobs that name no memory; 0: none
+    default_node_memory_mib: FloatArray = field(default_factory=_unread)  #: likewise
+    default_gpu_memory_mib: FloatArray = field(default_factory=_unread)  #: likewise, of jobs with GPUs
+    default_gpu_cpus: IntArray = field(default_factory=_unread)  #: CPUs that come with a GPU; 0: none
 
     def __post_init__(self) -> None:
         _fill(self, default=False, default_time_s=np.nan)
         _fill(self, least_nodes=0, most_nodes=0, node_cpus=0, node_memory_mib=0.0, cpu_memory_mib=0.0, qos="")
+        _fill(self, default_cpu_memory_mib=0.0, default_node_memory_mib=0.0)
+        _fill(self, default_gpu_memory_mib=0.0, default_gpu_cpus=0)
         super().__post_init__()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import tzinfo
@@ -14,7 +15,9 @@ from ..errors import CommentError
 from .columns import BoolArray
 from .fewest_nodes import fewest_nodes
 from .jobs import JobTable, job_table
+from .limits import LICENCE, NO_LIMITS, LimitTable
 from .nodes import NodeTable, PartitionTable, QosTable
+from .sbatch_defaults import defaults_of, with_defaults
 from .sbatch_request import SbatchRequest, request_of
 from .text.comment import parse
 from .text.constraint import constraint_of
@@ -26,6 +29,7 @@ from .text.slurm_time import begin_s
 PROBE_ID = 2**32
 """The id of a hypothetical job, higher than any id of Slurm."""
 
+_LICENCE = re.compile(r"([^:=@\s]+)(?::\s*\+?(\d{1,9}))?")
 _FEATURE = re.compile(r"[^&|\[\](),*]+")
 
 
@@ -37,6 +41,7 @@ class Site:
     nodes: NodeTable
     qos: QosTable
     enforced: frozenset[str] = frozenset()  #: words of Slurm's AccountingStorageEnforce
+    limits: LimitTable = NO_LIMITS  #: where they were read
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,7 @@ class Probe:
 
     job: JobTable
     not_understood: tuple[str, ...]
+    request: SbatchRequest
 
 
 def probe(options: Mapping[str, str], user: str, now_s: float, zone: tzinfo, site: Site) -> Probe:
@@ -52,6 +58,7 @@ def probe(options: Mapping[str, str], user: str, now_s: float, zone: tzinfo, sit
     request = request_of(options)
     partition = _partition(options, site.partitions)
     rows = [list(site.partitions.name).index(name) for name in partition.split(",")]
+    request = with_defaults(request, options, defaults_of(site.partitions, rows[0]))
     _check_names(options, request, site)
     allowed = _allowed(request, rows, site)
     _check_nodes(request, allowed, site.nodes)
@@ -86,9 +93,10 @@ def probe(options: Mapping[str, str], user: str, now_s: float, zone: tzinfo, sit
         ntasks=[request.tasks],
         cpus=[cpus],
         memory_mib=[memory_mib],
-        node_memory_mib=[0.0 if "mem-per-cpu" in options else request.node_memory_mib],
-        cpu_memory_mib=[request.node_memory_mib if "mem-per-cpu" in options else 0.0],
+        node_memory_mib=[0.0 if request.memory_per_cpu or request.gpu_memory_mib else request.node_memory_mib],
+        cpu_memory_mib=[request.node_memory_mib if request.memory_per_cpu and not request.gpu_memory_mib else 0.0],
         features=[options.get("constraint", "")],
+        licences=[options.get("licenses", "")],
         required_nodes=[request.required],
         excluded_nodes=[options.get("exclude", "")],
         reservation=[options.get("reservation", "")],
@@ -104,7 +112,7 @@ def probe(options: Mapping[str, str], user: str, now_s: float, zone: tzinfo, sit
         first_submit_s=[now_s],
         eligible_s=[max(now_s, starts_s)],
     )
-    return Probe(job, (*not_understood(options), *_unsure(options, request, site)))
+    return Probe(job, (*not_understood(options), *_unsure(options, request, site)), request)
 
 
 def _partition(options: Mapping[str, str], partitions: PartitionTable) -> str:
@@ -135,8 +143,29 @@ def _check_names(options: Mapping[str, str], request: SbatchRequest, site: Site)
     excluded = set(expand(options["exclude"])) if options.get("exclude") else set()
     if not required | excluded <= names or required & excluded:
         submission_failed("Invalid node name specified")
+    _check_licences(options.get("licenses", ""), site.limits)
     if "qos" in site.enforced and options.get("qos") and options["qos"] not in set(site.qos.name):
         submission_failed("Invalid qos specification")
+
+
+def _check_licences(asked: str, limits: LimitTable) -> None:
+    """Refuse licences that Slurm does not have, or not as many of; nothing where they were not read."""
+    has = licences_of(limits)
+    wanted: Counter[str] = Counter()
+    for part in filter(None, re.split(r"[,;]", asked) if has else ()):
+        found = _LICENCE.fullmatch(part)
+        if found is None:
+            submission_failed(f"Invalid license specification: {part[:80]!r} (accepted: NAME or NAME:COUNT)")
+        wanted[found[1]] += int(found[2] or 1)
+    for name, many in wanted.items():
+        if name not in has or many > has[name]:
+            submission_failed(f"Invalid license specification: there are {has.get(name, 0)} of {name[:80]!r}")
+
+
+def licences_of(limits: LimitTable) -> dict[str, int]:
+    """Return how many licences of each name there are; none where they were not read."""
+    rows = [row for row in range(len(limits)) if limits.whose[row] == LICENCE]
+    return {limits.name[row]: int(limits.most[row]) for row in rows}
 
 
 def _allowed(request: SbatchRequest, rows: list[int], site: Site) -> BoolArray:
@@ -163,13 +192,15 @@ def _check_nodes(request: SbatchRequest, allowed: BoolArray, nodes: NodeTable) -
                 if each > most
                 else f"Requested node configuration is not available: the nodes have not {gpus} such GPUs"
             )
-    memory_mib = request.node_memory_mib
+    memory_mib = 0.0 if request.gpu_memory_mib else request.node_memory_mib
     if memory_mib > float(nodes.memory_mib[allowed].max(initial=0.0)):
         submission_failed(f"Memory specification can not be satisfied: no node has {memory_mib:.0f} MiB")
 
 
 def _memory_mib(request: SbatchRequest, allowed: BoolArray, nodes: NodeTable, count: int) -> float:
-    """Return the memory over *count* nodes; 0 without an option, which means the partition's default."""
+    """Return the memory over *count* nodes; 0 without an option and without a default of the partition."""
+    if request.gpu_memory_mib:
+        return request.started_memory_mib
     if request.all_memory:
         return count * float(nodes.memory_mib[allowed].min(initial=np.inf)) if allowed.any() else 0.0
     if math.isnan(request.memory_mib):
@@ -206,6 +237,8 @@ def _unsure(options: Mapping[str, str], request: SbatchRequest, site: Site) -> t
     if not constraint_of(options.get("constraint", "")).understood:
         found.append(f"--constraint={options['constraint']}")
     found += [f"{what} of Slurm {how}" for what, how in _by_release(options, request)]
+    if options.get("licenses") and not licences_of(site.limits):
+        found.append(f"--licenses={options['licenses']} (how many are free was not read)")
     if options.get("reservation"):
         found.append(f"--reservation={options['reservation']} (Slurm gives its nodes to its own jobs, when it begins)")
     if "qos" in options and "qos" in site.enforced:

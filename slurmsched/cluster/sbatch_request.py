@@ -72,6 +72,7 @@ class SbatchRequest:
     required: str  #: host list
     time_limit_s: float  #: NaN without one
     other_gres: tuple[str, ...] = ()  #: names of GRES other than GPUs
+    gpu_memory_mib: float = 0.0  #: the default of its partition for each GPU, in place of other memory; 0 for none
 
     @property
     def all_gpus(self) -> int:
@@ -91,13 +92,15 @@ class SbatchRequest:
 
     def memory_on(self, nodes: int) -> float:
         """Return the memory of the whole job on so many *nodes*, NaN for the default."""
+        if self.gpu_memory_mib:
+            return self.gpu_memory_mib * self.all_gpus
         by_node = self.node_memory_mib and not self.memory_per_cpu
         return self.node_memory_mib * nodes if by_node else self.memory_mib
 
     @property
     def started_memory_mib(self) -> float:
         """The memory that the job has once it runs, NaN for the default."""
-        if self.memory_per_cpu:
+        if self.memory_per_cpu and not self.gpu_memory_mib:
             return self.node_memory_mib * self.started_cpus
         return self.memory_on(self.started_nodes)
 

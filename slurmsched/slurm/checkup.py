@@ -162,18 +162,25 @@ def _job_comment(facts: ClusterInfo, settings: Settings) -> Finding:
     return Finding("comments in sacct", False if facts.accounting else None, text, line)
 
 
+def counts_gpus(facts: ClusterInfo) -> bool | None:
+    """Return True if accounting counts the GPUs of jobs; None where Slurm hands out none."""
+    if "gpu" not in _words(facts, "GresTypes"):
+        return None
+    return "gres/gpu" in _words(facts, "AccountingStorageTRES")
+
+
 def _gpu_tres(facts: ClusterInfo, settings: Settings) -> Finding:
     name = "GPUs in sacct"
-    if "gpu" not in _words(facts, "GresTypes"):
+    if counts_gpus(facts) is None:
         return Finding(
             name, None, "GresTypes has no gpu: this cluster has no GPUs that Slurm hands out", "GresTypes=gpu"
         )
     tracked = _words(facts, "AccountingStorageTRES")
-    if "gres/gpu" in tracked:
+    if counts_gpus(facts):
         return Finding(name, True, "AccountingStorageTRES has gres/gpu")
     basic = {"cpu", "mem", "energy", "node", "billing", "fs/disk", "vmem", "pages"}  # always there, never written
     line = "AccountingStorageTRES=" + ",".join([*(word for word in tracked if word not in basic), "gres/gpu"])
-    text = "accounting does not count GPUs: history would not know how many a job had"
+    text = "accounting does not count GPUs: in history all jobs have 0"
     return Finding(name, False if facts.accounting else None, text, line)
 
 

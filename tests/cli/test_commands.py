@@ -193,6 +193,15 @@ def test_records_that_are_no_runs_are_counted_by_reason_and_listed(site, tmp_pat
     assert (tmp_path / "bad.tsv").read_text().splitlines()[0] == "a field is no GRES\t7|al\\nice"
 
 
+def test_an_import_says_where_accounting_does_not_count_gpus(site):
+    run(site, "db", "upgrade")
+    site.slurm.advance(20_000.0)
+    site.clock.now_s = site.slurm.now_s
+    assert "lacks gres/gpu" not in run(site, "history", "import", "--days", "1").output
+    site.slurm.config |= {"GresTypes": "gpu", "AccountingStorageTRES": "cpu,mem,billing"}
+    assert "AccountingStorageTRES in slurm.conf lacks gres/gpu" in run(site, "history", "import", "--days", "1").output
+
+
 def test_an_empty_history_is_status_3(site):
     run(site, "db", "upgrade")
     assert run(site, "history", "stats").exit_code == 3

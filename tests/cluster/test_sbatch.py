@@ -221,7 +221,7 @@ def test_an_array_a_hold_and_a_begin_time_are_counted():
     ("text", "parts"),
     [
         ("-G 4 -o out.txt --mail-type=END -D /tmp --wrap='sleep 1'", ()),
-        ("-L x -G 4 --nice", ("--licenses=x", "--nice")),
+        ("-L x -G 4 --nice", ("--nice", "--licenses=x (how many are free was not read)")),
         ("-C 'a|ib'", ()),
         ("-C '[a*2&ib'", ("--constraint=[a*2&ib",)),
         ("-C 'a&ib'", ()),

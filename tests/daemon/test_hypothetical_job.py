@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC
 
 import numpy as np
 import pytest
 
+from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.forecast import Forecast
 from slurmsched.cluster.job_record import outcomes_of
 from slurmsched.cluster.jobs import JobTable
+from slurmsched.cluster.limits import GROUP, LICENCE, LimitTable
+from slurmsched.cluster.sbatch_probe import Site, probe
 from slurmsched.cluster.state import View
+from slurmsched.cluster.text.sbatch import read_options
 from slurmsched.daemon.predictions.hypothetical_job import try_out
 from slurmsched.decide.engine import decide
 from slurmsched.decide.explain.eta import Eta, etas
@@ -89,7 +94,49 @@ def test_it_waits_for_what_runs_and_for_those_before_it_in_the_order_that_serves
 
 def test_what_cannot_be_counted_is_named(world):
     told = world.told(f"-p {partition(world)} -G 4 -t 60 --dependency=afterok:5 -L matlab:1")
-    assert told.not_understood == ("--dependency=afterok:5", "--licenses=matlab:1")
+    assert told.not_understood == ("--dependency=afterok:5", "--licenses=matlab:1 (how many are free was not read)")
+
+
+def test_licences_are_waited_for_where_it_is_known_how_many_there_are(world):
+    world.slurm.submit(3600.0, gpus=4, time_limit_s=3600.0)
+    world.slurm.advance(1.0)
+    seen = world.seen()
+    texts = {name: Labels.of([""]) for name in ("members", "user", "partition")}
+    one = LimitTable(
+        **texts,
+        whose=Labels.of([LICENCE]),
+        name=Labels.of(["matlab"]),
+        counts=Labels.of([GROUP]),
+        resource=Labels.of(["licence"]),
+        most=np.array([1.0]),
+    )
+    view = replace(seen, limits=one, running=replace(seen.running, licences=Labels.of(["matlab"])))
+    options = f"-p {partition(world)} -G 4 -t 60 -L"
+    told = world.told(f"{options} matlab", view)
+    assert told.not_understood == ()
+    assert told.start_s == pytest.approx(NOW_S + 3600, abs=300)
+    for wrong in ("matlab:2", "ansys", "matlab:x"):
+        with pytest.raises(ConfigError, match="Invalid license specification"):
+            world.told(f"{options} {wrong}", view)
+
+
+def test_a_job_that_names_no_memory_has_the_default_of_its_partition(world):
+    seen = world.seen()
+    many = len(seen.partitions)
+    defaults = {"default_cpu_memory_mib": 210.0, "default_gpu_memory_mib": 700.0, "default_gpu_cpus": 2}
+    partitions = replace(seen.partitions, **{name: np.full(many, value) for name, value in defaults.items()})
+    site = Site(partitions, seen.nodes, seen.qos)
+
+    def size(options: str) -> tuple[int, float]:
+        job = probe(read_options(options), "ann", NOW_S, UTC, site).job
+        return int(job.cpus[0]), float(job.memory_mib[0])
+
+    name = partition(world)  # as 22.05 starts them
+    assert size(f"-p {name} -n 3") == (3, 630.0)
+    assert size(f"-p {name} -n 3 -G 2") == (4, 1400.0)
+    assert size(f"-p {name} -G 2 --mem-per-cpu=10") == (4, 40.0)
+    assert size(f"-p {name} -c 3 -G 2 --mem=50") == (3, 50.0)
+    assert size(f"-p {name} -n 2 -G 2 --cpus-per-gpu=3") == (6, 1400.0)
 
 
 def test_a_begin_time_is_waited_for(world):

@@ -59,6 +59,20 @@ VALUES: dict[str, st.SearchStrategy[str]] = {
     ),
     "hold": st.just(""),
     "job-name": st.sampled_from(["train", "big run", "a'b", "x#1", "-J", "hetjobs"]),
+    "licenses": st.sampled_from(
+        [
+            "matlab",
+            "matlab:2",
+            "matlab:4",
+            "matlab:5",
+            "ansys",
+            "matlab:0",
+            "matlab:x",
+            "matlab:1,foo",
+            "matlab: +2",
+            "matlab:2;matlab:3",
+        ]
+    ),
     "mem": memory,
     "mem-per-cpu": memory,
     "mem-per-gpu": memory.filter(lambda text: text.strip("mMbB") != "0"),  # refused or not, by the release
@@ -82,6 +96,14 @@ VALUES: dict[str, st.SearchStrategy[str]] = {
 assert VALUES.keys() == COUNTED
 
 COMMENTS = ("", "# a comment", "   # an indented one", "\t", "#PBX", "##SBATCH -N 4")
+NOT_TRIED_OUT = (
+    "#PBS -l nodes=2\n",
+    "#PBS -N name\n#SBATCH -n 2\n",
+    "#BSUB -n 4\n",
+    "#SBATCH hetjob\n#SBATCH -n 2\n",
+    "#SBATCH packjob\n",
+)
+"""Directives that we do not try out, whatever sbatch makes of them."""
 PLACES = ("script", "environment", "command line")
 
 
@@ -136,7 +158,7 @@ def _script(lines: list[str], form: random.Random) -> bytes:
             text += form.choice(COMMENTS) + "\n"
         text += line + form.choice(["", "", " # why", "   "]) + "\n"
     if form.random() < 0.05:
-        text += "#SBATCH stray\n"
+        text += form.choice(["#SBATCH stray\n", *NOT_TRIED_OUT])
     return (text + "true\n#SBATCH -N 3 --gres=gpu:4\n").encode()
 
 

@@ -20,7 +20,7 @@ from sbatch_draws import RESERVATION, SECOND, Draft, drafts
 from slurmsched.clock import local_zone
 from slurmsched.cluster.jobs import JobTable
 from slurmsched.cluster.sbatch_probe import Probe, Site, probe
-from slurmsched.cluster.sbatch_request import SbatchRequest, request_of
+from slurmsched.cluster.sbatch_request import SbatchRequest
 from slurmsched.cluster.text.hostlist import expand
 from slurmsched.cluster.text.sbatch import read_job
 from slurmsched.cluster.text.tres import memory_mib, seconds
@@ -28,6 +28,7 @@ from slurmsched.errors import CommentError, ConfigError
 from slurmsched.lab import Lab
 from slurmsched.slurm.adapters.command import SlurmCommand
 from slurmsched.slurm.adapters.command_runner import CommandRunner
+from slurmsched.slurm.read.limits import read_shared_limits
 
 TOGETHER = 20
 """Jobs that are submitted before Slurm is asked what it made of them."""
@@ -44,10 +45,11 @@ BY_RELEASE = (
 )
 """What these refuse, and we with them, and newer ones may take."""
 
-COLUMNS = ("gpu_type", "partition", "exclusive", "per_task", "per_gpu", "reservation", "tasks", "per_job")
+COLUMNS = ("gpu_type", "partition", "exclusive", "per_task", "per_gpu", "reservation", "tasks", "per_job", "licences")
 """Columns of a job that are the same as those of the pending job."""
 
 counts: Counter[tuple[str, str]] = Counter()
+told: Counter[str] = Counter()  #: jobs of which we say that they cannot be tried out, by what they have
 
 
 @dataclass(frozen=True)
@@ -61,15 +63,17 @@ class Bench:
 
 @pytest.fixture
 def bench(lab: Lab) -> Iterator[Bench]:
-    lab.ask(["scontrol", "create", f"partition={SECOND}", "nodes=n[1-3]", "maxtime=2:00:00", "state=up"])
+    limits = ["maxtime=2:00:00", "state=up", "DefMemPerCPU=210", "JobDefaults=DefCpuPerGPU=2,DefMemPerGPU=700"]
+    lab.ask(["scontrol", "create", f"partition={SECOND}", "nodes=n[1-3]", *limits])
     lab.ask(["scontrol", "update", "nodename=n[1-2]", "availablefeatures=fast,ib", "activefeatures=fast,ib"])
     lab.ask(["scontrol", "update", "nodename=n[3-4]", "availablefeatures=ib", "activefeatures=ib"])
     reservation = [f"reservation={RESERVATION}", "starttime=2040-01-01", "duration=60", "users=root", "nodes=n4"]
     lab.ask(["scontrol", "create", *reservation])
     cluster = SlurmCommand(CommandRunner(environment=lab.env(), prefix=tuple(lab.command([]))))
     try:
-        state = cluster.observe()
-        yield Bench(lab, cluster, Site(state.partitions, state.nodes, state.qos))
+        state, facts = cluster.observe(), cluster.known_facts()
+        limits = read_shared_limits(cluster.console.query, facts.cluster, accounting=facts.accounting)
+        yield Bench(lab, cluster, Site(state.partitions, state.nodes, state.qos, limits=limits))
     finally:
         lab.cancel_all()
         lab.ask(["scontrol", "delete", f"reservation={RESERVATION}"])
@@ -81,13 +85,15 @@ def differences(bench: Bench, batch: list[Draft]) -> list[str]:
     """Submit the jobs of *batch* held, and return what we make of them otherwise than Slurm."""
     older = bench.lab.ask(["sbatch", "--version"]).startswith(OLDER)
     found: list[str] = []
-    tried: dict[int, tuple[Draft, SbatchRequest, Probe, float]] = {}
+    tried: dict[int, tuple[Draft, Probe, float]] = {}
     for draft in batch:
         draft.count(counts)
         now_s = time.time()
         ours = our_answer(bench.site, draft, now_s)
         job_id, words = submitted(bench.lab, draft, "-H")
-        if isinstance(ours, str):
+        if isinstance(ours, str) and "cannot be tried out" in ours:
+            told[next(iter(re.findall(r"#PBS|#BSUB|hetjob", ours)), "other")] += 1
+        elif isinstance(ours, str):
             if job_id and any(unheld in ours for unheld in UNHELD):
                 bench.lab.ask(["scancel", str(job_id)])
                 _, refused = submitted(bench.lab, draft, "--test-only")
@@ -95,15 +101,15 @@ def differences(bench: Bench, batch: list[Draft]) -> list[str]:
             if job_id and (older or not any(words in ours for words in BY_RELEASE)):
                 found.append(f"{draft}\n  we refuse: {ours}\n  Slurm takes it")
         elif not job_id:
-            if not by_release(ours[1]):
+            if not by_release(ours):
                 found.append(f"{draft}\n  we take it\n  Slurm refuses: {words}")
         else:
-            tried[job_id] = draft, *ours, now_s
+            tried[job_id] = draft, ours, now_s
     shown = shown_jobs(bench.lab)
     jobs = bench.cluster.observe().pending
-    for job_id, (draft, request, job, now_s) in tried.items():
+    for job_id, (draft, job, now_s) in tried.items():
         pairs = [
-            *of_size(request, job, shown[job_id]),
+            *of_size(job.request, job, shown[job_id]),
             *of_the_rest(job, shown[job_id], now_s),
             *of_our_reader(job, jobs, job_id),
         ]
@@ -114,11 +120,11 @@ def differences(bench: Bench, batch: list[Draft]) -> list[str]:
     return found
 
 
-def our_answer(site: Site, draft: Draft, now_s: float) -> tuple[SbatchRequest, Probe] | str:
+def our_answer(site: Site, draft: Draft, now_s: float) -> Probe | str:
     """Return what we make of a job, or the words with which we refuse it."""
     try:
         options = read_job(draft.script, draft.environment, shlex.join(draft.argv))
-        return request_of(options), probe(options, "root", now_s, local_zone(), site)
+        return probe(options, "root", now_s, local_zone(), site)
     except (ConfigError, CommentError) as error:
         return str(error)
 
@@ -210,12 +216,14 @@ def search(bench: Bench, batches: int, capsys: pytest.CaptureFixture[str], **mor
         assert not found, "\n".join(found)
 
     counts.clear()
+    told.clear()
     compare()
     by_option: Counter[str] = Counter()
     for (name, _), times in counts.items():
         by_option[name] += times
     with capsys.disabled():
-        sys.stdout.write(f"\ndrawn: {', '.join(f'{name} {times}' for name, times in sorted(by_option.items()))}\n")
+        for what, times in (("drawn", by_option), ("said not to be tried out", told)):
+            sys.stdout.write(f"\n{what}: {', '.join(f'{name} {many}' for name, many in sorted(times.items()))}\n")
 
 
 def test_what_we_make_of_drawn_jobs_is_what_slurm_makes_of_them(bench, capsys):

@@ -42,6 +42,8 @@ def import_(app: App, days: float | None, rejected: Path | None, as_json: bool) 
     Runs that are already stored stay unchanged, so the import may be repeated at any time. Records that cannot be read
     are counted by reason.
     """
+    from ...slurm.checkup import counts_gpus
+
     now_s = app.clock.now()
     cluster, store, name = app.cluster(), app.writable_store(), app.cluster_name()
     since_s = now_s - (days or 90) * DAY_S
@@ -66,6 +68,11 @@ def import_(app: App, days: float | None, rejected: Path | None, as_json: bool) 
     lines = [f"{count(number, 'record')} left out: {reason}" for reason, number in reasons.items()]
     if refused and rejected is None:
         lines.append("'--rejected FILE' lists them")
+    if read and counts_gpus(cluster.facts()) is False:
+        lines.append(
+            "all of them have 0 GPUs: AccountingStorageTRES in slurm.conf lacks gres/gpu; "
+            "'slurmsched check' has the line to add"
+        )
     emit(facts, sentence, *lines, as_json=as_json)
 
 

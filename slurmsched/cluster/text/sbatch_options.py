@@ -32,8 +32,8 @@ OPTIONAL = _names("exclusive get-user-env nice no-kill oom-kill-step propagate r
 
 COUNTED = _names(
     "account array begin comment constraint cpus-per-gpu cpus-per-task exclude exclusive gpus gpus-per-node",
-    "gpus-per-socket gpus-per-task gres hold job-name mem mem-per-cpu mem-per-gpu mincpus nodelist nodes ntasks",
-    "ntasks-per-gpu ntasks-per-node overcommit oversubscribe partition qos reservation sockets-per-node",
+    "gpus-per-socket gpus-per-task gres hold job-name licenses mem mem-per-cpu mem-per-gpu mincpus nodelist nodes",
+    "ntasks ntasks-per-gpu ntasks-per-node overcommit oversubscribe partition qos reservation sockets-per-node",
     "threads-per-core time",
 )
 """Options that an answer takes into account."""
@@ -48,7 +48,7 @@ WITHOUT_EFFECT = _names(
 
 NOT_UNDERSTOOD = _names(
     "batch bb bbf cluster-constraint clusters consolidate-segments contiguous core-spec cores-per-socket deadline",
-    "delay-boot dependency distribution external extra-node-info gid gres-flags hint licenses mcs-label mem-update",
+    "delay-boot dependency distribution external extra-node-info gid gres-flags hint mcs-label mem-update",
     "network nice nodefile ntasks-per-core ntasks-per-socket ntasks-per-tres power prefer priority reboot resources",
     "resv-ports segment spread-job spread-segments switches thread-spec time-min tmp tres-per-task uid use-min-nodes",
 )

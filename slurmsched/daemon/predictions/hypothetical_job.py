@@ -25,7 +25,7 @@ def new_job(view: View, config: Mapping[str, str], options: str, user: str) -> P
     """
     words = config.get("AccountingStorageEnforce", "").lower().split(",")
     enforced = frozenset(words) | ({"qos", "associations"} if "all" in words else set())
-    site = Site(view.partitions, view.nodes, view.qos, enforced)
+    site = Site(view.partitions, view.nodes, view.qos, enforced, view.limits)
     return probe(read_options(options), user, view.now_s, local_zone(), site)
 
 

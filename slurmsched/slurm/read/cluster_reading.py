@@ -15,6 +15,7 @@ from . import sinfo, sprio, squeue
 from .node_specs import NodeSpec, with_specs
 from .partitions import PartitionLimits, with_limits
 from .records import RecordColumns, reading
+from .whole_nodes import with_gpus_of_nodes
 
 NO_LIMITS: Mapping[str, PartitionLimits] = {}
 """The limits of partitions where they were not read."""
@@ -52,7 +53,7 @@ def state_of(
         partitions = with_limits(sinfo.read_partitions(nodes_seen), limits)
     return ClusterState(
         pending=pending,
-        running=jobs.take(running),
+        running=with_gpus_of_nodes(jobs.take(running), nodes),
         ended=jobs.take(ended),
         nodes=nodes,
         partitions=partitions,

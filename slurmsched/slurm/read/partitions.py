@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from ...cluster.columns import Labels, table_of
 from ...cluster.nodes import PartitionTable
+from ...cluster.sbatch_defaults import JobDefaults
 from ...cluster.text.tres import seconds
 from ..versions import NOTHING
+from .job_defaults import read_defaults
 
 _FIELD = re.compile(r"(?:^|\s)([A-Za-z]+)=(\S*)")
 _DIGITS = re.compile(r"[0-9]{1,12}")
@@ -33,12 +35,13 @@ class PartitionLimits:
     up: bool = True
     max_time_s: float = np.inf
     qos: str = ""
+    defaults: JobDefaults = field(default_factory=JobDefaults)
 
 
 def read_limits(text: str, config: Mapping[str, str] = NO_CONFIG) -> dict[str, PartitionLimits]:
     """Return the limits of each partition in the output of ``scontrol --oneliner show partition``.
 
-    Those of memory are the cluster's, by its *config*, where a partition has none of its own.
+    Those of memory, and the defaults of jobs, are the cluster's, by its *config*, where a partition has none of its own.
     """
     records = (dict(_FIELD.findall(line)) for line in text.splitlines())
     return {fields["PartitionName"]: _limits(fields, config) for fields in records if "PartitionName" in fields}
@@ -56,6 +59,7 @@ def _limits(fields: Mapping[str, str], config: Mapping[str, str]) -> PartitionLi
         up=fields.get("State", "UP") == "UP",
         max_time_s=_seconds(fields.get("MaxTime", "")),
         qos="" if fields.get("QoS", "") in NOTHING else fields["QoS"],
+        defaults=read_defaults(fields, config),
     )
 
 
@@ -85,6 +89,10 @@ def with_limits(partitions: PartitionTable, limits: Mapping[str, PartitionLimits
         node_memory_mib=np.array([one.node_memory_mib for one in own], dtype=np.float64),
         cpu_memory_mib=np.array([one.cpu_memory_mib for one in own], dtype=np.float64),
         qos=Labels.of(one.qos for one in own),
+        default_cpu_memory_mib=np.array([one.defaults.cpu_memory_mib for one in own], dtype=np.float64),
+        default_node_memory_mib=np.array([one.defaults.node_memory_mib for one in own], dtype=np.float64),
+        default_gpu_memory_mib=np.array([one.defaults.gpu_memory_mib for one in own], dtype=np.float64),
+        default_gpu_cpus=np.array([one.defaults.gpu_cpus for one in own], dtype=np.int64),
     )
 
 
