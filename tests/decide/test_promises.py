@@ -24,6 +24,7 @@ from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import DeadlineRules, Rules, read_steps
 from slurmsched.errors import ConfigError
 from slurmsched.policies.contract import find_ordering
+from slurmsched.policies.deadlines.lease_terms import LeaseTerms
 from slurmsched.policies.deadlines.value_steps import SOFT_STEPS, steps_of
 
 SJF, FIFO = find_ordering("sjf"), find_ordering("fifo")
@@ -621,3 +622,14 @@ def test_any_queue_gets_one_answer_for_each_job_with_a_deadline(what, hours):
     assert sorted(plan.promises.job_id.tolist()) == sorted(ours.tolist())
     assert planned(later(what, plan)).promises.equals(plan.promises)
     assert sorted(plan.jobs.rank[plan.jobs.rank >= 0].tolist()) == list(range(len(ours)))
+
+
+@pytest.mark.parametrize("leases", [None, LeaseTerms()])
+@pytest.mark.parametrize("ckpt", [False, True])
+def test_a_job_of_which_no_end_is_known_is_refused_and_leaves_the_promises_of_others_alone(ckpt, leases):
+    both = {"ckpt": [ckpt, ckpt], "requeueable": [True, True]}
+    unknown = view(wanted(2, time_limit_s=[np.inf, 2 * HOUR_S], **both), np.array([np.nan, HOUR_S]))
+    assert states(planned(unknown, leases=leases)) == ["REFUSED", "OPEN"]
+    before = planned(seen(wanted(2, **both)), leases=leases)
+    after = planned(replace(unknown, promises=before.promises), leases=leases)
+    assert states(after) == states(before) == ["OPEN", "OPEN"]

@@ -190,6 +190,8 @@ class Offer:
     def _earliest_in_leases(self, request: DeadlineRequests) -> float:
         """Return the start from which a job that can be stopped could be promised its end; NaN for none in a year."""
         needs_s, tick_s, now_s = float(request.needs_s[0]), self._schedule.tick_s, self._now_s
+        if not np.isfinite(needs_s):
+            return np.nan
         low_s, high_s, share = 0.0, tick_s, self._kept_back(request)
         if self._fits_in_leases(_by(request, now_s + needs_s), share):
             return now_s

@@ -97,10 +97,15 @@ class LeaseSchedule:
         return Reservations(starts_s, left, False)
 
     def in_leases(self, jobs: DeadlineRequests, room: Room, slack_s: float = 0.0) -> tuple[FloatArray, Latest]:
-        """Plan jobs that can be stopped in *room*; return the bounds of its stretches too."""
-        needs = np.ceil(jobs.needs_s / self.tick_s - 1e-9)
+        """Plan jobs that can be stopped in *room*; return the bounds of its stretches too.
+
+        A job of which no end is known is hopeless by one tick.
+        """
+        ahead_s = np.maximum(jobs.due_s - self.now_s, 0.0)
+        needs_s = np.where(np.isinf(jobs.needs_s), ahead_s + self.tick_s, jobs.needs_s)
+        needs = np.ceil(needs_s / self.tick_s - 1e-9)
         # The last tick is not used up: it may begin as late as the deadline less the rest that is left by then.
-        spare_s = jobs.due_s - self.now_s - slack_s + needs * self.tick_s - jobs.needs_s
+        spare_s = jobs.due_s - self.now_s - slack_s + needs * self.tick_s - needs_s
         due = np.maximum(np.floor(spare_s / self.tick_s + 1e-9), 0).astype(np.int64)
         bounds_s = self.now_s + self.tick_s * stretches(int(due.max(initial=0))).astype(np.float64)
         return bounds_s, latest(needs.astype(np.int64), due, jobs.gpus, self._capacity(room, bounds_s), jobs.rows)
