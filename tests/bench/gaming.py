@@ -18,6 +18,7 @@ from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.trace_forecasts import DAY_S, learnt, trained
 from slurmsched.simulator.traces import read
 from slurmsched.simulator.workload.workload import Workload
+from tests.bench.machine import machine
 from tests.simulator.gaming import HOUR_S, ORDERINGS, STRATEGIES, Gamed, Waits, gamed, honest, waits
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -80,6 +81,7 @@ def bench(log: Log, model: str) -> None:
 def main() -> None:
     """The models and logs that were named, or all."""
     asked = set(sys.argv[1:])
+    print(machine())
     for log in logs():
         for model in MODELS:
             if (log.name in asked or not asked & {"philly", "nasa"}) and (model in asked or not asked & set(MODELS)):

@@ -2,7 +2,8 @@
 
 The semi-synthetic Philly trace on 48 nodes of 8 GPUs, forecasts and models from what was submitted before the week;
 ``main`` and ``ablation`` without a name. Each row of Lucid takes minutes: the daemon's own decisions are made at each
-event. ``slurm`` is the modelled slurmctld. With names of ROWS, ``ablation`` and ``weeks`` run these alone.
+event. ``slurm`` is the modelled slurmctld. With names of ROWS, ``ablation`` and ``weeks`` run these alone. A row that
+hangs on a trained model is followed by its spread over models that are trained anew, unless the word ``once`` is given.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from slurmsched.simulator.workload.workload import Workload, as_submitted
 
 from .lucid_models import DATA, measured, rows_of
 from .lucid_runtime import outcomes
+from .machine import machine
 
 FIRST_S, WEEK_S = 2294959.0, 604800.0  # October begins, in the trace's own seconds
 NODES, GPUS = 48, 8
@@ -49,6 +51,8 @@ THRESHOLDS = (  # GPU-seconds of attained service between Tiresias' queues
     (36000.0, 360000.0),
     (1200.0, 29000.0, 750000.0),
 )
+RETRAINED = 5  # models of resampled histories
+ONCE = "once"
 PARTS = ("main", "ablation", "levels", "weeks", "slurm", "hooks")
 SHIFT = 0.5  # share of the jobs whose configuration is exchanged for a lighter or heavier one
 DEBUG_S = 60.0
@@ -69,9 +73,10 @@ class Week:
 
 def main() -> None:
     """The parts that were named."""
-    asked = sys.argv[1:] or ["main", "ablation"]
+    asked = [word for word in sys.argv[1:] if word != ONCE] or ["main", "ablation"]
     if unknown := set(asked) - set(PARTS) - set(ROWS):
         raise SystemExit(f"{', '.join(sorted(unknown))} is not known; there are: {', '.join((*PARTS, *ROWS))}")
+    print(machine())
     for part, run in zip(PARTS, (against, ablation, levels, weeks, on_slurm, hooks), strict=True):
         if part in asked:
             run()
@@ -145,6 +150,26 @@ def row(name: str, run: Callable[[], Replay]) -> float:
     return float(jct_s.mean())
 
 
+def trained_row(name: str, run: Callable[[Week], Replay], of: Week) -> float:
+    """A row whose forecasts come from a trained model, and the spread of its mean JCT over models trained anew."""
+    jct_s = row(name, partial(run, of))
+    if ONCE not in sys.argv:
+        again = [run(retrained(of, seed)) for seed in range(RETRAINED)]
+        means = [float((replay.end_s - replay.workload.submit_s).mean()) for replay in again]
+        spread = f"JCT {min(means):.0f} to {max(means):.0f}, median {np.median(means):.0f}"
+        print(f"{'':4}{RETRAINED} models of resampled histories: {spread}", flush=True)
+    return jct_s
+
+
+def retrained(of: Week, seed: int) -> Week:
+    """The week with forecasts of a model that learnt from as many runs of its history, drawn with replacement."""
+    from_s, many = float(of.jobs.submit_s.min()), len(of.history)
+    drawn = np.sort(np.random.default_rng(seed).integers(0, many, many))
+    return replace(
+        of, told=Estimator.fit(outcomes(of.history.take(drawn)), until_s=from_s).forecast(as_submitted(of.jobs))
+    )
+
+
 def tiresias(thresholds: tuple[float, ...]) -> Setup:
     steps = np.array(thresholds)
 
@@ -188,10 +213,11 @@ def against() -> None:
     fifo = row("fifo", lambda: simulate(of.jobs, plain, Setup.of("fifo")))
     row("sjf, exact", lambda: simulate(of.jobs, plain, Setup.of("sjf")))
     row("qssf, exact", lambda: simulate(of.jobs, plain, Setup.of("qssf")))
-    row("qssf", lambda: simulate(of.jobs, plain, Setup.of("qssf", forecast="history"), learnt=of.told))
+    learning = Setup.of("qssf", forecast="history")
+    trained_row("qssf", lambda of: simulate(of.jobs, plain, learning, learnt=of.told), of)
     best = preemptive(of)
     row("srsf, exact, preemption for nothing", lambda: bound(of))
-    ours = row("lucid", lambda: lucid(of))
+    ours = trained_row("lucid", lucid, of)
     print(f"lucid: {best / ours:.2f} times as fast as the best tiresias, {fifo / ours:.2f} times as fast as fifo")
 
 
@@ -217,11 +243,17 @@ ROWS: dict[str, Callable[[Week], Replay]] = {
 """Lucid with parts left out or changed; without the profiler each job is profiled where it runs."""
 
 
+UNTRAINED = ("exact-forecasts", "no-estimator")
+
+
 def some_rows(of: Week) -> None:
     """The rows that were named, or all."""
     for name, run in ROWS.items():
         if name in sys.argv or not set(ROWS) & set(sys.argv):
-            row(name, partial(run, of))
+            if name in UNTRAINED:
+                row(name, partial(run, of))
+            else:
+                trained_row(name, run, of)
 
 
 def ablation() -> None:
@@ -236,7 +268,7 @@ def levels() -> None:
         of = shifted(week(1), towards)
         head(f"week 1 with {name} configurations, mean GPU utilisation {of.jobs.gpu_util.mean():.2f}")
         best = preemptive(of)
-        print(f"lucid: {best / row('lucid', lambda of=of: lucid(of)):.2f} times as fast as the best tiresias")  # type: ignore[misc]
+        print(f"lucid: {best / trained_row('lucid', lucid, of):.2f} times as fast as the best tiresias")
 
 
 def shifted(of: Week, towards: int) -> Week:
@@ -286,12 +318,12 @@ def on_slurm() -> None:
     head("week 1, a modelled slurmctld, no sharing")
     row("stock Slurm", lambda: simulate(of.jobs, plain, Setup.of("slurm")))
     ours = Setup.of("lucid", executor="slurm", forecast="history")
-    row("lucid's order", lambda: simulate(of.jobs, plain, ours, learnt=of.told))
+    trained_row("lucid's order", lambda of: simulate(of.jobs, plain, ours, learnt=of.told), of)
     for other_users in (True, False):
         head(f"the same, {SHARED} nodes where GPUs are shared, {'any users' if other_users else 'jobs of one user'}")
         for name, wide in (("wide hosts", True), ("only with as many GPUs", False)):
             rules = SharingRules(wide=wide, other_users=other_users, **LIMITS)
-            row(name, partial(on_slots, of, rules))
+            trained_row(name, partial(on_slots, rules=rules), of)
 
 
 def on_slots(of: Week, rules: SharingRules, shared: int = SHARED) -> Replay:

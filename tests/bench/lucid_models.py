@@ -21,6 +21,8 @@ from slurmsched.models.ebm.additive import Additive, Boosting
 from slurmsched.models.sharing.sharing_model import GpuUse, PairCurve, SharingModel, score_of_speed
 from slurmsched.models.throughput import ThroughputModel
 
+from .machine import machine
+
 DATA = Path(__file__).parents[2] / "../shared/data"
 CHANCE = 0.85  # of a pair to keep its speed, from which it is packed
 
@@ -253,5 +255,6 @@ def names(count: int) -> tuple[str, ...]:
 
 if __name__ == "__main__":
     parts = {"throughput": throughput, "sharing": sharing, "serving": serving}
+    print(machine())
     for part in sys.argv[1:] or parts:
         parts[part]()

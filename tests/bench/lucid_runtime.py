@@ -41,6 +41,8 @@ from slurmsched.policies.sharing_candidates import PackingLimits, Sharers
 from slurmsched.simulator.traces import read
 from slurmsched.simulator.workload.workload import Workload, as_submitted
 
+from .machine import machine
+
 DATA = Path(__file__).parents[3] / "shared" / "data"
 OCTOBER_S = (2294959.0, 2899759.0)  # its first week, in the semi-synthetic trace's own seconds
 REFITS = 7
@@ -67,6 +69,7 @@ class Case:
 
 def main() -> None:
     """All of it, or the cases whose names begin with a word given, ``serving`` and ``large`` among them."""
+    print(machine())
     for case in cases():
         if len(sys.argv) < 2 or any(case.name.startswith(word) for word in sys.argv[1:]):
             bench(case)
