@@ -27,6 +27,7 @@ from slurmsched.cluster.job_record import outcomes_of
 from slurmsched.cluster.jobs import JobState
 from slurmsched.cluster.kind_speeds import KindSpeeds
 from slurmsched.cluster.records.outcomes import OutcomeTable
+from slurmsched.cluster.records.progress import ProgressTable
 from slurmsched.cluster.records.usage import UsageTable
 from slurmsched.cluster.state import ClusterState
 from slurmsched.cluster.usage_history import LEAST, UsageHistory
@@ -34,7 +35,16 @@ from slurmsched.cycle import CycleContext, CycleReport, run_cycle
 from slurmsched.db.memory import Memory
 from slurmsched.db.store import Store
 from slurmsched.decide.policy import Policy
-from slurmsched.decide.rules import ResizingRules, RightsizingRules, Rules, SteeringRules
+from slurmsched.decide.rules import (
+    AdmissionRules,
+    DeadlineRules,
+    LeaseRules,
+    MigrationRules,
+    ResizingRules,
+    RightsizingRules,
+    Rules,
+    SteeringRules,
+)
 from slurmsched.models.runtime.baseline import RuntimeModel
 from slurmsched.policies.contract import find_ordering
 from slurmsched.slurm.adapters.command import SlurmCommand
@@ -48,6 +58,8 @@ PENDING, NODES, GPUS, CPUS, MEMORY_MIB = 10_000, 510, 8, 64, 512_000
 TYPES = {"a100": 1.0, "v100": 0.5, "t4": 0.25}  #: GPUs with their typical speed
 USERS, NAMES, ACCOUNTS = 300, 20, 20
 ELASTIC = 0.2  #: part of the jobs that say on how many GPUs they can run
+DEADLINES = 0.05  #: part of the jobs that want to be done in some days
+OVERLOADED = 0.05  #: part of the nodes with more load than CPUs
 RUNS = 3
 MOST_S, MOST_WRITES = 1.5, 100
 
@@ -55,6 +67,13 @@ ORDER = {"powers": frozenset({"order"}), "scope": "queue"}
 STEERING = {"steering": SteeringRules()}
 SIZES = {"rightsizing": RightsizingRules(accounts=tuple(f"account{number}" for number in range(ACCOUNTS)))}
 NUMBERS = {"resizing": ResizingRules()}
+OTHERS = {
+    "migration": MigrationRules(),
+    "deadlines": DeadlineRules(yields=True, lease_s=300.0),
+    "admission": AdmissionRules("load:1.2"),
+    "lease": LeaseRules("lease 20m", 1_200.0),
+    "stopping": "mlf-c",
+}
 
 
 def main() -> None:
@@ -63,8 +82,16 @@ def main() -> None:
     powers = ORDER["powers"] | {"steer", "rightsize"}
     both = {**ORDER, "powers": powers, **STEERING, **SIZES}
     every = {**both, **NUMBERS, "powers": powers | {"resize", "requeue", "hold"}}
-    titles = {"the order alone": ORDER, "with steering and right-sizing": both, "and with numbers of GPUs": every}
+    all_ten = {**every, **OTHERS, "powers": every["powers"] | {"migrate", "comment"}}
+    titles = {
+        "the order alone": ORDER,
+        "with steering and right-sizing": both,
+        "and with numbers of GPUs": every,
+        "all powers": all_ten,
+    }
     for title, terms in titles.items():
+        if len(sys.argv) > 1 and title not in sys.argv[1:]:
+            continue
         process = get_context("spawn").Process(target=bench_alone, args=(title, Rules(**terms)))
         process.start()
         process.join()
@@ -148,6 +175,17 @@ def made(directory: Path, rules: Rules) -> CycleContext:
         writer=Writer(cluster, Budget(20.0, MOST_WRITES)),
         clock=SystemClock(),
         scored=knowledge(jobs),
+        progress=lambda: reports(jobs),
+    )
+
+
+def reports(jobs: Rows) -> ProgressTable:
+    """What the running jobs with ranges of GPUs last reported."""
+    ids = np.array([int(row["JobID"]) for row in jobs if row["NodeList"] and "ckpt" in row["Comment"]])
+    many = len(ids)
+    whole = {"iteration": np.full(many, 1000), "accuracy": np.full(many, 0.5), "loss_fall": np.full(many, 0.01)}
+    return ProgressTable(
+        ids, **whole, late_fall=np.full(many, 0.1), may_end=np.zeros(many, np.bool_), settled=np.zeros(many, np.bool_)
     )
 
 
@@ -205,7 +243,8 @@ def queue(random: np.random.Generator) -> tuple[Rows, Rows]:
             "Time": "infinite", "DefaultTime": "n/a", "StateComplete": "mixed", "CPUs": str(CPUS),
             "CPUsState": f"{CPUS // 2}/{CPUS // 2}/0/{CPUS}",
             "Memory": str(MEMORY_MIB), "AllocMem": str(MEMORY_MIB // 2), "Gres": f"gpu:{name}:{GPUS}",
-            "GresUsed": f"gpu:{name}:{GPUS}(IDX:0-7)", "Features": "(null)",
+            "GresUsed": f"gpu:{name}:{GPUS}(IDX:0-7)", "Features": "(null)", "FreeMem": str(MEMORY_MIB // 2),
+            "CPUsLoad": str(2 * CPUS if random.random() < OVERLOADED else CPUS // 2),
         }
         for node, name in enumerate(kinds, 1)
     ]  # fmt: skip
@@ -217,6 +256,8 @@ def job_row(random: np.random.Generator, job: int, gpus: int, state: str, since:
     user, cpus = int(random.integers(USERS)), min(2 * gpus * CPUS // GPUS, CPUS)
     memory_mib = gpus * MEMORY_MIB // GPUS
     elastic = f"slurmsched:gpus={max(gpus // 2, 1)}-{min(2 * gpus, GPUS)},ckpt" * bool(random.random() < ELASTIC)
+    if not elastic and random.random() < DEADLINES:
+        elastic = f"slurmsched:deadline=+{random.integers(60, 200)}h" + ",ckpt" * bool(random.random() < 0.5)
     begun = str(since) if node else "N/A"
     return {
         "JobID": str(job), "ArrayJobID": str(job), "ArrayTaskID": "N/A", "HetJobID": "0",

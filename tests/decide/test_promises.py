@@ -16,8 +16,9 @@ from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.forecast import Forecast
 from slurmsched.cluster.jobs import job_table
 from slurmsched.cluster.records.promises import NO_PROMISES, PromiseState
+from slurmsched.decide.deadlines.promises import EFFORT
 from slurmsched.decide.engine import decide
-from slurmsched.decide.explain.deadlines import deadline, deadlines
+from slurmsched.decide.explain.deadlines import check, deadline, deadlines
 from slurmsched.decide.explain.explain import explain
 from slurmsched.decide.explain.why import why
 from slurmsched.decide.policy import Policy
@@ -633,3 +634,25 @@ def test_a_job_of_which_no_end_is_known_is_refused_and_leaves_the_promises_of_ot
     before = planned(seen(wanted(2, **both)), leases=leases)
     after = planned(replace(unknown, promises=before.promises), leases=leases)
     assert states(after) == states(before) == ["OPEN", "OPEN"]
+
+
+def test_of_many_requests_of_jobs_in_leases_a_cycle_answers_some_users_in_turn_and_later_ones_the_rest():
+    many = 300
+    users, since_s = ["eager"] * (many - 2) + ["alice", "bob"], [NOW_S - many + n for n in range(many)]
+    what = seen(wanted(many, user=users, first_submit_s=since_s, ckpt=[True] * many, requeueable=[True] * many))
+    plan = planned(what, yields=True)
+    answered = set(plan.promises.job_id.tolist())
+    assert len(answered) * (len(answered) + 1) // 2 <= EFFORT < (len(answered) + 1) * (len(answered) + 2) // 2
+    assert {1, many - 1, many} <= answered, "the first job of each user"
+    assert "waits for its turn" in deadline(what, plan, many - 2).sentences[0]
+    probe = job_table(1, job_id=[1000], gpus=[1], user=["zoe"], time_limit_s=[HOUR_S], deadline_s=[NOW_S + 9 * HOUR_S])
+    rules = Rules(powers=ALL_POWERS, deadlines=replace(ASKED, yields=True))
+    told = check(what, plan, probe, what.forecast.take(slice(0, 1)), rules)
+    assert (told.job_id, told.sentences[-1]) == (
+        1000,
+        f"{many - len(answered)} requests that came before wait for an answer.",
+    )
+    for _ in range(12):
+        what = later(what, plan)
+        plan = planned(what, yields=True)
+    assert set(plan.promises.job_id.tolist()) == set(range(1, many + 1))

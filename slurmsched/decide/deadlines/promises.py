@@ -17,7 +17,7 @@ from ...policies.deadlines.reservations import DeadlineRequests, Room
 from ...policies.deadlines.solver_request import SolverRequest, request_of
 from ...policies.deadlines.value_steps import steps_of
 from ..rules import DeadlineRules
-from .deadline_admission import PromiseAdmission
+from .deadline_admission import PromiseAdmission, in_turn
 from .gpu_availability import GpuAvailability, PooledGpus
 from .iteration_runtime import ran_s
 from .leased_jobs import LeasedJobs
@@ -28,6 +28,12 @@ from .stops import Stops
 
 REPEATED = 16
 """Maximum number of refused requests that one decision answers again."""
+
+EFFORT = 5_000
+"""Jobs in leases that one decision plans for new requests of jobs in leases; the other requests wait for their turn.
+
+Each is planned beside all that came before: thousands at once would take a minute.
+"""
 
 SOLVED = 256
 """Maximum number of refused jobs in one problem for the solver."""
@@ -103,7 +109,7 @@ def promise(
     jobs become due early enough to send the stop requests.
     """
     table = _with_overruns(view, _withdrawn(view, standings, view.promises))
-    new, first = _asking(view, standings, table, rules)
+    new, first = _asking(view, standings, table, rules, stopping)
     if rules.leases is not None:
         table = _in_leases(view, table, new, first, rules, rules.leases, steers)
         return replace(_of(table, view), solved=_follows_solver(view, table, rules, rules.leases))
@@ -281,10 +287,13 @@ def _with_overruns(view: View, table: PromiseTable) -> PromiseTable:
     return replace(table, needs_s=np.where(over, np.ceil(OVERRUN_STEP * past_s), table.needs_s))
 
 
-def _asking(view: View, standings: IntArray, table: PromiseTable, rules: DeadlineRules) -> tuple[IntArray, BoolArray]:
+def _asking(
+    view: View, standings: IntArray, table: PromiseTable, rules: DeadlineRules, stopping: Stops | None
+) -> tuple[IntArray, BoolArray]:
     """Return pending rows whose request is answered now, and which of them ask for the first time.
 
-    The others were refused, and are answered again every ``again_s``, or while the solver has a start for them.
+    The others were refused, and are answered again every ``again_s``, or while the solver has a start for them. Beside
+    Slurm, new requests beyond EFFORT wait for the next decisions.
     """
     jobs = view.pending
     rows = np.flatnonzero(np.isfinite(jobs.deadline_s) & (standings == Standing.RANKED))
@@ -295,9 +304,26 @@ def _asking(view: View, standings: IntArray, table: PromiseTable, rules: Deadlin
     mine = zip(*(c[rows].tolist() for c in (jobs.job_id, np.rint(jobs.deadline_s), jobs.gpus)), strict=True)
     again = np.array([answered.get(request, -1) for request in mine], dtype=np.int64)
     first, repeated = rows[again < 0], rows[again > 0]
+    if rules.leases is None and stopping is not None:
+        first = _whose_turn(view, table, first, stopping)
     repeated = np.roll(repeated, -int(view.now_s) % max(len(repeated), 1))[:REPEATED]  # other ones each time
     every = np.concatenate([first, repeated])
     return every, np.arange(len(every)) < len(first)
+
+
+def _whose_turn(view: View, table: PromiseTable, rows: IntArray, stopping: Stops) -> IntArray:
+    """Return those of the pending *rows* that are answered now, users in turn, as far as EFFORT reaches; at least one.
+
+    What one costs is the number of jobs in leases that are planned with it.
+    """
+    jobs, held = view.pending, _pending_rows(view, table)
+    rows = rows[np.lexsort((jobs.job_id[rows], jobs.first_submit_s[rows]))]
+    rows = rows[in_turn([jobs.user[row] for row in rows.tolist()])]
+    in_leases = stopping.pending[rows]
+    planned = int(stopping.pending[held].sum() + stopping.placed.sum()) + np.cumsum(in_leases)
+    within = np.cumsum(np.where(in_leases, planned, 0)) <= EFFORT
+    within[:1] = True
+    return np.sort(rows[within])
 
 
 def _again(table: PromiseTable, view: View, rules: DeadlineRules) -> BoolArray:

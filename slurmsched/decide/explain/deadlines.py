@@ -13,6 +13,7 @@ from ...cluster.jobs import JobTable, deadline_of
 from ...cluster.plan import Plan, Standing
 from ...cluster.records.promises import SAME_S, PromiseState, PromiseTable
 from ...cluster.state import View
+from ...cluster.text.plural import count
 from ..deadlines.promises import promise
 from ..deadlines.stops import stops
 from ..phrasing import spell
@@ -85,8 +86,16 @@ def check(view: View, plan: Plan, job: JobTable, forecast: Forecast, rules: Rule
     )
     standings = np.append(plan.jobs.standing, int(Standing.RANKED))
     stopping = stops(beside, rules)
+    asking = (plan.jobs.standing == Standing.RANKED) & np.isfinite(view.pending.deadline_s)
+    before = asking & ~np.isin(view.pending.job_id, plan.promises.job_id)
+    standings[:-1][before] = Standing.OUTSIDE  # else they might take the turn
     table = promise(beside, standings, rules.deadlines, "order" in rules.powers, stopping).table
-    return _answered(table, len(table) - 1, view.now_s)
+    told = _answered(table, len(table) - 1, view.now_s)
+    if not before.any():
+        return told
+    waits = int(before.sum())
+    text = f"{count(waits, 'request')} that came before {'waits' if waits == 1 else 'wait'} for an answer."
+    return replace(told, sentences=(*told.sentences, text))
 
 
 def promise_words(view: View, plan: Plan, job_id: int) -> tuple[str, ...]:
@@ -182,7 +191,9 @@ def _unasked(jobs: JobTable, at: int, plan: Plan, row: int | None) -> str:
         if standing is not Standing.RANKED:
             words = standing.name.lower().replace("_", " ")
             return f"Job {job_id} has no answer while we leave it alone ({words}); see 'slurmsched why {job_id}'."
-        return f"Job {job_id} has no answer: deadline.enabled is off, or the next cycle gives one."
+        return (
+            f"Job {job_id} has no answer: deadline.enabled is off, or it waits for its turn in one of the next cycles."
+        )
     if deadline is not None:
         return (
             f"The deadline {deadline} of job {job_id} means no single moment: that local time happens twice or "
