@@ -12,8 +12,9 @@ from ..cluster.columns import BoolArray, FloatArray, IntArray
 from ..cluster.jobs import JobTable
 from ..cluster.plan import Standing
 from ..cluster.state import View
-from ..policies.admission import find_admission
+from ..policies.admission import find_admission, in_line_since_s
 from .node_pools import NodePools
+from .ordering.eligibility import standing
 from .ordering.ranking import classes
 from .rules import Rules
 
@@ -63,6 +64,7 @@ def waiting_outside(view: View, rules: Rules, standings: IntArray, starving: Boo
 
 def scopes(view: View, rules: Rules, standings: IntArray, starving: BoolArray) -> Iterator[Scope]:
     """Yield the lines of a cluster on which Slurm starts the jobs, those of higher classes first."""
+    view = replace(view, pending=with_components(view.pending))
     jobs, above = view.pending, stands_above(view, starving)
     admit = find_admission("accept-all" if rules.admission is None else rules.admission.part)
     pools = NodePools(view.nodes)
@@ -70,8 +72,9 @@ def scopes(view: View, rules: Rules, standings: IntArray, starving: BoolArray) -
     level, level_running = (
         classes(table, view.partitions, view.qos, across_qos=rules.scope == "queue") for table in (jobs, view.running)
     )
-    in_line = np.isin(standings, _IN_LINE) & ~above & (pool >= 0)
-    counted = above & np.isin(standings, _IN_LINE)
+    waits, later = may_wait(view, rules, standings), in_line_since_s(jobs) > view.now_s
+    in_line = waits & ~above & (pool >= 0)
+    counted = above & waits
     for number in np.unique(pool[in_line]).tolist():
         here, room = in_line & (pool == number), view.nodes.take(pools.of_nodes == number)
         before = counted & (pool == number)
@@ -82,9 +85,40 @@ def scopes(view: View, rules: Rules, standings: IntArray, starving: BoolArray) -
             if len(first):
                 running, forecast = running.joined(jobs.take(first)), forecast.joined(view.forecast.take(first))
             seen = replace(view.take(rows), nodes=room, running=running, forecast_running=forecast)
-            inside = np.asarray(admit(seen), dtype=np.bool_)
+            inside = np.asarray(admit(seen) & ~later[rows], dtype=np.bool_)
             before[rows[inside]] = True
             yield Scope(seen, rows, inside)
+
+
+def with_components(jobs: JobTable) -> JobTable:
+    """Return *jobs* where the leader of each heterogeneous job asks for the GPUs of all its components."""
+    if not jobs.het_job_id.any():
+        return jobs
+    gpus, row = jobs.gpus.copy(), {job: at for at, job in enumerate(jobs.job_id.tolist())}
+    for at in np.flatnonzero((jobs.het_job_id > 0) & (jobs.het_job_id != jobs.job_id)).tolist():
+        if (leader := row.get(int(jobs.het_job_id[at]))) is not None:
+            gpus[leader] += jobs.gpus[at]
+    return jobs.changed(gpus=gpus)
+
+
+def may_wait(view: View, rules: Rules, standings: IntArray) -> BoolArray:
+    """Select the pending jobs that stand in line, or count in it.
+
+    ``slurmsched:off`` is no way past it: nothing of what such a job asks for is changed, and it waits like any other. A
+    heterogeneous job stands there as its leader, whose begin time holds all components (seen on 22.05). A job whose
+    begin time comes before the next cycle waits from now on: Slurm would start it at that moment.
+    """
+    jobs = view.pending
+    alone = (standings == Standing.OWNER_SAID_OFF) | (standings == Standing.HETEROGENEOUS)
+    if alone.any():
+        nobody = np.zeros(len(jobs), dtype=np.int64)
+        willing = jobs.changed(off=nobody.astype(np.bool_), het_job_id=nobody)
+        own = standing(willing, view.partitions, rules.only_partitions)
+        own[(jobs.het_job_id > 0) & (jobs.het_job_id != jobs.job_id)] = Standing.HETEROGENEOUS
+        standings = np.where(alone, own, standings)
+    ahead_s = 0.0 if rules.admission is None else rules.admission.hold_s / 2
+    begins = (standings == Standing.WAITS_FOR_BEGIN) & (jobs.eligible_s <= view.now_s + ahead_s)
+    return np.asarray(np.isin(standings, _IN_LINE) | begins, dtype=np.bool_)
 
 
 def stands_above(view: View, starving: BoolArray) -> BoolArray:
@@ -121,5 +155,5 @@ def _hold_ends_s(count: int, now_s: float, least_s: float) -> FloatArray:
 
 
 def in_order(jobs: JobTable, rows: IntArray) -> IntArray:
-    """Return *rows* by first submission."""
-    return rows[np.lexsort((jobs.job_id[rows], jobs.first_submit_s[rows]))]
+    """Return *rows* by their place in line."""
+    return rows[np.lexsort((jobs.job_id[rows], in_line_since_s(jobs)[rows]))]

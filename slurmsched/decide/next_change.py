@@ -34,6 +34,8 @@ def next_change_s(view: View, plan: Plan, ordering: Ordering, rules: Rules) -> f
     if rules.admission is not None and rules.composition is None:
         ends_s = view.pending.eligible_s[plan.jobs.standing == Standing.OUTSIDE]
         times.append(float(np.nanmin(ends_s, initial=np.inf)) - rules.admission.hold_s)
+        begins_s = view.pending.eligible_s[plan.jobs.standing == Standing.WAITS_FOR_BEGIN]
+        times.append(float(np.nanmin(begins_s, initial=np.inf)) - rules.admission.hold_s / 2)
     times.append(next_lease_change_s(replace(view, promises=plan.promises), ordering, rules))
     if rules.profiling is not None:
         times += _profiling(view, rules.profiling)

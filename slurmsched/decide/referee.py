@@ -94,7 +94,9 @@ def migration_is_on(action: Action, jobs: JobTable, row: int, rules: Rules) -> s
 
 
 def owner_did_not_opt_out(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
-    """Refuse actions on a job with ``slurmsched:off``, except those that give it back."""
+    """Refuse actions on a job with ``slurmsched:off``, except those that give it back, and the line of load control."""
+    if isinstance(action, Hold) and rules.admission is not None:
+        return None
     return "its owner said slurmsched:off" if jobs.off[row] and not gives_back(action) else None
 
 

@@ -8,12 +8,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..cluster.columns import BoolArray
+from ..cluster.columns import BoolArray, FloatArray
+from ..cluster.jobs import JobTable
 from ..cluster.state import View
 from ..errors import ConfigError
 from .contract import ADMISSIONS, Admission
 
 ROUNDING = 1 + 1e-12  #: a bound that is a whole number of GPUs except for rounding is that number
+
+
+def in_line_since_s(jobs: JobTable) -> FloatArray:
+    """Return since when each job stands in line: its first submission, or its own begin time if that is later.
+
+    A job that ran before keeps its place.
+    """
+    own_s = np.where(jobs.held_by_us, jobs.first_submit_s, jobs.eligible_s)
+    since_s = np.where(np.isnan(jobs.waiting_since_s), own_s, jobs.waiting_since_s)
+    return np.where(jobs.restarts > 0, jobs.first_submit_s, np.fmax(jobs.first_submit_s, since_s))
 
 
 def accept_all(view: View) -> BoolArray:
@@ -33,13 +44,13 @@ class LoadBound:
     load: float
 
     def __call__(self, view: View) -> BoolArray:
-        """Admit jobs in the order of submission while they fit the bound; one larger than the bound comes in alone.
+        """Admit jobs by their place in line while they fit the bound; one larger than the bound comes in alone.
 
         An array comes in once one of its tasks fits, and all of its tasks count for the jobs behind it. Jobs that left
         have only made room since the others were admitted, so that no admitted job is ever sent out.
         """
         inside, jobs = view.running, view.pending
-        order = np.lexsort((jobs.job_id, jobs.first_submit_s))
+        order = np.lexsort((jobs.job_id, in_line_since_s(jobs)))
         requested = (jobs.gpus * jobs.tasks)[order]
         used = int((inside.gpus * inside.tasks).sum()) + np.cumsum(requested) - requested + jobs.gpus[order]
         fits = used <= self.load * int(view.nodes.gpus.sum()) * ROUNDING

@@ -59,7 +59,7 @@ def test_jobs_beyond_the_bound_wait_outside_and_are_held_first_come_first_served
 
 
 def test_a_job_comes_in_as_soon_as_the_bound_has_room():
-    seen = crowd(3, held_by_us=np.array([False, True, True]), eligible_s=np.array([0.0, 600.0, 600.0]) + NOW_S)
+    seen = crowd(3, held_by_us=np.array([False, True, True]), eligible_s=np.array([-600.0, 600.0, 600.0]) + NOW_S)
     ended = replace(seen, running=seen.running.take([]), forecast_running=seen.forecast_running.take([]))
     assert outside(seen) == [2, 3]
     assert [wish for wish in decide(seen, SJF, rules()).actions if isinstance(wish, Release)] == []
@@ -92,9 +92,10 @@ def test_holds_end_within_half_an_hour_also_where_cycles_are_long():
 
 def test_most_cycles_renew_no_hold_of_the_first_jobs_in_line():
     seen, eligible_s, writing = crowd(HEAD), np.zeros(HEAD), []
+    came_s = seen.pending.first_submit_s
     for now_s in NOW_S + 15.0 * np.arange(100):
         held = replace(
-            seen.pending, held_by_us=eligible_s > now_s, eligible_s=np.where(eligible_s > 0, eligible_s, now_s)
+            seen.pending, held_by_us=eligible_s > now_s, eligible_s=np.where(eligible_s > 0, eligible_s, came_s)
         )
         plan = decide(replace(seen, pending=held, now_s=now_s), SJF, rules())
         for job, left_s in holds(plan).items():
@@ -153,7 +154,6 @@ def test_a_promised_job_is_never_outside():
     ("columns", "left"),
     [
         ({"reason": ["JobHeldUser", "Dependency", "JobHeldAdmin", "Priority"]}, []),
-        ({"off": np.array([True, False, False, False])}, [3, 4]),
         ({"reservation": ["maint", "", "", ""]}, [3, 4]),
     ],
 )
@@ -212,3 +212,53 @@ def test_a_record_has_the_bound_and_one_without_is_as_before():
     policy = Policy(SJF, rules(1.2))
     assert Policy.from_json(policy.to_json()) == policy
     assert "admission" not in Policy(SJF, Rules()).to_json()
+
+
+def test_a_job_whose_owner_said_off_waits_in_line_like_any_other_and_keeps_its_own_place_inside():
+    off = [False, True, False, True]
+    seen = crowd(4, off=off, comment=["slurmsched:off" if one else "" for one in off])
+    plan = decide(seen, SJF, rules())
+    assert outside(seen) == [2, 3, 4]
+    assert set(holds(plan)) == {2, 3, 4}
+    assert not plan.refusals
+    inside = decide(seen, SJF, rules(2.0))
+    assert inside.jobs.standing.tolist() == [Standing.RANKED, Standing.OWNER_SAID_OFF] * 2
+    assert inside.jobs.points[1] == 0
+    held = crowd(4, off=off, held_by_us=off, eligible_s=NOW_S + 600.0 * np.array(off), reason=["BeginTime"] * 4)
+    assert {wish.job_id for wish in decide(held, SJF, rules(2.0)).actions if isinstance(wish, Release)} == {2, 4}
+    by_user = crowd(4, off=off, reason=["Priority", "JobHeldUser", "Priority", "Priority"], priority=[9, 0, 9, 9])
+    assert outside(by_user, rules(1.25)) == [4], "a job under its user's own hold takes no room"
+
+
+def test_a_job_with_a_begin_time_stands_in_line_from_then_on_and_does_not_start_at_that_moment():
+    begins_s = NOW_S + np.array([-600.0, -10.0, -600.0, 10.0, 20.0])
+    columns = {"eligible_s": begins_s, "reason": ["Priority"] * 3 + ["BeginTime"] * 2}
+    seen = crowd(5, **columns)
+    assert outside(seen, rules(1.25)) == [2, 4], "the third one waits for longer, and the last begin is not near"
+    held_s = holds(decide(seen, SJF, rules(1.25)))
+    assert set(held_s) == {2, 4}
+    assert held_s[4] > 10.0
+    calm = crowd(5, **columns)
+    calm = replace(calm, running=calm.running.take([]), forecast_running=calm.forecast_running.take([]))
+    assert outside(calm, rules(9.0)) == [4], "before its time it is let in by nobody"
+    own_s = np.array([np.nan] * 3 + [NOW_S + 10.0, np.nan])
+    ours = {"held_by_us": [False] * 3 + [True, False], "waiting_since_s": own_s}
+    again = replace(calm, pending=calm.pending.changed(**{name: np.array(value) for name, value in ours.items()}))
+    assert [wish for wish in decide(again, SJF, rules(9.0)).actions if isinstance(wish, Release)] == []
+    assert outside(replace(again, now_s=NOW_S + 11.0), rules(9.0)) == [5], "the one whose turn is next"
+
+
+def test_a_heterogeneous_job_waits_in_line_as_its_leader_with_the_gpus_of_all_components():
+    columns = {"job_id": np.array([1, 2, 3, 4]), "het_job_id": np.array([0, 2, 2, 0])}
+    seen = crowd(4, **columns)
+    assert outside(seen, rules(1.25)) == [2, 4], "eight of ten GPUs are asked for before it, and it wants four"
+    plan = decide(seen, SJF, rules(1.25))
+    assert set(holds(plan)) == {2, 4}
+    assert not plan.refusals
+    assert outside(seen, rules(1.5)) == [4]
+    assert "2 jobs came" not in why(seen, decide(seen, SJF, rules(1.5)), rules(1.5), 4).reason
+    held = replace(
+        seen.pending, held_by_us=np.array([0, 1, 0, 0], dtype=bool), eligible_s=NOW_S + np.array([0, 60, 60, 0])
+    )
+    room = decide(replace(seen, pending=held), SJF, rules(9.0))
+    assert [wish for wish in room.actions if isinstance(wish, Release)] == [Release(2)]

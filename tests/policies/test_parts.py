@@ -81,7 +81,10 @@ def test_tiresias_takes_the_steps_between_its_queues_by_name_or_alone():
 
 
 def test_jobs_are_admitted_in_the_order_of_submission_up_to_the_bound():
-    seen = view(jobs(3, gpus=[4, 4, 1], first_submit_s=[3.0, 2.0, 4.0]), running=running_jobs(1, gpus=[4]))
+    seen = view(
+        jobs(3, gpus=[4, 4, 1], first_submit_s=[3.0, 2.0, 4.0], eligible_s=[3.0, 2.0, 4.0]),
+        running=running_jobs(1, gpus=[4]),
+    )
     total = int(seen.nodes.gpus.sum())
     assert find_admission(f"load:{8 / total}")(seen).tolist() == [False, True, False]
     assert find_admission(f"load:{13 / total}")(seen).tolist() == [True, True, True]

@@ -44,3 +44,22 @@ def test_jobs_come_in_as_they_came_and_start_by_themselves_after_the_daemon_was_
     assert set(site.points().values()) <= {0}
     site.lab.run(["scancel", str(filler)])
     site.until(lambda: {site.states()[job] for job in jobs} == {"COMPLETED"}, "jobs that start by themselves")
+
+
+def test_off_begin_times_and_heterogeneous_jobs_are_no_way_past_the_line_and_release_all_frees_them(new_site):
+    site = new_site(
+        daemon="mode = 'act'\nevery_s = 5",
+        power="order = true\nhold = true",
+        policy="ordering = 'sjf'\nadmission = 'load:1'",
+    )
+    plain = ["--gres=gpu:1", "-t5", "-o/dev/null"]
+    with site.daemon():
+        site.fill()
+        off = site.lab.submit(*plain, "--comment=slurmsched:off", "--wrap=true", user="alice")
+        begins = site.lab.submit(*plain, "--begin=now+8", "--wrap=true", user="alice")
+        leader = site.lab.submit(*plain, ":", "--gres=gpu:2", "-t5", "--wrap=true", user="alice")
+        site.until(lambda: {off, leader, leader + 1} <= set(site.begin_times()), "holds of off and of a whole hetjob")
+        site.until(lambda: standings(site).get(begins) == "outside", "a begin time that comes, in line")
+        assert standings(site)[off] == "outside"
+    assert site.run("release-all").returncode == 0
+    site.until(lambda: site.begin_times() == {}, "nothing that is held any more")

@@ -26,7 +26,7 @@ def admission_words(view: View, plan: Plan, rules: Rules, row: int) -> str:
 def _words(scope: Scope, jobs: JobTable, row: int, line: str) -> str:
     before = int(np.flatnonzero(in_order(jobs, scope.rows[~scope.inside]) == row)[0])
     place = f"{count(before, 'job')} came before it" if before else "it is the first in line"
-    admits, inside = find_admission(line).function, scope.view.running.joined(jobs.take(scope.rows[scope.inside]))
+    admits, inside = find_admission(line).function, scope.view.running.joined(scope.view.pending.take(scope.inside))
     if not isinstance(admits, LoadBound):
         return f"Outside: {line} does not let it in; {place}."
     requested = int((inside.gpus * inside.tasks).sum())
