@@ -21,7 +21,7 @@ from ..cluster.state import View
 from ..cluster.text.hostlist import fold
 from ..cluster.ties import in_ms, in_points
 from ..policies.contract import Ordering
-from ..policies.migration import NOBODY, PRIORITY_PART, nearest_ideal, slowed
+from ..policies.migration import NOBODY, PRIORITY_PART, nearest_ideal
 from .deadlines.stops import may_leave, stop_cost_s
 from .excluded_nodes import among, nodes_chosen
 from .node_pools import NodePools
@@ -96,18 +96,14 @@ class Gains:
 
     @cached_property
     def slowdown(self) -> FloatArray:
-        """How much longer each job takes than elsewhere.
+        """How much longer each job takes than at its best, by its own reports; 1 without any.
 
-        On the slowest of its nodes by the CPUs there, or as its own reports show it, whichever is more.
+        The load of a node tells nothing of it: any user can raise that without slowing anybody down.
         """
-        found, table = np.ones(len(self.view.running)), self.view.nodes
-        load = np.nan_to_num(table.cpu_load, nan=0.0)
-        pairs = zip(load.tolist(), np.maximum(table.cpus, 1).tolist(), strict=True)
-        each = np.array([slowed(busy, has) for busy, has in pairs])
-        np.maximum.at(found, self.nodes.job, each[self.nodes.node])
+        found = np.ones(len(self.view.running))
         rows, reported = rows_of(self.view.progress, self.view.running.job_id)
         shown = self.view.progress.slowdown[rows]
-        found[reported] = np.fmax(found[reported], np.where(shown >= SHOWN, shown, 1.0))
+        found[reported] = np.where(shown >= SHOWN, shown, 1.0)
         return found
 
     @cached_property

@@ -14,6 +14,7 @@ import numpy as np
 from ..child_process import ChildFailed
 from ..clock import ManualClock
 from ..cluster.actions import MoveNodes, MovePartition, Requeue
+from ..cluster.records.progress import NO_PROGRESS, ProgressTable
 from ..cluster.records.solved_starts import NO_SOLVED_STARTS, SolvedStarts
 from ..cluster.size_speeds import RestartCosts
 from ..cluster.spread_speeds import SpreadSpeeds
@@ -56,6 +57,7 @@ from ..slurm.write.writer import Writer
 from .engine.calendar import NEVER
 from .gpu_profiles import first_profile_s
 from .ideal_cluster import IdealCluster
+from .pace_reports import pace_reports
 from .setup import EVERY_S
 from .simulated_cluster import SimulatedCluster
 from .slurmctld.slurmctld import ARRIVED, BACKFILL_DUE, CALC_DUE, MAIN_DUE
@@ -171,6 +173,7 @@ class CycleDriver:
     _restart_costs: RestartCosts = field(init=False, default_factory=RestartCosts)
     _solver: LeaseSolver = field(init=False, default_factory=LeaseSolver)
     _solved: SolvedStarts = field(init=False, default=NO_SOLVED_STARTS)
+    _reports: ProgressTable = field(init=False, default=NO_PROGRESS)
     _whole_policy: Policy = field(init=False)  #: with its speed curve, before it follows the load
     _store: Store = field(init=False)
     _name: str = field(init=False)
@@ -193,6 +196,7 @@ class CycleDriver:
             observed=self._observed,
             scored=self._scored,
             solved=lambda: self._solved,
+            progress=lambda: self._reports,
         )
 
     def budget(self) -> Budget:
@@ -299,6 +303,8 @@ class CycleDriver:
         return float(np.min(read_s[read_s > report.now_s], initial=math.inf))
 
     def _observed(self, state: ClusterState) -> None:
+        if self.policy.rules.migration is not None:
+            self._reports = pace_reports(state)
         if self._measures_slowdowns:
             self._spread_speeds.observe(state)
 

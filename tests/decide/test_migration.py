@@ -15,7 +15,7 @@ from slurmsched.cluster.actions import AskToStop, Release, Steer, Unsteer
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.exclusions import ANY_TYPE, UNREAD
 from slurmsched.cluster.jobs import JobState
-from slurmsched.cluster.records.progress import ProgressTable
+from slurmsched.cluster.records.progress import NO_PROGRESS, ProgressTable
 from slurmsched.cluster.records.promises import PromiseState, promise_table
 from slurmsched.cluster.text.hostlist import expand
 from slurmsched.decide.engine import decide
@@ -49,7 +49,17 @@ def seen(running=None, where=None, pending=None, seconds=20 * HOUR_S, **rest):
     running = worker() if running is None else running
     made = view(jobs(0) if pending is None else pending, running=running, room=where or room(), **rest)
     known = replace(made.forecast_running, runtime_s=np.full(len(running), seconds))
-    return replace(made, forecast_running=known)
+    return replace(made, forecast_running=known, progress=reports(running, 1.5))
+
+
+def reports(running, slowdown):
+    """What running jobs report of themselves: how much longer an iteration takes than at its best."""
+    many = len(running)
+    flags, unknown = np.zeros((2, many), dtype=bool), np.full(many, np.nan)
+    iteration = np.full(many, 5)
+    return ProgressTable(
+        running.job_id, iteration, unknown, unknown, unknown, *flags, np.full(many, slowdown, dtype=np.float64)
+    )
 
 
 def asked(what, rules=RULES, ordering=SJF):
@@ -68,7 +78,7 @@ def test_a_job_of_an_overloaded_node_is_asked_to_leave_it_for_a_calm_one():
 
 
 def test_only_where_the_gain_is_more_than_restart_and_lost_work_cost():
-    """A third of the rest of its time is gained at a load of 12 for 8 CPUs; a stop costs three minutes."""
+    """A third of the rest of its time is gained where iterations take 1.5 times as long; a stop costs three minutes."""
     rest_s = 3 * (TERMS.stop_s + TERMS.restart_s)
     assert asked(seen(seconds=600.0 + rest_s + 1.0)) == LEAVES
     assert asked(seen(seconds=600.0 + rest_s - 1.0)) == []
@@ -79,10 +89,8 @@ def test_only_where_the_gain_is_more_than_restart_and_lost_work_cost():
 
 
 def reporting(slowdown, **rest):
-    flags = np.zeros((2, 1), dtype=bool)
-    unknown = np.full(1, np.nan)
-    progress = ProgressTable(np.array([901]), np.array([5]), unknown, unknown, unknown, *flags, np.array([slowdown]))
-    return replace(seen(**rest), progress=progress)
+    what = seen(**rest)
+    return replace(what, progress=reports(what.running.take(slice(0, 1)), slowdown))
 
 
 @pytest.mark.parametrize(
@@ -99,7 +107,14 @@ def test_where_memory_or_gpus_are_overloaded_a_job_leaves_only_if_its_reports_sh
     for slowdown, expected in ((1.5, LEAVES), (1.2, []), (np.nan, [])):
         assert asked(reporting(slowdown, running=running, where=where)) == expected
     assert asked(reporting(1.5, where=room((1.0, 1.0)))) == [], "a slow job on a calm node stays"
-    assert asked(reporting(1.3)) == LEAVES, "the CPUs show more"
+    assert asked(reporting(1.3)) == LEAVES
+
+
+@pytest.mark.parametrize("slowdown", [1.0, 1.2, np.nan])
+def test_a_load_that_slows_nobody_down_drives_no_job_off_its_node(slowdown):
+    """Twenty-six processes of another user that only sleep count as a load of 12, and cost the job nothing."""
+    assert asked(reporting(slowdown)) == []
+    assert asked(replace(seen(), progress=NO_PROGRESS)) == [], "a job that reports nothing"
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -14,8 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from deadline_jobs import SAVER, STEP_S, done_steps
+from deadline_jobs import STEP_S, done_steps
 from lab_site import Site
+from node_programs import node_settings
 
 import slurmsched.job
 from slurmsched.lab import Lab
@@ -32,6 +34,24 @@ for _ in range(int(sys.argv[2])):
 os.wait()
 """
 STEPS = 2_000
+CALM_REPORTS = 20
+#: A job that is slow once it is told, until it runs anew: what its owner would see on an overloaded node.
+SLOWED = """
+import os, sys, time
+sys.path.insert(0, {folder!r})
+import job
+job.REPORT_S = job.UNREACHED_S = 1.0
+lease = job.Lease("saved")
+for step in range(lease.resume_at(), {steps}):
+    slow = os.path.exists("slow") and not os.environ.get("SLURM_RESTART_COUNT")
+    time.sleep({step_s} if slow else {step_s} / 5)
+    print(step, file=open("steps", "a"))
+    job.report(step)
+    if lease.should_stop(step):
+        lease.checkpoint_done(step + 1)
+        if lease.give_way():
+            break
+"""
 
 
 @pytest.fixture
@@ -49,13 +69,16 @@ def load(uneven_lab: Lab) -> Iterator[None]:
 def site(uneven_lab: Lab, load: None) -> Site:
     if os.geteuid() != 0:
         pytest.skip("a daemon under another user needs root")
-    return Site.of(
+    made = Site.of(
         uneven_lab,
         power="order = true\nrequeue = true\nmigrate = true",
         migrate="for_s = 4\npatience_s = 60",
         deadline="stop_s = 10\nrestart_s = 0",
         policy="ordering = 'fifo'",
     )
+    address = node_settings(uneven_lab, made.directory, 1.0, uneven_lab.user(made.user) if made.user else "root")
+    made.write(profile=f"listen = '{address}'\nreport_s = 1.0")
+    return made
 
 
 def submit(site: Site, *options: str, comment: str = "slurmsched:ckpt") -> tuple[int, Path]:
@@ -63,12 +86,13 @@ def submit(site: Site, *options: str, comment: str = "slurmsched:ckpt") -> tuple
     home = site.lab.layout.work / f"saver-{secrets.token_hex(4)}"
     home.mkdir()
     shutil.copy(slurmsched.job.__file__, home / "job.py")
-    program = SAVER.format(folder=str(home), steps=STEPS, again_s=STEP_S, step_s=STEP_S)
+    program = SLOWED.format(folder=str(home), steps=4 * STEPS, step_s=STEP_S)
     (home / "train.py").write_text(program)
     shutil.chown(home, uid_of(site.lab.user("alice")), nobody_gid())
+    run = f"export SLURMSCHED_NODE_CONF={site.directory}/node.conf; exec python3 train.py"
     job = site.lab.submit(
         "--gres=gpu:1", "--mem=1", "-t600", "--requeue", f"-D{home}", "-oout", f"-J{site.names[0]}",
-        f"--comment={comment}", "--wrap=exec python3 train.py", *options, user="alice",
+        f"--comment={comment}", f"--wrap={run}", *options, user="alice",
     )  # fmt: skip
     return job, home
 
@@ -86,6 +110,18 @@ def on_n1(site: Site, *options: str, **details: str) -> tuple[int, Path]:
 
 def place(site: Site, job: int) -> str:
     return site.lab.ask(["squeue", "-h", "-t", "R", "-j", str(job), "-o", "%N"]).strip()
+
+
+def slow_down(site: Site, *homes: Path) -> None:
+    """Slow jobs down once slurmsched knows their pace by reports."""
+
+    def reported() -> bool:
+        counted = re.search(r'slurmsched_progress_reports_total{result="ok"} ([0-9.]+)', site.http("/metrics"))
+        return counted is not None and float(counted[1]) > CALM_REPORTS
+
+    site.until(reported, "reports of a calm pace", 300.0)
+    for home in homes:
+        (home / "slow").touch()
 
 
 def excluded(site: Site, job: int) -> str:
@@ -122,8 +158,9 @@ def moves(site, job):
 def test_a_job_that_agreed_leaves_the_overloaded_node_saves_its_work_and_goes_on_elsewhere(site):
     until_overloaded(site)
     job, home = on_n1(site)
-    stays, _ = submit(site, "--exclude=n2")
+    stays, calm = submit(site, "--exclude=n2")
     with site.daemon():
+        slow_down(site, home, calm)
         site.until(lambda: place(site, job) == "n2", "the job on the other node", 300.0)
         assert excluded(site, job) == "n1"
         site.until(lambda: moves(site, job) == MOVED, "the whole story")
@@ -140,8 +177,9 @@ def test_a_job_that_agreed_leaves_the_overloaded_node_saves_its_work_and_goes_on
 
 def test_a_job_without_the_token_is_never_asked(site):
     until_overloaded(site)
-    job, _ = on_n1(site, comment="nothing for slurmsched")
+    job, home = on_n1(site, comment="nothing for slurmsched")
     with site.daemon():
+        slow_down(site, home)
         site.until(
             lambda: told(site, job, "It stays there: its owner did not say slurmsched:ckpt"), "the reason", 300.0
         )
@@ -155,6 +193,7 @@ def test_a_request_that_was_perhaps_not_sent_is_not_repeated_and_the_job_goes_on
     until_overloaded(site)
     job, home = on_n1(site)
     killed = site.start(*site.driver(1, "send"))
+    slow_down(site, home)
     assert killed.wait(300.0) == -signal.SIGKILL
     with site.daemon():
         site.until(lambda: told(site, job, "it was asked lately to leave n1"), "the reason", 300.0)
@@ -169,6 +208,7 @@ def test_daemons_that_are_killed_while_a_job_moves_lose_no_step_of_it(site, phas
     until_overloaded(site)
     job, home = on_n1(site)
     killed = site.start(*site.driver(1, "answer"))
+    slow_down(site, home)
     assert killed.wait(300.0) == -signal.SIGKILL
     site.until(lambda: site.states()[job] == "PENDING", "the job saved its work", 300.0)
     killed = site.start(*site.driver(1, phase))
