@@ -41,7 +41,7 @@ class PartitionLimits:
 def read_limits(text: str, config: Mapping[str, str] = NO_CONFIG) -> dict[str, PartitionLimits]:
     """Return the limits of each partition in the output of ``scontrol --oneliner show partition``.
 
-    Those of memory, and the defaults of jobs, are the cluster's, by its *config*, where a partition has none of its own.
+    Those of memory, and the defaults of jobs, are the cluster's, by its *config*, where a partition has none.
     """
     records = (dict(_FIELD.findall(line)) for line in text.splitlines())
     return {fields["PartitionName"]: _limits(fields, config) for fields in records if "PartitionName" in fields}
