@@ -162,6 +162,7 @@ UNSAID = {
     "GPUs by several options": lambda draft: sum(draft.has(".", name) for name in GPU_OPTIONS) > 1,
     "CPUs or tasks of a node": lambda draft: draft.has(".", "mincpus", "ntasks-per-node"),
     "whole nodes": lambda draft: draft.has("", "exclusive") or "whole" in draft.partitions,
+    "CPUs of tasks that share them": lambda draft: draft.has("", "overcommit"),
     "all memory of a node": lambda draft: draft.has("^0$", "mem"),
     "CPUs for memory": lambda draft: "charged" in draft.partitions,
     "numbers of nodes with a feature": lambda draft: draft.has("[*]", "constraint"),
