@@ -81,6 +81,7 @@ def test_what_a_job_may_have_of_nodes_and_partitions_is_read(site):
         "gpu": (0, 0, 0),
         "narrow": (0, 9000, 0),
         "few": (4, 0, 0),
+        "small": (4, 8000, 0),
         "dear": (0, 0, 1000),
         "each": (0, 0, 0),
     }
