@@ -156,7 +156,7 @@ def bench() -> Iterator[Bench]:
 
 
 UNSAID = {
-    "the most nodes": lambda draft: draft.has(".", "nodes"),
+    "the most nodes": lambda draft: draft.has(".", "nodes", "ntasks"),
     "CPUs by GPU": lambda draft: draft.has(".", "cpus-per-gpu"),
     "memory by GPU": lambda draft: draft.has(".", "mem-per-gpu"),
     "GPUs by several options": lambda draft: sum(draft.has(".", name) for name in GPU_OPTIONS) > 1,
