@@ -55,7 +55,7 @@ PROMISED = {
     "nice": (Standing.NICE_SET, "nice=0"),
     "begin": (Standing.WAITS_FOR_BEGIN, "begin time"),
     "reserved": (Standing.IN_RESERVATION, "workshop"),
-    "limited": (Standing.LIMIT_BLOCKED, "to one user at once"),
+    "limited": (Standing.LIMIT_BLOCKED, "to one user: it cannot start so"),
     "licence": (Standing.LIMIT_BLOCKED, "licence"),
     "down": (Standing.PARTITION_CLOSED, "night"),
     "off": (Standing.OWNER_SAID_OFF, "slurmsched:off"),
