@@ -14,6 +14,9 @@ from pages import Reader
 pytestmark = pytest.mark.lab
 
 BACKUPS = {f"/etc/{name}" for name in ("passwd-", "group-", "shadow-", "gshadow-", "subuid-", "subgid-", ".pwd.lock")}
+BACKUPS |= {
+    f"/etc/{name}.lock" for name in ("passwd", "group", "shadow", "gshadow", "subuid", "subgid")
+}  # of useradd below
 """What useradd and systemd-sysusers keep of the files as they were."""
 ACCOUNTS = {f"/etc/{name}" for name in ("passwd", "group", "shadow", "gshadow")}
 UNINSTALL = f"{CHECKOUT}/scripts/uninstall"
