@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -23,6 +24,7 @@ from .decide.deadlines.promise_outcomes import JobEnds, settle
 from .decide.decision import Decider, decide_here
 from .decide.policy import Policy
 from .decide.shadow import ShadowDecisions, others_in_shadow, shadow_here
+from .decide.turns import Turns
 from .errors import SlurmError, SlurmUnavailable
 from .models.port import Model
 from .slurm.port import ActionResult, Slurm
@@ -80,6 +82,7 @@ class CycleContext:
     let_end: Callable[[Sequence[int]], None] = _nothing  #: called with all jobs to answer with a stop
     decider: Decider = decide_here
     shadow: ShadowDecisions = shadow_here
+    turns: Turns = field(default_factory=lambda: Turns(math.inf))  #: none waits, since a simulation has no clock
     late: Timer = field(init=False)  #: until the next accounting query about lost promises
 
     def __post_init__(self) -> None:
@@ -95,6 +98,8 @@ class CycleReport:
     mode: str
     sentence: str
     phases_s: dict[str, float]
+    decided_s: Mapping[str, float]  #: processor time by part of the decision
+    waiting: frozenset[str]  #: powers that sat out the decision
     pending: int
     running: int
     ranked: int
@@ -134,8 +139,9 @@ def run_cycle(context: CycleContext, number: int, now_s: float, mode: str) -> Cy
     watch.enter("decide")
     window = context.writer.lag.window(context.policy.rules.window)
     loans = context.memory.loans(state, acting=mode == "act")
-    policy = context.policy.over(window).lending(loans)
+    policy = context.policy.over(window).lending(loans).without_turn(context.turns.waiting)
     decision = context.decider(view, policy)
+    context.turns.decided(decision.took_s)
     policy, plan = decision.policy, decision.plan
     # In observe mode no new promise can be met, so none is stored.
     context.memory.keep_promises(plan.promises if mode == "act" else promises, now_s)
@@ -161,6 +167,8 @@ def run_cycle(context: CycleContext, number: int, now_s: float, mode: str) -> Cy
         mode=mode,
         sentence=sentence,
         phases_s=watch.phases_s,
+        decided_s=decision.took_s,
+        waiting=policy.rules.waiting,
         pending=len(view.pending),
         running=len(view.running),
         ranked=int((plan.jobs.rank >= 0).sum()),

@@ -74,6 +74,7 @@ class DaemonController:
         self._flow, self._sharing_context, self._facts = components.flow, components.sharer, components.facts
         self._retention = Retention(components.store, components.clock)
         self._unknown_partitions: list[str] = []
+        self._load_unknown = False
         self._busy_share = 1.0
         self.policy: Policy = components.chosen.policy  #: in force, before it follows the present load
         self._taught = False
@@ -202,8 +203,11 @@ class DaemonController:
         try:
             load = self._world.cluster.load()
         except SlurmError as error:
-            logger.warning("the load of slurmctld is not known: %s", error)
+            if not self._load_unknown:
+                logger.warning("the load of slurmctld is not known, and changes of it are not followed: %s", error)
+            self._load_unknown = True
             return
+        self._load_unknown = False
         if trouble := clocks_differ(asked_s, load.now_s, self._parts.clock.now()):
             raise SlurmUnavailable(trouble)
         self._world.writer.budget.apply_load(load, self._parts.clock.monotonic())

@@ -26,6 +26,8 @@ class CycleStatus(TypedDict):
     fallbacks: list[str]
     plugin_trouble: str
     phases_s: dict[str, float]
+    decided_s: dict[str, float]
+    waiting: list[str]
     promises: dict[str, int]
 
 
@@ -70,5 +72,7 @@ def cycle_status(report: CycleReport) -> CycleStatus:
         "fallbacks": list(report.fallbacks),
         "plugin_trouble": report.plugin_trouble,
         "phases_s": dict(report.phases_s),
+        "decided_s": dict(report.decided_s),
+        "waiting": sorted(report.waiting),
         "promises": report.plan.promises.counts(),
     }

@@ -73,6 +73,9 @@ class Metrics:
             registry=to,
             buckets=PHASE_S,
         )
+        self._decide_s = Counter(
+            "slurmsched_decide_seconds", "Processor time of decisions, by part.", ["part"], registry=to
+        )
         self._last = Gauge(
             "slurmsched_last_cycle_timestamp_seconds", "When the last good cycle began, Unix time.", registry=to
         )
@@ -321,6 +324,8 @@ class Metrics:
             self._solver.labels("followed" if report.plan.solved else "dropped").inc()
         for phase, took_s in report.phases_s.items():
             self._phase_s.labels(phase).observe(took_s)
+        for part, took_s in report.decided_s.items():
+            self._decide_s.labels(part).inc(took_s)
         for action, count in report.actions.items():
             self._decisions.labels(self._policy(), action).inc(count)
         self._refused.inc(report.refused)

@@ -19,13 +19,13 @@ class PlanProcess:
         self._process = ChildProcess(decision_worker.__name__, product)
         self._limit_s, self._startup_s = limit_s, startup_s
 
-    def plan(self, view: View, policy: Policy) -> Plan:
-        """Return the plan of *policy* for *view*; ChildFailed where there is none."""
+    def plan(self, view: View, policy: Policy) -> tuple[Plan, dict[str, float]]:
+        """Return the plan of *policy* for *view*, with the time by part; ChildFailed where there is none."""
         self._process.ask(decision_worker.READY, self._startup_s)
-        error, plan = self._process.ask((view, policy.to_json()), self._limit_s)
+        error, answer = self._process.ask((view, policy.to_json()), self._limit_s)
         if error:
             raise ChildFailed(error)
-        decided: Plan = plan
+        decided: tuple[Plan, dict[str, float]] = answer
         return decided
 
     def close(self) -> None:

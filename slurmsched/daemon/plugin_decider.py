@@ -32,12 +32,13 @@ class PluginDecider:
         if not names:
             return decide_here(view, policy)
         try:
-            return Decision(self._process.plan(view, policy), policy)
+            plan, took_s = self._process.plan(view, policy)
+            return Decision(plan, policy, took_s=took_s)
         except ChildFailed as error:
             trouble = f"{' and '.join(names)} failed, since {error}: jobs stay in the order that they have"
         logger.error("%s", trouble)
         rest = decide_here(view, policy.without_plugins())
-        return Decision(rest.plan, rest.policy, names, trouble)
+        return Decision(rest.plan, rest.policy, names, trouble, rest.took_s)
 
     def close(self) -> None:
         """Stop the process."""

@@ -46,7 +46,7 @@ class ShadowDecider:
         if policy.shadow.line != self._line:
             self._line, self.trouble, self._failures = policy.shadow.line, "", 0
         try:
-            plan = self._process.plan(view, in_force(policy))
+            plan, _ = self._process.plan(view, in_force(policy))
         except ChildFailed as error:
             self._note(policy.shadow.name, str(error))
             return ShadowDecision(trouble=self.trouble)

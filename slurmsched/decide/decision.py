@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from ..cluster.plan import Plan
 from ..cluster.state import View
 from .engine import decide
 from .policy import Policy
+from .turns import PartTimes
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,6 +20,7 @@ class Decision:
     policy: Policy
     failed: tuple[str, ...] = ()  #: parts of plug-ins that were left out, as ordering 'mylas'
     trouble: str = ""  #: what happened to them
+    took_s: Mapping[str, float] = field(default_factory=dict)  #: processor time by part of the decision
 
 
 Decider = Callable[[View, Policy], Decision]
@@ -26,4 +28,13 @@ Decider = Callable[[View, Policy], Decision]
 
 def decide_here(view: View, policy: Policy) -> Decision:
     """Decide in this process."""
-    return Decision(decide(view, policy.ordering, policy.rules), policy)
+    plan, took_s = timed(view, policy)
+    return Decision(plan, policy, took_s=took_s)
+
+
+def timed(view: View, policy: Policy) -> tuple[Plan, dict[str, float]]:
+    """Return the plan, and the processor time by part of the decision."""
+    times = PartTimes()
+    plan = decide(view, policy.ordering, policy.rules, times.enter)
+    times.enter("")
+    return plan, times.took_s

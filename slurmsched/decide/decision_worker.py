@@ -17,7 +17,7 @@ from ..cluster.columns import Table
 from ..cluster.plan import Plan
 from ..cluster.state import View
 from ..policies.registry import import_directly
-from .engine import decide
+from .decision import timed
 from .policy import Policy
 
 READY = "ready"
@@ -27,14 +27,14 @@ MEMORY_B = 8 * 2**30
 """The largest address space of the process; one that needs more dies."""
 
 
-def answer(request: Any) -> tuple[str, Plan | None]:
-    """Return an error or the plan."""
+def answer(request: Any) -> tuple[str, tuple[Plan, dict[str, float]] | None]:
+    """Return an error, or the plan and the processor time by part of the decision."""
     if request == READY:
         return "", None
     view, stored = request
     try:
         policy = Policy.from_json(stored)
-        return "", decide(read_only(view), policy.ordering, policy.rules)
+        return "", timed(read_only(view), policy)
     except Exception as error:  # code of strangers may raise anything
         traceback.print_exc()  # its text may contain anything, and goes to the log alone
         return f"it raised {type(error).__name__}", None

@@ -34,13 +34,17 @@ from .ordering.ranking import base_priority, order, qos_classes, tiers, waited_s
 from .profiling import least_gpus_first, profiling_wishes, rank_profiling_last, to_profile
 from .profiling_nodes import node_wishes
 from .referee import judge, needs_limits
-from .resizing import sizing
+from .resizing import Sizing, sizing
 from .rightsizing import rightsize_wishes
 from .rules import DeadlineRules, Rules
 from .run_set import start_wishes
 from .sharing.packing import packing_wishes
 from .sharing.pair_eviction import eviction_wishes, unsteady
 from .steering import steer_wishes
+from .turns import ORDER, Watch, unwatched, wishes_of
+
+DEADLINES = "deadlines"
+"""The part of a decision that makes, keeps and answers promises."""
 
 ROOM = 8
 """Points reserved per job if points are scarce, so that a new job fits between two others."""
@@ -49,12 +53,13 @@ FEW = 64
 """Minimum number of jobs that get points even if points are scarce."""
 
 
-def decide(view: View, ordering: Ordering, rules: Rules) -> Plan:
+def decide(view: View, ordering: Ordering, rules: Rules, entering: Watch = unwatched) -> Plan:
     """Compute the jobs to run, their order, and the writes that make Slurm follow it.
 
     Jobs that are left alone lose their points. With a native ordering only jobs that must run now to keep a promise get
-    points.
+    points. *entering* is told of each part as it begins.
     """
+    entering(ORDER)
     view = rank_profiling_last(view, rules.profiling)
     jobs = view.pending
     standings = standing(jobs, view.partitions, rules.only_partitions)
@@ -64,20 +69,24 @@ def decide(view: View, ordering: Ordering, rules: Rules) -> Plan:
         rows = np.flatnonzero(standings == Standing.RANKED)
         ranked = _ranked(view, ordering, rules, rows, starving, None, _nobody(jobs))
         stop_requests = eviction_wishes(view, rules, ())
-        stop_requests += lease_wishes(view, ordering, rules, ranked, starving, set(map(job_of, stop_requests)))
-        stop_requests += leave_wishes(view, ordering, rules, standings, set(map(job_of, stop_requests)))
-        return _plan(view, ordering, rules, standings, starving, None, ranked, _nobody(jobs), rows[:0], stop_requests)
+        stop_requests += _yielding(view, ordering, rules, standings, ranked, starving, stop_requests, entering)
+        nobody, held = _nobody(jobs), rows[:0]
+        return _plan(view, ordering, rules, standings, starving, None, ranked, nobody, held, stop_requests, entering)
+    entering(DEADLINES)
     stopping = stops(view, rules)
     steers = "order" in rules.powers or rules.composition is not None
     promised = promise(view, standings, rules.deadlines, steers, stopping)
     view = replace(view, promises=promised.table)
     stop_requests = stop_wishes(view, promised, rules.deadlines, stopping)
     stop_requests += eviction_wishes(view, rules, {job_of(wish) for wish in stop_requests})
+    entering(ORDER)
     standings = waiting_outside(view, rules, standings, starving)
     rows = np.flatnonzero(standings == Standing.RANKED)
     due = promised.due & (standings == Standing.RANKED)
     ranked = _ranked(view, ordering, rules, rows, starving, promised, due)
+    entering(DEADLINES)
     blocking, endangered = blocking_jobs(view, promised, ranked, rules.deadlines)
+    entering(ORDER)
     # Only jobs that waited longer rank above a starving job: it is never delayed for a promise.
     held = blocking[~starving[blocking] & _may_be_delayed(jobs, rules.deadlines)[blocking]]
     endangered &= standings == Standing.RANKED
@@ -85,9 +94,25 @@ def decide(view: View, ordering: Ordering, rules: Rules) -> Plan:
         due |= endangered
         ranked = _ranked(view, ordering, rules, rows, starving, promised, due)
     free = ranked[~np.isin(ranked, held)]
-    stop_requests += lease_wishes(view, ordering, rules, free, starving, set(map(job_of, stop_requests)))
-    stop_requests += leave_wishes(view, ordering, rules, standings, set(map(job_of, stop_requests)))
-    return _plan(view, ordering, rules, standings, starving, promised, ranked, due, held, stop_requests)
+    stop_requests += _yielding(view, ordering, rules, standings, free, starving, stop_requests, entering)
+    return _plan(view, ordering, rules, standings, starving, promised, ranked, due, held, stop_requests, entering)
+
+
+def _yielding(
+    view: View,
+    ordering: Ordering,
+    rules: Rules,
+    standings: IntArray,
+    ranked: IntArray,
+    starving: BoolArray,
+    asked: Sequence[Action],
+    entering: Watch,
+) -> list[Action]:
+    """Return requests to stop for the order and for the sake of nodes, to jobs that are not *asked* already."""
+    jobs = set(map(job_of, asked))
+    found = wishes_of("lease", rules, entering, lambda: lease_wishes(view, ordering, rules, ranked, starving, jobs))
+    jobs |= set(map(job_of, found))
+    return found + wishes_of("migrate", rules, entering, lambda: leave_wishes(view, ordering, rules, standings, jobs))
 
 
 def _may_be_delayed(jobs: JobTable, rules: DeadlineRules) -> BoolArray:
@@ -106,6 +131,7 @@ def _plan(
     due: BoolArray,
     held: IntArray,
     stop_requests: Sequence[Action],
+    entering: Watch,
 ) -> Plan:
     """Return the plan for jobs in the order *ranked*, with those *due* for a promise first, and *held* jobs delayed."""
     jobs, rank = view.pending, np.full(len(view.pending), -1, dtype=np.int64)
@@ -122,28 +148,39 @@ def _plan(
     points, capped = np.zeros(len(jobs), dtype=np.int64), _nobody(jobs)
     if rules.composition is None and (not ordering.native or due.any()):
         points, capped = _points(jobs, ranked, tier, base, rules, rules.cap(view.qos), ordering.native)
+    entering("profile")
     moves = [] if rules.profiling is None else profiling_wishes(view, rules.profiling, standings)
+    entering(ORDER)
     if rules.sharing is not None and rules.composition is None:
         busy = {*jobs.job_id[held].tolist(), *map(job_of, moves)}
         joins = "share" in rules.powers
+        entering("share")
         moves = [*moves, *packing_wishes(view, ranked, runs, rules.sharing, busy, joins=joins)]
+    entering(ORDER)
     outside = np.flatnonzero(standings == Standing.OUTSIDE)
     off = kept_off(view, rules.migration)
     releases = _release_wishes(jobs, view.now_s, np.concatenate([held, outside, unsafe(view, off)]), rules)
     holds: list[Action] = []
     if rules.deadlines is not None:
         holds = [Hold(job, view.now_s + rules.deadlines.hold_s) for job in jobs.job_id[held].tolist()]
+    entering(DEADLINES)
     answers = answer_wishes(view, view.promises) if "comment" in rules.powers else []
+    entering(ORDER)
     # Holds are renewed in each cycle: without alternation they could use up all writes, and no answer would be sent.
     turns = [wish for pair in zip_longest(holds, answers) for wish in pair if wish is not None]
     lending = node_wishes(view, rules, standings)
     ranks: list[Action] = [*_rank_wishes(jobs, tier, rank, points, moves)]
     back = give_back_wishes(view, rules)
     moving = {*map(job_of, moves), *back.jobs}
-    excludes = exclude_wishes(view, off, steer_wishes(view, rules, standings, ranked, starving))
-    steers = [wish for wish in excludes if job_of(wish) not in moving]
-    rightsizes = [wish for wish in rightsize_wishes(view, rules, standings, ranked) if job_of(wish) not in moving]
-    sizes = sizing(view, rules, standings, ranked, set(map(job_of, stop_requests)))
+    steers = wishes_of("steer", rules, entering, lambda: steer_wishes(view, rules, standings, ranked, starving))
+    steers = [wish for wish in exclude_wishes(view, off, steers) if job_of(wish) not in moving]
+    rightsizes = wishes_of("rightsize", rules, entering, lambda: rightsize_wishes(view, rules, standings, ranked))
+    rightsizes = [wish for wish in rightsizes if job_of(wish) not in moving]
+    sizes = Sizing()
+    if "resize" not in rules.waiting:
+        entering("resize")
+        sizes = sizing(view, rules, standings, ranked, set(map(job_of, stop_requests)))
+        entering(ORDER)
     resizes = [wish for wish in sizes.resizes if job_of(wish) not in moving]  # before a release lets such a job start
     if why_unread(view.limits):
         steers, rightsizes, resizes = (
@@ -168,7 +205,9 @@ def _plan(
         *kept_out,
         *starts,
     ]
+    entering("referee")
     actions, refusals = judge(wishes, view, rules)
+    entering(ORDER)
     placing = Placing(standings, rank, starving, runs, points, capped)
     solved = promised is not None and promised.solved
     return Plan(placing, tuple(actions), tuple(refusals), view.promises, solved)

@@ -88,7 +88,10 @@ class Policy:
             "powers": sorted(self.rules.powers),
             "only_partitions": sorted(self.rules.only_partitions),
             "loans": _stored(self.rules.loans),
+            "waiting": sorted(self.rules.waiting),
         }
+        if not rules["waiting"]:
+            del rules["waiting"]
         for part in ("composition", "admission", "lease", "steering", "migration", "rightsizing", "resizing"):
             if rules[part] is None:  # as records had it before there was one
                 del rules[part]
@@ -102,6 +105,7 @@ class Policy:
         stored = json.loads(text)
         rules = stored["rules"]
         rules |= {"powers": frozenset(rules["powers"]), "only_partitions": frozenset(rules["only_partitions"])}
+        rules["waiting"] = frozenset(rules.get("waiting", ()))
         rules["weights"] = PriorityWeights(**rules.get("weights", {}))  # older records have the cap itself
         if section := rules.get("deadlines"):
             steps = tuple(map(tuple, section.get("soft_steps", SOFT_STEPS)))
@@ -173,6 +177,10 @@ class Policy:
     def over(self, window: int) -> Policy:
         """Return this policy with points for the first *window* jobs."""
         return self if window == self.rules.window else replace(self, rules=replace(self.rules, window=window))
+
+    def without_turn(self, powers: frozenset[str]) -> Policy:
+        """Return this policy for a decision that *powers* sit out."""
+        return replace(self, rules=replace(self.rules, waiting=powers)) if powers != self.rules.waiting else self
 
     def lending(self, loans: tuple[LentNodes, ...] | None) -> Policy:
         """Return this policy for a moment with these *loans* of nodes; None while no node may move."""

@@ -117,6 +117,7 @@ def bench(directory: Path, title: str, rules: Rules) -> None:
         f" {first.deferred} left for later",
         flush=True,
     )
+    print("    deciding took " + ", ".join(f"{part} {took_s:.2f} s" for part, took_s in first.decided_s.items()))
     kinds = Counter(spelling(action) for action in first.plan.actions)
     print("    it wants " + ", ".join(f"{count} {kind}" for kind, count in kinds.most_common()))
     rows = [cycle(world) for _ in range(RUNS)]

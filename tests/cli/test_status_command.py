@@ -75,3 +75,10 @@ def test_nothing_is_waited_for_after_a_first_cycle_that_failed(ask):
     assert result.exit_code == 1
     assert "last error: squeue did not answer" in result.output
     assert waited_s == 0
+
+
+def test_status_says_which_part_of_the_decision_took_the_time_and_which_powers_wait(ask):
+    cycle = WELL["cycle"] | {"decided_s": {"order": 0.02, "steer": 0.4, "referee": 0.0004}, "waiting": ["resize"]}
+    result, _ = ask(WELL | {"cycle": cycle})
+    assert "deciding took, of the processor: steer 0.400 s, order 0.020 s\n" in result.output
+    assert "decided without resize: what took long waits its turn" in result.output

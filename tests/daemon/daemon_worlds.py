@@ -30,6 +30,8 @@ def report(number: int = 1, **known: Any) -> CycleReport:
         "mode": "observe",
         "sentence": "2 pending, nothing to do.",
         "phases_s": {"observe": 0.1, "decide": 0.01},
+        "decided_s": {"order": 0.01},
+        "waiting": frozenset(),
         "pending": 2,
         "running": 1,
         "ranked": 2,

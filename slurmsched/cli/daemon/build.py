@@ -50,6 +50,7 @@ from ...db.leader import Leadership, leadership
 from ...db.memory import Memory
 from ...db.store import Store, Unchanged
 from ...decide.policy import Policy
+from ...decide.turns import TURN_S, Turns
 from ...errors import MemoryUnavailable
 from ...models.runtime.active import ActiveModel, drift_of, overrunners_of
 from ...models.runtime.baseline import RuntimeModel
@@ -152,6 +153,7 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
         entering=lambda phase: service.progressed(),
         scored=known,
         decider=decider,
+        turns=Turns(TURN_S),
         shadow=shadow,
     )
     usage = UsageService(

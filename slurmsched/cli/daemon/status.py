@@ -15,6 +15,9 @@ from ..time_format import as_of, span
 
 FIRST_CYCLE_S, AGAIN_S = 10.0, 0.5
 
+SHORT_S = 0.001
+"""Parts of a decision that took less are not shown."""
+
 
 @click.command()
 @json_option
@@ -62,6 +65,7 @@ def _living(reply: Mapping[str, Any], now_s: float) -> Iterator[str]:
         yield f"last cycle: {cycle['sentence']}"
         phases = ", ".join(f"{phase} {span_s:.3f} s" for phase, span_s in cycle["phases_s"].items())
         yield f"it took: {phases}; one cycle every {span(reply['every_s'])}"
+        yield from _parts_of_decision(cycle)
         if cycle["fallbacks"]:
             yield f"doing without: {', '.join(cycle['fallbacks'])}"
         if any(cycle["promises"].values()):
@@ -70,6 +74,16 @@ def _living(reply: Mapping[str, Any], now_s: float) -> Iterator[str]:
         yield as_of(cycle["now_s"], cycle["number"], now_s)
     else:
         yield "no cycle has ended yet"
+
+
+def _parts_of_decision(cycle: Mapping[str, Any]) -> Iterator[str]:
+    """Say which parts of the decision took the time, the longest first, and which powers it was made without."""
+    took_s = {part: took_s for part, took_s in cycle.get("decided_s", {}).items() if took_s >= SHORT_S}
+    if took_s:
+        longest = sorted(took_s, key=lambda part: (-took_s[part], part))
+        yield "deciding took, of the processor: " + ", ".join(f"{part} {took_s[part]:.3f} s" for part in longest)
+    if waiting := cycle.get("waiting"):
+        yield f"decided without {' and '.join(waiting)}: what took long waits its turn"
 
 
 def _dead(reply: Mapping[str, Any], now_s: float) -> Iterator[str]:
