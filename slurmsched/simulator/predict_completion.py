@@ -19,6 +19,7 @@ from ..cluster.reasons import ReasonKind, where_kind
 from ..cluster.records.predictions import PredictionKind, PredictionTable, prediction_table
 from ..cluster.state import View
 from ..decide.explain.obstacles import cannot_run, obstacles
+from ..decide.explain.unexplained_waits import unexplained
 from ..decide.ordering.ranking import tiers
 from .engine.calendar import NEVER
 from .few_reservations import with_few_reservations
@@ -259,7 +260,7 @@ def _pending(
         return column
 
     starts_s, finishes_s = spread(start_s, np.nan), spread(finish_s, np.nan)
-    kept = obstacles(view)
+    kept = {row: " ".join(words) for row, words in unexplained(view).items()} | obstacles(view)
     rank, before, ahead_s, running_s = ahead
     return prediction_table(
         len(jobs),

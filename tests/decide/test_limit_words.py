@@ -87,6 +87,11 @@ ACCOUNT = {"whose": "account", "name": "bio", "members": "bio,bio2"}
             QOS | {"counts": "least", "resource": "gpu", "most": 4},
             "It asks for 2 GPUs, and its QOS (small) requires 4 GPUs at least for one job: it cannot start so.",
         ),
+        (
+            "QOSMaxGRESPerNode",
+            QOS | {"counts": "node", "resource": "gpu", "most": 1},
+            "It asks for 2 GPUs, and its QOS (small) allows 1 GPU on one node: it cannot start so.",
+        ),
     ],
 )
 def test_a_limit_is_told_with_whose_it_is_what_is_used_and_the_first_end(reason, limit, words):

@@ -57,6 +57,51 @@ def test_other_nodes_count_one_slot_of_each_type_where_some_share():
     assert not [line for line in conf_of(nodes=3, gpus=2) if "slot" in line]
 
 
+SHAPES = (
+    "CPUs=8 RealMemory=16000 Gres=gpu:a100:2,gpu:v100:1 Feature=ib",
+    "CPUs=2 RealMemory=4000",
+    "CPUs=4 Gres=gpu:3",
+)
+
+
+def test_each_node_with_a_shape_of_its_own_has_a_line_and_a_port_of_its_own():
+    lines = conf_of(nodes=3, gpus=3, shapes=SHAPES)
+    where = "NodeHostname=host NodeAddr=127.0.0.1 Port="
+    assert [line for line in lines if line.startswith("NodeName=")] == [
+        f"NodeName=n{number} {where}{21002 + number} {shape} State=UNKNOWN" for number, shape in enumerate(SHAPES, 1)
+    ]
+    assert any(line.startswith("PartitionName=gpu Nodes=n[1-3]") for line in lines)
+
+
+def test_the_types_of_gpus_of_a_shape_have_device_files_one_after_the_other():
+    layout = Layout(Path("/tmp/a"))
+    lines = gres_conf(layout, LabSpec(nodes=3, gpus=3, shapes=SHAPES)).splitlines()
+    assert lines == [
+        "AutoDetect=off",
+        f"NodeName=n1 Name=gpu Type=a100 File={layout.devices}/gpu[0-1]",
+        f"NodeName=n1 Name=gpu Type=v100 File={layout.devices}/gpu[2-2]",
+        f"NodeName=n3 Name=gpu File={layout.devices}/gpu[0-2]",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({"nodes": 2, "shapes": SHAPES}, "each node has its shape, or none has"),
+        ({"nodes": 3, "gpu_types": ("a100",), "shapes": SHAPES}, "shapes have the types of GPUs"),
+        ({"nodes": 3, "shared_nodes": 1, "shapes": SHAPES}, "got nodes=3 shapes=3 gpu_types= shared_nodes=1"),
+    ],
+)
+def test_shapes_are_for_all_nodes_and_name_their_gpus_themselves(spec, words):
+    with pytest.raises(LabError, match=words):
+        LabSpec(**spec)
+
+
+def test_shapes_outlive_the_record_of_a_lab():
+    spec = LabSpec(nodes=3, gpus=3, shapes=SHAPES)
+    assert LabSpec.from_json(spec.to_json()) == spec
+
+
 def test_without_accounting_nothing_needs_slurmdbd():
     assert not [line for line in conf_of(accounting=False) if "PriorityWeight" in line or "slurmdbd" in line]
 

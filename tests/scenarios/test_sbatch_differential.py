@@ -6,15 +6,14 @@ import math
 import re
 import shlex
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from lab_search import search
 from sbatch_draws import RESERVATION, SECOND, Draft, drafts
 
 from slurmsched.clock import local_zone
@@ -206,30 +205,28 @@ def names_of(hosts: str) -> list[str]:
     return sorted(expand(hosts)) if hosts else []
 
 
-def search(bench: Bench, batches: int, capsys: pytest.CaptureFixture[str], **more: object) -> None:
+def compare(bench: Bench, batches: int, capsys: pytest.CaptureFixture[str], *, soak: bool = False) -> None:
     """Draw *batches* of jobs and compare; print how often each option was drawn."""
-
-    @settings(max_examples=batches, deadline=None, suppress_health_check=list(HealthCheck), **more)
-    @given(st.lists(drafts(), min_size=TOGETHER, max_size=TOGETHER))
-    def compare(batch: list[Draft]) -> None:
-        found = differences(bench, batch)
-        assert not found, "\n".join(found)
-
+    by_option: Counter[str] = Counter()
     counts.clear()
     told.clear()
-    compare()
-    by_option: Counter[str] = Counter()
-    for (name, _), times in counts.items():
-        by_option[name] += times
-    with capsys.disabled():
-        for what, times in (("drawn", by_option), ("said not to be tried out", told)):
-            sys.stdout.write(f"\n{what}: {', '.join(f'{name} {many}' for name, many in sorted(times.items()))}\n")
+
+    def faults(batch: list[Draft]) -> list[str]:
+        found = differences(bench, batch)
+        by_option.clear()
+        for (name, _), times in counts.items():
+            by_option[name] += times
+        return found
+
+    batch = st.lists(drafts(), min_size=TOGETHER, max_size=TOGETHER)
+    tables = {"drawn": by_option, "said not to be tried out": told}
+    search(batch, batches, faults, tables, capsys, derandomize=not soak)
 
 
 def test_what_we_make_of_drawn_jobs_is_what_slurm_makes_of_them(bench, capsys):
-    search(bench, 10, capsys)
+    compare(bench, 10, capsys)
 
 
 @pytest.mark.soak
 def test_what_we_make_of_many_drawn_jobs_is_what_slurm_makes_of_them(bench, capsys):
-    search(bench, 5000 // TOGETHER, capsys, derandomize=False)
+    compare(bench, 5000 // TOGETHER, capsys, soak=True)

@@ -19,6 +19,7 @@ from .eta import delayed_jobs
 from .given_back import giving_back
 from .limits import limit_words
 from .obstacles import obstacle
+from .unexplained_waits import unexplained
 
 
 @dataclass(frozen=True)
@@ -122,11 +123,11 @@ def cause_of(view: View, plan: Plan, rules: Rules, row: int) -> Cause | None:
         return _begin(view, row)
     if standing == Standing.PARTITION_CLOSED and kind is not ReasonKind.CLOSED:
         return _said(view, row, *_BY_WORD["PartitionDown"])
-    by_request = kind in (ReasonKind.WAITS, ReasonKind.CANNOT_RUN) and reason.word not in _BY_WORD
-    if by_request and (kept := obstacle(view, row)):
+    of_one = reason.one_partition and "," in jobs.partition[row]
+    by_request = kind in (ReasonKind.WAITS, ReasonKind.CANNOT_RUN) and (of_one or reason.word not in _BY_WORD)
+    if by_request and (kept := obstacle(view, row) or unexplained(view.take(np.array([row]))).get(0)):
         return Cause(*kept)
-    waits = kind is ReasonKind.WAITS or (reason.one_partition and "," in jobs.partition[row])
-    return None if waits and reason.known else _of_reason(view, row, reason)
+    return None if (of_one or kind is ReasonKind.WAITS) and reason.known else _of_reason(view, row, reason)
 
 
 def _held(view: View, row: int, standing: Standing, reason: Reason) -> Cause:

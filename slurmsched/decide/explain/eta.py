@@ -109,6 +109,9 @@ _WHY_NONE = {
     PredictionKind.BEYOND: "It stands so far back in a long queue that it was not played forward.",
 }
 _OBSTRUCTED = (PredictionKind.CANNOT_RUN, PredictionKind.NO_ROOM, PredictionKind.UNPLACED)
+_UNEXPLAINED = "what may keep it from any start"
+"""The part of a job's wait that its times leave out, if idle nodes or those that are left do not explain it."""
+
 _BESIDE = {
     PredictionKind.ARRAY: "It is an array: the times are those of the first of its {tasks} to start.",
     PredictionKind.LEFT_ALONE: "We do not order it ('slurmsched why {job}' says why): the times go by Slurm's own "
@@ -203,6 +206,7 @@ def _eta(row: Row) -> Eta:
         rank=row["rank"] + 1 if ranked else None,
         ahead=row["ahead"] if ranked else None,
         derivation=_derivation(row, kind) if kind.has_value else "",
+        not_understood=(_UNEXPLAINED,) if kind.has_value and row["obstacle"] else (),
         notes=tuple(_notes(row, kind)),
     )
 
@@ -220,7 +224,7 @@ def _derivation(row: Row, kind: PredictionKind) -> str:
 
 
 def _notes(row: Row, kind: PredictionKind) -> Iterator[str]:
-    if row["obstacle"] and kind in _OBSTRUCTED:
+    if row["obstacle"] and (kind.has_value or kind in _OBSTRUCTED):
         yield row["obstacle"]
     elif text := (_WHY_NONE.get(kind) or _BESIDE.get(kind)):
         yield text.format(

@@ -16,6 +16,8 @@ from ...cluster.limits import (
     JOB,
     LEAST,
     LICENCE,
+    NODE,
+    OF_ONE_JOB,
     QOS,
     USER,
     SharedLimit,
@@ -34,6 +36,7 @@ _FOR = {
     USER: " to one user",
     EACH_ACCOUNT: " to one account",
     JOB: " for one job",
+    NODE: " on one node",
     LEAST: "",
 }
 
@@ -93,7 +96,7 @@ def _beyond_words(view: View, row: int, limit: SharedLimit) -> str:
 
 def _blocks(view: View, row: int, limit: SharedLimit) -> bool:
     asked = float(limit.amount(view.pending)[row])
-    if limit.counts in (JOB, LEAST):
+    if limit.counts in OF_ONE_JOB:
         return asked < limit.most if limit.counts == LEAST else asked > limit.most
     return _used(view, limit) + asked > limit.most
 
@@ -110,7 +113,7 @@ def _used(view: View, limit: SharedLimit) -> float:
 def _words(view: View, row: int, limit: SharedLimit, blocks: bool) -> LimitWords:
     jobs = view.pending
     job, asked = int(jobs.job_id[row]), _amount(limit, float(limit.amount(jobs)[row]))
-    if limit.counts in (JOB, LEAST) or (_beyond(view, row, limit) and limit.whose in (QOS, ACCOUNT)):
+    if limit.counts in OF_ONE_JOB or (_beyond(view, row, limit) and limit.whose in (QOS, ACCOUNT)):
         why = _beyond_words(view, row, limit)
         return LimitWords(
             f"{why[:1].upper()}{why[1:]}: it cannot start so.",

@@ -1,0 +1,66 @@
+"""Jobs that Slurm does not start though idle nodes could hold them, by all that it shows of their requests. Pure.
+
+The queue does not show everything that keeps a job from nodes, such as the CPUs that each must have, and of a job in
+several partitions Slurm's reason is that of one of them. That it stays on idle nodes is all that tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+import numpy as np
+
+from ...cluster.columns import BoolArray
+from ...cluster.reasons import ReasonKind, reason_of
+from ...cluster.state import View
+from ...policies.selection.could_hold import never
+
+SETTLED_S = 120.0
+"""The time after which Slurm has looked at a job in both of its loops, with the intervals that it has by default."""
+
+LOOKED_AT = 100
+"""The jobs that Slurm looks at in a pass by default (default_queue_depth): one behind them may have no reason yet."""
+
+_NONE = frozenset({"", "None", "(null)"})
+
+
+def unexplained(view: View) -> dict[int, tuple[str, str]]:
+    """Return, by row of the pending jobs that idle nodes could hold and Slurm leaves waiting, this and what helps."""
+    rows = np.flatnonzero(_waits(view))
+    nodes = view.nodes
+    idle = nodes.state.map([text == "idle" for text in nodes.state.names], np.bool_)
+    idle = np.flatnonzero(idle & (nodes.cpus_used == 0) & (nodes.gpus_used == 0))
+    if not len(rows) or not len(idle):
+        return {}
+    too_large = never(view.pending.take(rows), nodes.take(idle), view.partitions)
+    return {row: _words(view, row) for at, row in enumerate(rows.tolist()) if at not in too_large}
+
+
+def _waits(view: View) -> BoolArray:
+    """Select the jobs that Slurm has looked at, has no start for, and leaves waiting for nodes alone."""
+    jobs = view.pending
+    reasons = _NONE | {"Resources"} if len(jobs) <= LOOKED_AT else {"Resources"}
+    alone = [_of_nodes(text, reasons) for text in jobs.reason.names]
+    waits = jobs.reason.map(alone, np.bool_) & (jobs.priority > 0) & ~np.isfinite(jobs.started_s)
+    for bound in (jobs.dependency, jobs.reservation, jobs.licences):
+        waits &= ~bound.said()
+    return np.asarray(waits & (jobs.het_job_id == 0) & (view.now_s - jobs.eligible_s >= SETTLED_S), dtype=np.bool_)
+
+
+def _of_nodes(text: str, reasons: Set[str]) -> bool:
+    """Report whether a reason is one of some *reasons*, or says of one partition that the job cannot run there."""
+    reason = reason_of(text)
+    if reason.kind is ReasonKind.WAITS:
+        return reason.word in reasons
+    return reason.kind is ReasonKind.CANNOT_RUN and reason.one_partition
+
+
+def _words(view: View, row: int) -> tuple[str, str]:
+    jobs = view.pending
+    says = f" and says {jobs.reason[row]}" if jobs.reason[row] not in _NONE else ""
+    return (
+        f"It may never start as it is: nodes that could hold all that the queue shows of its request are idle, and "
+        f"Slurm does not start it{says}.",
+        f"'scontrol show job {jobs.job_id[row]}' has the whole request (MinCPUsNode, MinMemory, NumNodes, "
+        "ExcNodeList); 'sbatch --test-only' with the same options says whether it could ever run.",
+    )
