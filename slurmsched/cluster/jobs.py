@@ -156,6 +156,7 @@ class JobTable(Table):
     per_job: BoolArray  #: requests GPUs for the whole job, so that they may be spread over nodes
     per_task: BoolArray  #: requests generic resources per task or socket, which cannot be changed into slots
     per_gpu: BoolArray  #: it or its partition requests CPUs or memory per GPU, which slots would change
+    gpu_cpus: IntArray  #: the CPUs that it requests per GPU; 0 for none
     # The columns from here on are derived from the comment (``comment_columns``).
     nopack: BoolArray  #: its owner wants no other job on its GPUs
     noprofile: BoolArray  #: its owner wants it never measured

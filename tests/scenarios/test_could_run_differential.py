@@ -188,7 +188,9 @@ def bench() -> Iterator[Bench]:
 
 UNSAID = {
     "numbers of nodes": lambda draft: draft.has(".", "nodes"),
-    "CPUs by GPU": lambda draft: draft.has(".", "cpus-per-gpu"),
+    "CPUs by GPU of spread ones": lambda draft: (
+        draft.has(".", "cpus-per-gpu") and draft.has(".", "gpus", "gpus-per-task")
+    ),
     "memory by GPU": lambda draft: draft.has(".", "mem-per-gpu"),
     "GPUs by several options": lambda draft: sum(draft.has(".", name) for name in GPU_OPTIONS) > 1,
     "CPUs or tasks of a node": lambda draft: draft.has(".", "mincpus", "ntasks-per-node"),
@@ -200,10 +202,10 @@ UNSAID = {
 }
 """Demands of which no column has as much as would tell that a job in several partitions can run in none of them.
 
-Of a job in one partition Slurm's own reason says so; of one in several it is that of one of them. squeue has no number
-of CPUs by GPU, the most nodes only where they may be resized, and MinCPUsNode alike for CPUs that a node must have,
-which no limit of a partition binds, and for tasks on it. That Slurm shows whole nodes may be due to one partition,
-and so may be the CPUs that it adds for memory (MaxMemPerCPU).
+Of a job in one partition Slurm's own reason says so; of one in several it is that of one of them. squeue has the most
+nodes only where they may be resized, and MinCPUsNode alike for CPUs that a node must have, which no limit of a
+partition binds, and for tasks on it. That Slurm shows whole nodes may be due to one partition, and so may be the CPUs
+that it adds for memory (MaxMemPerCPU).
 """
 
 ALONE = {

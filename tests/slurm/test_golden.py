@@ -142,6 +142,7 @@ def of_or_none(release: Release, kind: str, column: str) -> object:
 def test_only_what_is_asked_for_per_gpu_is_told_so(release):
     kinds = [kind for kind, job in release.ids.items() if release.jobs.row_of(job) is not None]
     assert [kind for kind in kinds if release.of(kind, "per_gpu")] == ["cpus_per_gpu", "memory_per_gpu"]
+    assert {kind: release.of(kind, "gpu_cpus") for kind in kinds if release.of(kind, "gpu_cpus")} == {"cpus_per_gpu": 2}
 
 
 def test_times_are_unix_seconds_in_order(release):

@@ -26,6 +26,7 @@ UNTOLD = {
     "array_limit": {"array"},
     "per_node": {"gpus", "cpus_per_gpu"},
     "per_gpu": {"cpus_per_gpu", "memory_per_gpu"},  # the binding asks squeue about these too
+    "gpu_cpus": {"cpus_per_gpu"},
     "memory_mib": {"memory_per_gpu"},  # what is for each GPU pyslurm takes for all of the node's
     "dependency": {"dependent"},  # singleton, which pyslurm drops once Slurm has added what became of it
 }

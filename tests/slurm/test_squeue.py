@@ -222,6 +222,6 @@ def test_generic_resources_asked_for_per_task_or_socket_are_told_from_cpus():
 def test_cpus_and_memory_asked_for_per_gpu_are_told_from_others_in_any_spelling():
     asked = ("gres:gpu:2", "gres/gpu:2", "gpu:3")  # the last one is a partition's own default
     cpus, memory = ([{field: text} for text in asked] for field in ("cpus-per-tres", "mem-per-tres"))
-    assert table(*cpus, *memory, {"cpus-per-tres": "N/A", "mem-per-tres": "(null)"}).per_gpu.tolist() == [True] * 6 + [
-        False
-    ]
+    jobs = table(*cpus, *memory, {"cpus-per-tres": "N/A", "mem-per-tres": "(null)"})
+    assert jobs.per_gpu.tolist() == [True] * 6 + [False]
+    assert jobs.gpu_cpus.tolist() == [2, 2, 3, 0, 0, 0, 0]

@@ -37,7 +37,7 @@ _SHAPE = (
 )
 _NUMBERS = (
     *("gpus", "nodes", "most_nodes", "cpus", "ntasks", "memory_mib", "node_memory_mib", "cpu_memory_mib"),
-    *("time_limit_s", "per_job", "per_task", "per_gpu", "gpus_each", "exclusive"),
+    *("time_limit_s", "per_job", "per_task", "per_gpu", "gpu_cpus", "gpus_each", "exclusive"),
 )
 
 
@@ -211,6 +211,9 @@ class Cluster:
             on, each = self._gpus(kind), max(1, demand.node_gpus.get(kind, 1))
             most = f" (the most is {int(on[left].max(initial=0))})" if each > 1 else ""
             yield on >= each, f"has {count(each, 'GPU')}{_of(kind)}{most}"
+            if demand.gpu_cpus:
+                cpus = f"{count(each * demand.gpu_cpus, 'CPU')} for {count(each, 'GPU')}"
+                yield self.nodes.cpus >= each * demand.gpu_cpus, f"has {cpus}"
         cpus, memory_mib = self._cpus(demand, row), self._memory_mib(demand, row)
         if demand.by_gpu:
             memory_mib = self.nodes.memory_mib
@@ -247,8 +250,12 @@ class Cluster:
         if int(_most_first(self._tasks(demand, row)[may])[:most].sum()) < tasks:
             return f"it asks for {count(demand.cpus, 'CPU')}, more than {nodes} can give it"
         for kind, many in demand.gpus.items():
-            if int(_most_first(self._gpus(kind)[may])[:most].sum()) < many:
-                return f"it asks for {count(many, 'GPU')}{_of(kind)}, more than {nodes} have"
+            on = self._gpus(kind)[may]
+            if demand.gpu_cpus:
+                on = np.minimum(on, self.nodes.cpus[may] // demand.gpu_cpus)
+            if int(_most_first(on)[:most].sum()) < many:
+                each = f" with {count(demand.gpu_cpus, 'CPU')} for each" if demand.gpu_cpus else ""
+                return f"it asks for {count(many, 'GPU')}{_of(kind)}{each}, more than {nodes} have"
         return None
 
     def _tasks(self, demand: Demand, row: int) -> IntArray:

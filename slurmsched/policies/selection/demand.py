@@ -32,6 +32,7 @@ class Demand:
     by_gpu: bool  #: asks for CPUs or memory by GPU, which no limit of a partition on memory binds
     gpus: dict[str, int]  #: by type, over all nodes
     node_gpus: dict[str, int]  #: by type, on each node; empty where they may be spread
+    gpu_cpus: int  #: for each of its GPUs, on the node of that; 0 for none
     constraint: Constraint
     features: str
     required: tuple[str, ...]
@@ -74,6 +75,7 @@ def demand_of(jobs: JobTable, row: int) -> Demand:
         by_gpu=bool(jobs.per_gpu[row]),
         gpus=types,
         node_gpus=node_gpus,
+        gpu_cpus=int(jobs.gpu_cpus[row]),
         constraint=constraint_of(jobs.features[row]),
         features=jobs.features[row],
         required=expand(jobs.required_nodes[row]) if jobs.required_nodes[row] else (),

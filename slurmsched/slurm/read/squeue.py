@@ -137,6 +137,7 @@ def read_jobs(columns: RecordColumns, zone: tzinfo | None = None) -> JobTable:
         per_job=_is_given(columns["tres-per-job"]),
         per_task=_beside_nodes(columns),
         per_gpu=_is_given(columns["cpus-per-tres"]) | _is_given(columns["mem-per-tres"]),
+        gpu_cpus=_each(columns["cpus-per-tres"], lambda text: gpus_in(text)[0], 0, np.int64),
         comment=_labels(columns["Comment"]),
         **{name: _labels(columns[field]) for name, field in _TEXTS.items()},
         **{name: _labels(columns[field]) for name, field in _APART.items() if field in columns.by_name},
