@@ -76,7 +76,12 @@ WAITS = {"eligible_s": [NOW_S - SETTLED_S], "reason": ["Resources"]}
 
 @pytest.mark.parametrize(
     "columns",
-    [{}, {"reason": ["None"]}, {"reason": ["PartitionNodeLimit"], "partition": ["gpu,fast"]}],
+    [
+        {},
+        {"reason": ["None"]},
+        {"reason": ["ReqNodeNotAvail, UnavailableNodes:n1"]},
+        {"reason": ["PartitionNodeLimit"], "partition": ["gpu,fast"]},
+    ],
 )
 def test_a_job_that_slurm_leaves_beside_idle_nodes_which_could_hold_it_is_said_to_be_in_doubt(columns):
     what, helps = unexplained(view(jobs(1, **(WAITS | columns))))[0]
@@ -88,6 +93,7 @@ def test_a_job_that_slurm_leaves_beside_idle_nodes_which_could_hold_it_is_said_t
     "columns",
     [
         {"reason": ["Priority"]},
+        {"reason": ["ReqNodeNotAvail, May be reserved for other job"]},
         {"reason": ["QOSGrpGRES"]},
         {"eligible_s": [NOW_S - SETTLED_S + 1]},
         {"started_s": [NOW_S + 600.0]},

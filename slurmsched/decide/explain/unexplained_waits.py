@@ -22,6 +22,7 @@ LOOKED_AT = 100
 """The jobs that Slurm looks at in a pass by default (default_queue_depth): one behind them may have no reason yet."""
 
 _NONE = frozenset({"", "None", "(null)"})
+_UNAVAILABLE = "ReqNodeNotAvail, UnavailableNodes"  # which may be idle again: Slurm judged one of several partitions
 
 
 def unexplained(view: View) -> dict[int, tuple[str, str]]:
@@ -51,7 +52,7 @@ def _of_nodes(text: str, reasons: Set[str]) -> bool:
     """Report whether a reason is one of some *reasons*, or says of one partition that the job cannot run there."""
     reason = reason_of(text)
     if reason.kind is ReasonKind.WAITS:
-        return reason.word in reasons
+        return reason.word in reasons or text.startswith(_UNAVAILABLE)
     return reason.kind is ReasonKind.CANNOT_RUN and reason.one_partition
 
 
