@@ -1,10 +1,12 @@
-"""Jobs under limits of QOS, associations and partitions, drawn, and the commands that set these limits."""
+"""Jobs under limits of QOS, associations and partitions, drawn, and these limits."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+
+from slurmsched.lab import Lab
 
 GROUPS = 16
 """Pairs of nodes, each with a partition, QOS and accounts of its own, for one job at a time."""
@@ -89,22 +91,18 @@ def lines_of(first: int) -> list[str]:
     ]
 
 
-def commands(cluster: str) -> Iterator[str]:
-    """Yield the commands of sacctmgr that set the limits."""
-
-    def names(of: str) -> str:
-        return ",".join(f"{of}{group}" for group in range(GROUPS))
-
-    for name, limit in QOS.items():
-        yield f"add qos {names(name)} {limit}"
-    yield f"add qos ofpartition {PARTITIONS['bound']}"
-    for name, limit in ACCOUNTS.items():
-        yield f"add account {names(name)} cluster={cluster} {limit}"
-    accounts, qos = ",".join(map(names, ACCOUNTS)), ",".join(["normal", *map(names, QOS)])
-    yield f"add user root account={accounts} qos={qos}"
+def set_limits(lab: Lab) -> None:
+    """Set all limits: all QOS at once, as each command waits for slurmdbd, then accounts, which lock each other out."""
+    with ThreadPoolExecutor(4) as beside:
+        limits = [("ofpartition", PARTITIONS["bound"]), *((_names(name), limit) for name, limit in QOS.items())]
+        list(beside.map(lambda one: lab.ask(["sacctmgr", "-i", "add", "qos", *one], timeout_s=120.0), limits))
+    accounts, qos = ",".join(map(_names, ACCOUNTS)), ",".join(["normal", *map(_names, QOS)])
+    lines = [f"add account {_names(name)} cluster={lab.cluster} {limit}" for name, limit in ACCOUNTS.items()]
+    lines.append(f"add user root account={accounts} qos={qos}")
+    lab.ask(["sacctmgr", "-i"], input="\n".join([*lines, "quit"]), timeout_s=120.0)
+    lines = [f"update partitionname=bound{group} qos=ofpartition" for group in range(GROUPS)]
+    lab.ask(["scontrol"], input="\n".join([*lines, "quit"]))
 
 
-def updates() -> Iterator[str]:
-    """Yield the commands of scontrol that give partitions their QOS, which must be known to slurmctld."""
-    for group in range(GROUPS):
-        yield f"update partitionname=bound{group} qos=ofpartition"
+def _names(of: str) -> str:
+    return ",".join(f"{of}{group}" for group in range(GROUPS))

@@ -88,8 +88,7 @@ class Bench:
             runner = CommandRunner(environment=lab.env(), prefix=tuple(lab.command([])))
             return SlurmCommand(runner, apart=lambda: columns)
 
-        lab.ask(["sacctmgr", "-i"], input="\n".join([*could_run_limits.commands(lab.cluster), "quit"]), timeout_s=120.0)
-        lab.ask(["scontrol"], input="\n".join([*could_run_limits.updates(), "quit"]))
+        could_run_limits.set_limits(lab)
         lab.ask(["scontrol", "update", f"nodename={LAST}", "state=drain", "reason=stays"])
         lab.submit("--partition=last", "-o/dev/null", "--wrap=true")
         return cls(lab, [cluster(columns) for columns in READINGS])
