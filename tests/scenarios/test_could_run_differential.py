@@ -185,7 +185,12 @@ def bench() -> Iterator[Bench]:
         yield Bench.of(lab)
 
 
-UNSAID = {
+BESIDE = {
+    "brackets beside named nodes": lambda draft: draft.has(r"\[[^*]*[|]", "constraint") and draft.has(".", "nodelist"),
+}
+"""Demands of which Slurm starts some jobs and not others, by no rule that is known."""
+
+UNSAID = BESIDE | {
     "numbers of nodes": lambda draft: draft.has(".", "nodes"),
     "CPUs by GPU of spread ones": lambda draft: (
         draft.has(".", "cpus-per-gpu") and draft.has(".", "gpus", "gpus-per-task")
@@ -207,7 +212,7 @@ partition binds, and for tasks on it. That Slurm shows whole nodes may be due to
 that it adds for memory (MaxMemPerCPU).
 """
 
-ALONE = {
+ALONE = BESIDE | {
     "memory by CPU that nodes must have": lambda draft: draft.has(".", "mincpus") and draft.has(".", "mem-per-cpu")
 }
 """The same in one partition, where Slurm's reason is Resources: squeue has memory by node and by CPU alike."""

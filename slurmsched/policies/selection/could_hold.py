@@ -207,14 +207,14 @@ class Cluster:
 
     def _steps(self, demand: Demand, left: BoolArray, row: int) -> Iterator[tuple[BoolArray, str]]:
         """Yield the nodes that meet one demand after the other, and how such a node is, in words."""
+        cpus, memory_mib = self._cpus(demand, row), self._memory_mib(demand, row)
         for kind in demand.gpus:
             on, each = self._gpus(kind), max(1, demand.node_gpus.get(kind, 1))
             most = f" (the most is {int(on[left].max(initial=0))})" if each > 1 else ""
             yield on >= each, f"has {count(each, 'GPU')}{_of(kind)}{most}"
             if demand.gpu_cpus:
-                cpus = f"{count(each * demand.gpu_cpus, 'CPU')} for {count(each, 'GPU')}"
-                yield self.nodes.cpus >= each * demand.gpu_cpus, f"has {cpus}"
-        cpus, memory_mib = self._cpus(demand, row), self._memory_mib(demand, row)
+                words = f"has {count(each * demand.gpu_cpus, 'CPU')} for {count(each, 'GPU')}"
+                yield cpus >= each * demand.gpu_cpus, words
         if demand.by_gpu:
             memory_mib = self.nodes.memory_mib
         for has, least in ((cpus, demand.task_cpus), (self.nodes.cpus, demand.node_cpus)):
@@ -252,7 +252,7 @@ class Cluster:
         for kind, many in demand.gpus.items():
             on = self._gpus(kind)[may]
             if demand.gpu_cpus:
-                on = np.minimum(on, self.nodes.cpus[may] // demand.gpu_cpus)
+                on = np.minimum(on, self._cpus(demand, row)[may] // demand.gpu_cpus)
             if int(_most_first(on)[:most].sum()) < many:
                 each = f" with {count(demand.gpu_cpus, 'CPU')} for each" if demand.gpu_cpus else ""
                 return f"it asks for {count(many, 'GPU')}{_of(kind)}{each}, more than {nodes} have"
