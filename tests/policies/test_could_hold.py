@@ -61,6 +61,7 @@ def why(partition: str = "all", **columns: Any) -> str:
         {"gpus": 4, "per_node": "gres:gpu:a100:2,gres:gpu:v100:2"},
         {"gpus": 7, "per_job": True},
         {"gpus": 4, "per_job": True, "gpu_cpus": 4},
+        {"gpus": 5, "gpu_type": "v100", "per_job": True, "per_task": True, "per_node": "gres:gpu:v100:2", "nodes": 1},
         {"gpus": 2, "per_node": "gres:gpu:2", "gpu_cpus": 4},
         {"partition": "many", "most_nodes": 3},
         {"partition": "lean", "gpus": 1, "per_gpu": True, "memory_mib": 3_001.0},

@@ -89,6 +89,8 @@ def _types(jobs: JobTable, row: int, nodes: int, gpus: int) -> dict[str, int]:
     """Return the GPUs by type over all nodes; under an empty text those of any type."""
     asked = gpus_by_type(jobs.per_node[row])
     total = sum(asked.values())
+    if jobs.per_task[row] and total:  # the sum is of both, and may be of several types
+        return {kind: many * (1 if jobs.per_job[row] else nodes) for kind, many in asked.items() if many}
     if len(asked) < 2 or not total or gpus % total:
         return {jobs.gpu_type[row]: gpus} if gpus else {}
     return {kind: many * (gpus // total) for kind, many in asked.items() if many}
