@@ -24,6 +24,7 @@ from slurmsched.cluster.records.outcomes import OutcomeTable
 from slurmsched.cluster.state import ClusterState, View
 from slurmsched.decide.explain.obstacles import cannot_run
 from slurmsched.decide.explain.unexplained_waits import SETTLED_S, unexplained
+from slurmsched.errors import LabError, SlurmError
 from slurmsched.lab import Lab, LabSpec
 from slurmsched.lab.waiting import wait_until
 from slurmsched.models.runtime.baseline import RuntimeModel
@@ -81,6 +82,18 @@ class Bench:
     lab: Lab
     clusters: list[SlurmCommand]
     jobs: list[int] = field(default_factory=list)  #: of the last batch
+
+    @classmethod
+    def start(cls) -> Bench:
+        lab = Lab(Path(tempfile.mkdtemp(prefix="sslab-", dir="/tmp")), SPEC)
+        lab.up()
+        return cls.of(lab)
+
+    def start_again(self) -> None:
+        """Begin with a lab of its own; slurmctld would read the jobs again over which it hung."""
+        self.lab.down()
+        other = Bench.start()
+        self.lab, self.clusters, self.jobs = other.lab, other.clusters, []
 
     @classmethod
     def of(cls, lab: Lab) -> Bench:
@@ -181,8 +194,11 @@ def view_of(state: ClusterState) -> View:
 def bench() -> Iterator[Bench]:
     if os.geteuid():
         pytest.skip("only root brings up accounting")
-    with Lab(Path(tempfile.mkdtemp(prefix="sslab-", dir="/tmp")), SPEC) as lab:
-        yield Bench.of(lab)
+    bench = Bench.start()
+    try:
+        yield bench
+    finally:
+        bench.lab.down()
 
 
 BESIDE = {
@@ -258,11 +274,18 @@ def compare(
     bench: Bench, batches: int, capsys: pytest.CaptureFixture[str], *, fixed: Sequence[Draft] = (), soak: bool = False
 ) -> Counter[str]:
     """Draw *batches* of jobs beside *fixed* ones, and let Slurm judge; return how often each kind was drawn."""
-    counts, ends, unsaid = Counter[str](), Counter[str](), Counter[str]()
+    counts, ends, unsaid, hung = Counter[str](), Counter[str](), Counter[str](), list[str]()
 
     def faults(seed: int) -> Iterator[str]:
         batch, limited = [*fixed, *batch_of(seed, CELLS - len(fixed))], limited_of(seed)
-        judged = bench.judge(batch, limited)
+        try:
+            judged = bench.judge(batch, limited)
+        except (LabError, SlurmError) as error:
+            if not soak:
+                raise
+            hung.append(f"seed {seed}: {error}")
+            bench.start_again()
+            return
         for draft in (*batch, *limited):
             counts.update(draft.kinds())
         ends.update("starts" if one.started else one.reason.partition(",")[0] for one in judged)
@@ -275,6 +298,8 @@ def compare(
     told = {"drawn": counts, "ends": ends, "not said": unsaid}
     search(st.integers(0, 2**32), batches, faults, told, capsys, derandomize=not soak)
     waits = ends.total() - ends["starts"] - ends["refused in any case"]
+    # Some drawn jobs keep a thread of slurmctld 22.05.8 in an endless loop (gres_select_filter_select_and_set).
+    assert len(hung) <= batches / 10, hung
     assert not soak or unsaid.total() <= waits * len(READINGS) / 10, "of nine in ten jobs that wait for ever we say so"
     return counts
 
