@@ -26,7 +26,7 @@ ADDED: dict[type[Table], dict[str, float | bool | str]] = {
         "asked_s": np.nan,
         "asks": 0,
         "waiting_since_s": np.nan,
-        **dict.fromkeys(("delayed_s", "waited_s"), 0.0),
+        **dict.fromkeys(("delayed_s", "waited_s", "away_s"), 0.0),
         "told": "",
         **dict.fromkeys(("gpu_util", "memory_util", "gpu_memory_mib", "spread_speed"), np.nan),
         **dict.fromkeys(("unstable", "measured", "shares", "per_task", "per_gpu", "given_back", "sensitive"), False),

@@ -24,6 +24,9 @@ from .type_speeds import run_types
 #: Slurm's times are whole seconds and some of its programs round differently.
 SAME_TIME_S = 1.0
 
+BETWEEN_RUNS_S = 150.0
+"""The time between runs that costs a job no place in line, once: Slurm lets a requeued one wait two minutes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Delay:
@@ -139,11 +142,13 @@ class JobTracker:
             return table.changed(first_submit_s=table.submitted_s, deadline_s=deadlines_from(table, table.submitted_s))
         first_s = np.where(found, self._index.first_submit_s[at], table.submitted_s)
         since_s, waited_s = self._waits(at, found)
+        came_s = np.where(found, self._came_s(at, waited_s, now_s), first_s)
         return table.changed(
             first_submit_s=first_s,
             deadline_s=deadlines_from(table, first_s),
             waiting_since_s=since_s,
             waited_s=waited_s,
+            away_s=np.maximum(came_s - first_s, 0.0),
             delayed_s=np.where(found, self._index.delayed_s[at], 0.0),
             ran_s=_continued(table, np.where(found, self._index.ran_s[at], 0.0), now_s),
             ran_on=self._ran_on(table, at, found),
@@ -159,6 +164,15 @@ class JobTracker:
             np.where(held, np.inf, np.where(found, since_s, np.nan)),
             np.where(found, waited_s + np.where(held, np.nan_to_num(before_s), 0.0), 0.0),
         )
+
+    def _came_s(self, at: IntArray, waited_s: FloatArray, now_s: float) -> FloatArray:
+        """Return when the jobs *at* these rows of the index would have come if they had waited or run ever since."""
+        index = self._index
+        since_s = np.where(np.isnan(index.waiting_since_s[at]), index.eligible_s[at], index.waiting_since_s[at])
+        since_s = np.where(np.isfinite(index.held_since_s[at]) | ~np.isfinite(since_s), now_s, since_s)
+        came_s = since_s - waited_s - index.ran_s[at]
+        first_s, again = index.first_submit_s[at], index.restarts[at] > 0
+        return np.asarray(np.where(again, np.maximum(came_s - BETWEEN_RUNS_S, first_s), came_s))
 
     def _ran_on(self, table: JobTable, at: IntArray, found: BoolArray) -> Labels:
         """Return the column ``ran_on`` of *table*, whose rows are *at* these of the index where *found*."""

@@ -82,6 +82,7 @@ class JobTable(Table):
     waiting_since_s: FloatArray  #: EligibleTime without begin times of ours; NaN where it is the same, infinite if held
     delayed_s: FloatArray  #: total delay by begin times of ours
     waited_s: FloatArray  #: its wait before earlier runs and before a hold, less holds since ``waiting_since_s``
+    away_s: FloatArray  #: the time that it neither waited nor ran: held, before a begin time, under a dependency
     started_s: FloatArray  #: for pending jobs Slurm's own estimate, where it has one
     ended_s: FloatArray  #: for running jobs the latest end by time limit
     ran_s: FloatArray  #: seconds of this run and of the earlier ones that it continues
@@ -186,6 +187,14 @@ class JobTable(Table):
     steps: Labels  #: its own steps after a soft deadline, as ``soft_steps`` reads them
     share_token: Labels  #: the GPUs that a share token names, ours or not; empty where there is none
     comment_problem: Labels  #: the first thing wrong with its tokens, in words for its owner
+
+    @property
+    def came_s(self) -> FloatArray:
+        """The time from which a job counts as the first to come: its first submission, later by ``away_s``.
+
+        A job that is submitted long before it may run, or held for a while, comes before none that waited longer.
+        """
+        return np.asarray(self.first_submit_s + self.away_s)
 
     def settled(self, now_s: float) -> BoolArray:
         """Return a mask of jobs that were never requeued, or so long ago that they may start again."""

@@ -238,7 +238,7 @@ def _ranked(
         laxity = np.unique(in_ms(urgency[due]), return_inverse=True)[1].astype(np.float64)
         place[due] = laxity - len(laxity)
         key = place
-    came = jobs.first_submit_s[rows], jobs.job_id[rows]
+    came = jobs.came_s[rows], jobs.job_id[rows]
     ranked = rows[order(key[rows], starving[rows], waited[rows], classes[rows], base[rows], *came)]
     if rules.profiling is None or ordering.native:
         return ranked

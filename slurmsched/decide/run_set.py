@@ -146,5 +146,5 @@ def order_with_running(
         forecast=view.forecast_running.joined(pending.forecast),
         forecast_running=view.forecast_running.take(_NONE),
     )
-    key, came = in_points(ordering(every)), (jobs.job_id, in_ms(jobs.first_submit_s))
+    key, came = in_points(ordering(every)), (jobs.job_id, in_ms(jobs.came_s))
     return np.lexsort((*came, -base_priority(jobs), waits, np.where(np.isnan(key), np.inf, key), *before))

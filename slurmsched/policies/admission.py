@@ -18,13 +18,14 @@ ROUNDING = 1 + 1e-12  #: a bound that is a whole number of GPUs except for round
 
 
 def in_line_since_s(jobs: JobTable) -> FloatArray:
-    """Return since when each job stands in line: its first submission, or its own begin time if that is later.
+    """Return since when each job stands in line: since it came, or from its own begin time if that is later.
 
     A job that ran before keeps its place.
     """
-    own_s = np.where(jobs.held_by_us, jobs.first_submit_s, jobs.eligible_s)
+    came_s = jobs.came_s
+    own_s = np.where(jobs.held_by_us, came_s, jobs.eligible_s)
     since_s = np.where(np.isnan(jobs.waiting_since_s), own_s, jobs.waiting_since_s)
-    return np.where(jobs.restarts > 0, jobs.first_submit_s, np.fmax(jobs.first_submit_s, since_s))
+    return np.where(jobs.restarts > 0, came_s, np.fmax(came_s, since_s))
 
 
 def accept_all(view: View) -> BoolArray:

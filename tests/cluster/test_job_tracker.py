@@ -429,3 +429,49 @@ def test_a_job_that_was_held_from_the_start_has_waited_since_its_release():
     tracker = CheckedTracker()
     tracker.update(look(job(priority=0, eligible_s=np.nan)), 150.0)
     assert waited(tracker.update(look(job(priority=50, eligible_s=400.0)), 410.0), 410.0) == [10.0]
+
+
+def came(changes):
+    return changes.state.pending.came_s.tolist()
+
+
+def test_a_hold_counts_as_if_the_job_had_come_later_by_its_length():
+    tracker = CheckedTracker()
+    waiting, held = job(priority=50), job(priority=0)
+    assert came(tracker.update(look(waiting), 150.0)) == [100.0]
+    assert came(tracker.update(look(held), 200.0)) == [100.0]
+    assert came(tracker.update(look(held), 500.0)) == [400.0]
+    assert came(tracker.update(look(waiting), 700.0)) == [600.0]
+    assert came(tracker.update(look(waiting), 9_000.0)) == [600.0]
+
+
+def test_a_job_that_could_not_start_at_its_submission_came_when_it_could():
+    tracker = CheckedTracker()
+    assert came(tracker.update(look(job(priority=0, eligible_s=np.nan)), 150.0)) == [150.0]
+    assert came(tracker.update(look(job(priority=50, eligible_s=400.0)), 410.0)) == [400.0]
+    later = job(8, priority=50, eligible_s=5_000.0)
+    assert came(tracker.update(look(job(priority=50, eligible_s=400.0), later), 420.0)) == [400.0, 5_000.0]
+
+
+def test_runs_cost_a_job_no_place_and_being_held_between_them_does():
+    tracker = CheckedTracker()
+    tracker.update(look(job(priority=50)), 150.0)
+    tracker.update(look(running(started_s=200.0)), 210.0)
+    again = job(submitted_s=1_000.0, restarts=1, eligible_s=1_121.0, priority=50)
+    assert came(tracker.update(look(again), 1_010.0)) == [100.0]
+    assert came(tracker.update(look(again), 5_000.0)) == [100.0], "nor do Slurm's two minutes after a requeue"
+    held = job(submitted_s=1_000.0, restarts=1, eligible_s=1_121.0, priority=0)
+    tracker.update(look(held), 5_010.0)
+    assert came(tracker.update(look(again), 9_010.0))[0] >= 4_000.0
+
+
+def test_a_job_that_starts_and_requeues_itself_again_and_again_keeps_no_place():
+    tracker = CheckedTracker()
+    tracker.update(look(job(priority=50)), 100.0)
+    for turn in range(20):
+        at_s = 200.0 + 200.0 * turn
+        row = {"submitted_s": at_s - 200.0 if turn else 100.0, "restarts": turn}
+        tracker.update(look(running(started_s=at_s, eligible_s=at_s - 79.0, **row)), at_s + 1.0)
+        again = job(submitted_s=at_s + 2.0, restarts=turn + 1, eligible_s=at_s + 123.0, priority=50)
+        found = came(tracker.update(look(again), at_s + 130.0))
+    assert found[0] > 100.0 + 20 * 100.0

@@ -165,6 +165,17 @@ def test_a_nice_value_is_no_way_in():
     assert outside(crowd(4, nice=np.array([0, 0, 0, 5]))) == [2, 3, 4]
 
 
+@pytest.mark.parametrize("restarts", [0, 1])
+def test_a_job_that_was_held_stands_behind_those_that_waited_meanwhile(restarts):
+    early_s = NOW_S - 100_000.0
+    columns = {name: NOW_S - 600.0 + np.arange(4.0) for name in ("first_submit_s", "waiting_since_s", "eligible_s")}
+    for column in columns.values():
+        column[3] = early_s
+    ticket = columns | {"restarts": np.array([0, 0, 0, restarts])}
+    assert outside(crowd(4, **ticket)) == [1, 2, 3], "it has waited all the time"
+    assert outside(crowd(4, **ticket, away_s=np.array([0.0, 0.0, 0.0, 99_990.0]))) == [2, 3, 4]
+
+
 def test_an_array_comes_in_with_its_first_task_and_all_of_its_tasks_count():
     seen = crowd(3, tasks=np.array([40, 1, 1]), array_job_id=np.array([1, 0, 0]))
     assert outside(seen) == [2, 3]

@@ -66,7 +66,7 @@ def _in_force(view: View, rows: IntArray, priority: IntArray) -> IntArray:
     """Return *rows* in the order that Slurm gives them with this *priority*."""
     jobs, none = view.pending, np.zeros(len(rows))
     tier, base = tiers(jobs, view.partitions)[rows], priority[rows]
-    came = jobs.first_submit_s[rows], jobs.job_id[rows]
+    came = jobs.came_s[rows], jobs.job_id[rows]
     return rows[order(-base.astype(np.float64), none > 0, none, tier, base, *came)]
 
 

@@ -54,7 +54,7 @@ class ServiceQueues:
     def __call__(self, view: View) -> FloatArray:
         """Return the key per pending job."""
         queue = np.searchsorted(self.steps, view.pending.ran_s * np.maximum(view.pending.gpus, 1), side="right")
-        return np.where(_starves(view) & self.promotes, 0, queue) * FAR_S + view.pending.first_submit_s
+        return np.where(_starves(view) & self.promotes, 0, queue) * FAR_S + view.pending.came_s
 
 
 def _queues(settings: Mapping[str, str]) -> ServiceQueues:
@@ -111,6 +111,6 @@ def tiresias_promoting(view: View) -> FloatArray:
 def _starves(view: View) -> BoolArray:
     """Select the jobs that waited PROMOTE_KNOB times as long as they ran."""
     ran_s = view.pending.ran_s
-    waited_s = view.now_s - view.pending.first_submit_s - ran_s
+    waited_s = view.now_s - view.pending.came_s - ran_s
     starves: BoolArray = (ran_s > 0) & (waited_s >= PROMOTE_KNOB * ran_s)
     return starves

@@ -29,5 +29,5 @@ def themis(view: View) -> FloatArray:
     pending, runtime_s = view.pending, view.forecast.rank_s
     there = int(pending.tasks.sum()) + len(view.running)
     share = max(float(view.nodes.gpus.sum()), 1.0) / max(there, 1)
-    waited, ran = (view.now_s - pending.first_submit_s) / runtime_s, pending.ran_s / runtime_s
+    waited, ran = (view.now_s - pending.came_s) / runtime_s, pending.ran_s / runtime_s
     return -(waited + np.maximum(1.0 - ran, 0.0)) / np.maximum(pending.gpus / share, 1.0)

@@ -29,7 +29,7 @@ class EarliestDeadline:
     def __call__(self, view: View) -> FloatArray:
         """Return the key per pending job."""
         deadline_s = view.pending.deadline_s
-        rest = srtf(view) if self.remaining else view.pending.first_submit_s
+        rest = srtf(view) if self.remaining else view.pending.came_s
         return np.where(np.isfinite(deadline_s), deadline_s - FAR_S, rest)
 
 
@@ -57,4 +57,4 @@ def genie(view: View) -> FloatArray:
     left_s = np.nan_to_num(np.maximum(srtf(view), 0.0))
     spare_s = pending.deadline_s - view.now_s - left_s
     level = np.where(np.isinf(spare_s), 2, spare_s < 0) * FAR_S
-    return level + np.where(level > 0, pending.first_submit_s, spare_s)
+    return level + np.where(level > 0, pending.came_s, spare_s)

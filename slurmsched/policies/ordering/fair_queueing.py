@@ -58,7 +58,7 @@ def reached(view: View, rules: Wfq) -> FloatArray:
     busy = np.bincount(held, weights=view.running.gpus, minlength=len(weights))
     mine = np.maximum(pending.gpus, 1)
     needed = np.zeros(len(pending))
-    by_arrival = np.lexsort((pending.job_id, pending.first_submit_s))
+    by_arrival = np.lexsort((pending.job_id, pending.came_s))
     for number in range(len(weights)):
         rows = by_arrival[group[by_arrival] == number]
         before = np.cumsum(mine[rows] * pending.tasks[rows]) - mine[rows] * pending.tasks[rows]

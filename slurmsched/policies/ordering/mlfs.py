@@ -63,7 +63,7 @@ class Terms:
         jobs = view.pending
         forecast_s = view.forecast.rank_s
         left_s = np.maximum(forecast_s - jobs.ran_s, LEAST_LEFT * forecast_s)
-        waited_s = np.maximum(np.nan_to_num(view.now_s - jobs.first_submit_s - jobs.ran_s), 0.0)
+        waited_s = np.maximum(np.nan_to_num(view.now_s - jobs.came_s - jobs.ran_s), 0.0)
         ones = np.ones(len(jobs))
         terms = cls(
             np.clip(np.nan_to_num(left_s, nan=MOST_S), 1.0, MOST_S),
@@ -215,7 +215,7 @@ def within_accounts(base: FloatArray, key: FloatArray, account: IntArray) -> Flo
 
 def _without_ties(key: FloatArray, jobs: JobTable) -> FloatArray:
     """Return *key* with equal ones apart by the least step, in order of arrival: equal places cannot be exchanged."""
-    order = np.lexsort((jobs.job_id, jobs.first_submit_s, key))
+    order = np.lexsort((jobs.job_id, jobs.came_s, key))
     ordered, place = key[order], np.arange(len(key))
     first = np.maximum.accumulate(np.where(np.diff(ordered, prepend=-np.inf) > 0, place, 0))
     apart = np.empty_like(key)

@@ -30,7 +30,7 @@ def graphene(view: View) -> FloatArray:
 @ordering("gandiva", changes="never")
 def gandiva(view: View) -> FloatArray:
     """First come, first served (Gandiva, Xiao et al., OSDI'18); its moves of tasks are no part of the order."""
-    return view.pending.first_submit_s
+    return view.pending.came_s
 
 
 @ordering("slaq", changes="with_time")
@@ -77,7 +77,7 @@ def fair(view: View) -> FloatArray:
     group, gpus = both.codes[: len(pending)], np.maximum(pending.gpus, 1) * pending.tasks
     busy = np.bincount(both.codes[len(pending) :], weights=running.gpus, minlength=len(both.names))
     needed = np.zeros(len(pending))
-    by_arrival = np.lexsort((pending.job_id, pending.first_submit_s, group))
+    by_arrival = np.lexsort((pending.job_id, pending.came_s, group))
     total = np.cumsum(gpus[by_arrival])
     first = np.flatnonzero(np.diff(group[by_arrival], prepend=-1))
     before = np.repeat((total - gpus[by_arrival])[first], np.diff(np.append(first, len(total))))
