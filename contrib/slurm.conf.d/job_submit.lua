@@ -21,6 +21,9 @@ local PROFILE_GPUS = 8 -- most GPUs of such a job; profile.n_max of slurmsched.t
 local STEER_DELAY_S = 0 -- 0 for none; with power.steer a few seconds more than daemon.every_s
 local RIGHTSIZE_DELAY_S = 0 -- 0 for none; the same with power.rightsize
 
+local LINE_AHEAD_S = 0 -- 0 for any; with policy.admission = "load:X" three times daemon.every_s: users set no StartTime
+-- of a job that is nearer, since Slurm would start it before the daemon holds it in line again
+
 local ACCEPTED = "deadline=TIME, soft, PERCENT@TIME, gpus=MIN-MAX, ckpt, nopack, noprofile, coldstart=SECONDS, amp, "
   .. "urgency=0..10, iterations=N, pace=SECONDS, done=N, stop=never|opt|acc:X|loss:P%, busy=opt|acc:X, "
   .. "graph=chain:N|layers:LxW|replicas:N, types=TYPE+TYPE, cpus=MIN-MAX, mem=MIN-MAX, batch=MIN-MAX, off"
@@ -391,10 +394,17 @@ local function check_change(job, record)
   end
 end
 
+-- Raises a table with a text if a user lets a waiting job begin before the daemon can send it back to its line.
+local function check_begin(job)
+  if LINE_AHEAD_S <= 0 or not known(job.begin_time) or job.begin_time == 0 then return end
+  if job.begin_time >= os.time() + LINE_AHEAD_S then return end
+  refuse(nil, "StartTime: jobs wait in line here; accepted is a time " .. LINE_AHEAD_S .. " s or more from now")
+end
+
 -- Of a change, record is the job as it is.
 local function check_all(job, may_share, now, record)
   if not may_share then check_request(job) end
-  if not may_share and record then check_change(job, record) end
+  if not may_share and record then check_change(job, record) check_begin(job) end
   if type(job.comment) == "string" then
     check(job.comment, may_share or record and shares_of(job.comment) == shares_of(record.comment), now)
   end

@@ -280,6 +280,16 @@ def _steering(facts: ClusterInfo, settings: Settings) -> Finding:
     )
 
 
+def _line(facts: ClusterInfo, settings: Settings) -> Finding:
+    name, remedy = "bound on the load", f"LINE_AHEAD_S = {3 * settings.daemon.every_s:g} in job_submit.lua"
+    if not (settings.power.hold and settings.policy.admission.startswith("load")):
+        return Finding(name, True, "no job waits outside: policy.admission or power.hold is off")
+    if "lua" in _words(facts, "JobSubmitPlugins"):
+        return Finding(name, True, f"users cannot take back the begin times that hold jobs outside, with {remedy}")
+    text = "without job_submit.lua users can take back the begin times that hold their jobs outside"
+    return Finding(name, None, text, f"{shipped('contrib/slurm.conf.d/job_submit.lua')}, with {remedy}")
+
+
 def _migration(facts: ClusterInfo, settings: Settings) -> Finding:
     name = "overloaded nodes"
     if not settings.power.migrate:
@@ -383,6 +393,7 @@ _RULES: tuple[Callable[[ClusterInfo, Settings], Finding], ...] = (
     _profiling,
     _nodes,
     _steering,
+    _line,
     _migration,
     _rightsizing,
     _sizes,

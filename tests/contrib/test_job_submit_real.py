@@ -27,18 +27,20 @@ pytestmark = pytest.mark.lab
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[Lab]:
     """A lab with our settings and our job_submit.lua, in a directory that its users can enter, unlike pytest's."""
-    spec = LabSpec(
-        nodes=1,
-        accounting="AccountingStoreFlags" in SETTINGS,
-        job_submit_lua=str(SCRIPT),
-        extra_conf=tuple(f"{key}={value}" for key, value in SETTINGS.items()),
-    )
-    try:
-        programs.check(spec)
-    except LabError as error:
-        pytest.skip(str(error))
     with tempfile.TemporaryDirectory(prefix="guarded-") as directory:
         Path(directory).chmod(0o755)
+        script = Path(directory) / "job_submit.lua"
+        script.write_text(SCRIPT.read_text().replace("LINE_AHEAD_S = 0", "LINE_AHEAD_S = 60"))
+        spec = LabSpec(
+            nodes=1,
+            accounting="AccountingStoreFlags" in SETTINGS,
+            job_submit_lua=str(script),
+            extra_conf=tuple(f"{key}={value}" for key, value in SETTINGS.items()),
+        )
+        try:
+            programs.check(spec)
+        except LabError as error:
+            pytest.skip(str(error))
         with Lab(Path(directory) / "lab", spec) as lab:
             yield lab
 
@@ -128,3 +130,28 @@ def test_a_change_of_something_else_is_let_through(guarded, user):
     job_id, _ = submit(guarded, "slurmsched:ckpt", user)
     done = guarded.run(["scontrol", "update", f"jobid={job_id}", "timelimit=7"], user=user)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_user_takes_back_no_begin_time_that_keeps_a_job_in_line(guarded, user):
+    if user is None:
+        pytest.skip("root alone may set any begin time: this needs an ordinary user")
+    job = guarded.run(["sbatch", "--parsable", "--begin=now+1hour", "--wrap=true"], user=user).stdout.strip()
+
+    def begins() -> str:
+        return guarded.run(["squeue", "--noheader", f"--jobs={job}", "--format=%S %T"]).stdout.strip()
+
+    def update(*change: str, by: str | None = user) -> int:
+        return guarded.run(["scontrol", *change], user=by).returncode
+
+    set_by_us = begins()
+    for moment in ("now", "now+30", "2020-01-01"):
+        assert update("update", f"JobId={job}", f"StartTime={moment}") != 0
+    assert update("update", f"JobId={job}", "JobName=other") == 0
+    assert update("hold", job) == update("release", job) == 0
+    update("requeue", job)
+    update("top", job)
+    assert begins() == set_by_us
+    assert update("update", f"JobId={job}", "StartTime=now+2hours") == 0
+    assert begins() not in ("", set_by_us)
+    assert update("update", f"JobId={job}", "StartTime=now+30", by=None) == 0, "the daemon and root may"
+    guarded.run(["scancel", job])

@@ -222,6 +222,14 @@ def test_sending_jobs_to_types_of_gpus_takes_gpus_and_new_jobs_are_sent_where_th
     assert finding("types of GPUs", facts(GresTypes="(null)"), steers).ok is False
 
 
+def test_a_bound_on_the_load_takes_a_submit_plugin_that_lets_users_take_back_no_begin_time():
+    bound = replace(ACT, power=PowerSettings(hold=True), policy=replace(ACT.policy, admission="load:1.2"))
+    assert "is off" in finding("bound on the load", facts()).text
+    open_line = finding("bound on the load", facts(JobSubmitPlugins="(null)"), bound)
+    assert (open_line.ok, "LINE_AHEAD_S = 45" in open_line.remedy) == (None, True)
+    assert finding("bound on the load", facts(JobSubmitPlugins="lua"), bound).ok
+
+
 def test_jobs_leave_overloaded_nodes_where_they_may_be_requeued_and_slurmctld_asks_nodes_for_their_load():
     leave = replace(ACT, power=PowerSettings(migrate=True, requeue=True))
     assert finding("overloaded nodes", facts()).text.startswith("power.migrate is off")
