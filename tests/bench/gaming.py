@@ -1,5 +1,8 @@
 """``python -m tests.bench.gaming [baseline] [trained] [LOG ...]``: what steering one's forecasts pays; many minutes.
 
+``python -m tests.bench.gaming money [WAY ...]``: what a pace, iterations, tickets, begin times, deadlines and pieces
+pay beside the daemon's own cycle, and baiting beside steering, sizes and leases (``tests/simulator/money.py``).
+
 A cheater's thirty three-hour jobs of a month are added to a log (``tests/simulator/gaming.py``), under honesty and
 under each strategy, with and without records of overruns. The baseline learns every hour, the tables are trained every
 fifteen days; both know only what had ended. Fleets are one pool whose size gives the load.
@@ -8,7 +11,7 @@ fifteen days; both know only what had ended. Fleets are one pool whose size give
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +27,7 @@ from tests.simulator.gaming import HOUR_S, ORDERINGS, STRATEGIES, Gamed, Waits, 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 MONTH_S = 30 * DAY_S
 MODELS = ("baseline", "trained")
+MONEY_SEEDS = (1, 2)
 
 
 @dataclass(frozen=True)
@@ -78,10 +82,34 @@ def bench(log: Log, model: str) -> None:
         print(f"  {name:24}" + " | ".join(cells), flush=True)
 
 
+def bench_money(asked: set[str]) -> None:
+    """One line per strategy: its gain against honesty, and the others' mean wait in hours, for each way to decide."""
+    sys.path.append(str(Path(__file__).parents[1] / "simulator"))  # as pytest has it, for modules that tests share
+    import money
+
+    ways = money.ways()
+    chosen = [name for name in ways if name in asked or not asked]
+    sites = [money.site(seed) for seed in MONEY_SEEDS]
+    print(f"{len(sites[0].jobs)} jobs of others, {len(MONEY_SEEDS)} sites; hours (gain) others: {', '.join(chosen)}")
+    fair: dict[str, float] = {}
+    for name, strategy in {"honest": money.honest, **money.BAITING, **money.LYING}.items():
+        cells = []
+        for way in chosen:
+            found = [
+                money.waits(site, ways[way], strategy, seed) for site, seed in zip(sites, MONEY_SEEDS, strict=True)
+            ]
+            mine_h, others_h = (sum(column) / len(found) for column in zip(*map(astuple, found), strict=True))
+            cells.append(f"{mine_h:6.2f} ({fair.setdefault(way, mine_h) / max(mine_h, 1e-9):5.2f}) {others_h:.2f}")
+        print(f"  {name:26}" + " | ".join(cells), flush=True)
+
+
 def main() -> None:
     """The models and logs that were named, or all."""
     asked = set(sys.argv[1:])
     print(machine())
+    if "money" in asked:
+        bench_money(asked - {"money"})
+        return
     for log in logs():
         for model in MODELS:
             if (log.name in asked or not asked & {"philly", "nasa"}) and (model in asked or not asked & set(MODELS)):
