@@ -27,8 +27,8 @@ STEP = 5
 HOLD_MOST_S = 1_800.0
 """The longest hold of a job outside, in seconds; jobs at the end of a long line cost few writes."""
 
-_IN_LINE = (Standing.RANKED, Standing.NICE_SET, Standing.OUTSIDE)
-"""Standings of jobs that can wait outside: a nice value, which any owner may set, is no way in."""
+_IN_LINE = (Standing.RANKED, Standing.OUTSIDE)
+"""Standings of jobs that can wait outside, apart from what is no way in (``may_wait``)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,15 +104,16 @@ def with_components(jobs: JobTable) -> JobTable:
 def may_wait(view: View, rules: Rules, standings: IntArray) -> BoolArray:
     """Select the pending jobs that stand in line, or count in it.
 
-    ``slurmsched:off`` is no way past it: nothing of what such a job asks for is changed, and it waits like any other. A
-    heterogeneous job stands there as its leader, whose begin time holds all components (seen on 22.05). A job whose
-    begin time comes before the next cycle waits from now on: Slurm would start it at that moment.
+    ``slurmsched:off`` is no way past it: nothing of what such a job asks for is changed, and it waits like any other.
+    Nor is a nice value: it hides neither a begin time nor a dependency. A heterogeneous job stands there as its leader,
+    whose begin time holds all components (seen on 22.05). A job whose begin time comes before the next cycle waits from
+    now on: Slurm would start it at that moment.
     """
     jobs = view.pending
-    alone = (standings == Standing.OWNER_SAID_OFF) | (standings == Standing.HETEROGENEOUS)
+    alone = np.isin(standings, (Standing.OWNER_SAID_OFF, Standing.HETEROGENEOUS, Standing.NICE_SET))
     if alone.any():
         nobody = np.zeros(len(jobs), dtype=np.int64)
-        willing = jobs.changed(off=nobody.astype(np.bool_), het_job_id=nobody)
+        willing = jobs.changed(off=nobody.astype(np.bool_), het_job_id=nobody, nice=nobody)
         own = standing(willing, view.partitions, rules.only_partitions)
         own[(jobs.het_job_id > 0) & (jobs.het_job_id != jobs.job_id)] = Standing.HETEROGENEOUS
         standings = np.where(alone, own, standings)

@@ -176,6 +176,14 @@ def test_a_job_that_was_held_stands_behind_those_that_waited_meanwhile(restarts)
     assert outside(crowd(4, **ticket, away_s=np.array([0.0, 0.0, 0.0, 99_990.0]))) == [2, 3, 4]
 
 
+def test_a_nice_value_ends_no_begin_time_of_an_owner_and_no_dependency():
+    waits = {"nice": np.array([0, 0, 5, 5]), "reason": ["Priority"] * 2 + ["BeginTime", "Dependency"]}
+    eligible_s = np.array([NOW_S - 600.0, NOW_S - 599.0, NOW_S + 86_400.0, np.nan])
+    seen = crowd(4, eligible_s=eligible_s, **waits)
+    assert outside(seen) == [2]
+    assert set(holds(decide(seen, SJF, rules()))) == {2}, "a hold would let it start before its time"
+
+
 def test_an_array_comes_in_with_its_first_task_and_all_of_its_tasks_count():
     seen = crowd(3, tasks=np.array([40, 1, 1]), array_job_id=np.array([1, 0, 0]))
     assert outside(seen) == [2, 3]

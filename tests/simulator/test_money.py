@@ -11,11 +11,16 @@ from money import BAITING, LYING, Site, honest, site, waits, ways
 WAYS = ways()
 SEEDS = (1, 2)
 
-SMALLER = ("a job on each GPU",)
-"""What is no lie: jobs on one GPU each fit where one on four does not."""
+NO_LIE = ("a job on each GPU",)
+"""Jobs that really ask for less: those on one GPU each fit where one on four does not."""
 
-NEVER_HELD = ("interactive",)
-"""What no power delays, with a bound on the load; docs/promises.md says so."""
+TICKETS = ("held for long", "submitted held", "ran and held", "begins later", "begin moved", "begins in moments")
+PASSES = ("begin taken back", "off", "heterogeneous")
+HELD_TO = [
+    *(("line", name) for name in (*TICKETS, *PASSES)),
+    *(("deadlines", name) for name in LYING if name not in (*NO_LIE, "urgent", "reports of progress")),
+]
+"""Ways to decide, and the strategies that each is held to; ``tests.bench.gaming money`` prints all of them."""
 
 
 @cache
@@ -42,11 +47,8 @@ def test_no_ticket_and_no_begin_time_passes_the_line_of_a_bounded_load(name):
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("way", ["sjf", "deadlines", "line", "mlfs-h", "wfq", "powers"])
-@pytest.mark.parametrize("name", [*BAITING, *LYING])
+@pytest.mark.parametrize(("way", "name"), HELD_TO)
 def test_no_strategy_shortens_the_cheaters_waits_by_much(way, name):
-    if name in SMALLER or (way == "line" and name in NEVER_HELD):
-        pytest.skip("no lie, and an exception in docs/promises.md")
     assert gain(way, name, SEEDS, 250) <= GAIN
 
 
