@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 from examples import DEFAULT, fewer
 from slurmsched.errors import LabError
 from slurmsched.lab import Lab, LabSpec, programs
+from slurmsched.lab.spec import DEFAULT_QOS, DEFAULT_USERS
 
 # Who runs tests in the background may have Ctrl-C ignored for them, and so for all that they start; some send it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -125,6 +126,8 @@ def uneven_lab(uneven_lab_of_the_session: Lab) -> Iterator[Lab]:
 
 LIMITED = LabSpec(
     gpus=8,
+    users={**DEFAULT_USERS, "erin": "astro", "frank": "bio", "gwen": "astro"},
+    qos={**DEFAULT_QOS, "short": 10, "wide": 10, "booked": 10},
     shapes=(
         *(("CPUs=8 RealMemory=16000 Gres=gpu:a100:4",) * 2),
         *(("CPUs=8 RealMemory=16000 CoreSpecCount=2 MemSpecLimit=4000 Gres=gpu:v100:8",) * 2),
@@ -148,10 +151,26 @@ def limited_lab_of_the_session() -> Iterator[Lab]:
         for what in (
             ["qos", "low", "set", "MinTRESPerJob=gres/gpu=2", "MaxTRESPerJob=gres/gpu=3"],
             ["qos", "high", "set", "MaxTRESPerUser=gres/gpu=2", "MaxTRESPerNode=cpu=4"],
+            ["qos", "booked", "set", "Flags=RequiresReservation"],
             ["user", shared.user("carol"), "set", "MaxTRESPerJob=cpu=4", "GrpTRES=gres/gpu=6"],
         ):
             shared.ask(["sacctmgr", "-iQ", "modify", *what])
+        add_accounts(shared)
         yield shared
+
+
+def add_accounts(shared: Lab) -> None:
+    """Add accounts, and users with several, with one for a partition alone, and with QOS of their own."""
+    erin, frank, gwen = (shared.user(name) for name in ("erin", "frank", "gwen"))
+    file = shared.layout.etc / "more.cfg"
+    file.write_text(
+        f"Cluster - {shared.cluster}\nParent - root\nAccount - empty\n"
+        f"Parent - astro\nUser - {gwen}:QOS=wide\n"
+        f"Parent - bio\nAccount - physics\nUser - {gwen}:Partition=astronomy\nUser - {frank}:QOS=short,normal\n"
+        f"Parent - physics\nUser - {erin}\n"
+    )
+    shared.ask(["sacctmgr", "-iQ", "load", str(file)])
+    shared.ask(["sacctmgr", "-iQ", "modify", "user", frank, "set", "defaultqos=short"])
 
 
 @pytest.fixture
@@ -161,7 +180,10 @@ def limited_lab(limited_lab_of_the_session: Lab) -> Iterator[Lab]:
     Beside the partition ``gpu`` there are ``narrow``, ``few`` and ``dear``, which limit memory, CPUs, and memory for
     each CPU, ``small``, which limits memory and CPUs, and ``each``, which gives CPUs for each GPU. Limits of accounts
     and QOS are enforced: ``low`` is for two or three GPUs, ``high`` allows a user two GPUs and a job four CPUs on a
-    node, and carol has four CPUs for a job at most, and six GPUs for all her jobs. The queue is empty.
+    node, and carol has four CPUs for a job at most, and six GPUs for all her jobs. Erin has the account ``physics``
+    too, which is below ``bio``. Gwen may have the QOS ``wide`` alone, and has ``bio`` too in a partition ``astronomy``
+    that there is not. Frank may have ``normal`` and ``short``, his default; ``booked`` is for jobs in reservations.
+    The queue is empty.
     """
     yield limited_lab_of_the_session
     limited_lab_of_the_session.cancel_all()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import tzinfo
 
 import numpy as np
@@ -16,7 +16,8 @@ from .columns import BoolArray
 from .fewest_nodes import fewest_nodes
 from .jobs import JobTable, job_table
 from .limits import LICENCE, NO_LIMITS, LimitTable
-from .nodes import NodeTable, PartitionTable, QosTable
+from .nodes import NodeTable, PartitionTable
+from .permissions import Permissions, Verdict, Wish
 from .sbatch_defaults import defaults_of, with_defaults
 from .sbatch_request import SbatchRequest, request_of
 from .text.comment import parse
@@ -30,6 +31,7 @@ PROBE_ID = 2**32
 """The id of a hypothetical job, higher than any id of Slurm."""
 
 _LICENCE = re.compile(r"([^:=@\s]+)(?::\s*\+?(\d{1,9}))?")
+_GPU_GRES = re.compile(r"(?:^|,)(?:gres[:/])?gpu(?:[:=,]|$)")
 _FEATURE = re.compile(r"[^&|\[\](),*]+")
 
 
@@ -39,9 +41,9 @@ class Site:
 
     partitions: PartitionTable
     nodes: NodeTable
-    qos: QosTable
-    enforced: frozenset[str] = frozenset()  #: words of Slurm's AccountingStorageEnforce
     limits: LimitTable = NO_LIMITS  #: where they were read
+    permissions: Permissions = field(default_factory=Permissions)
+    groups: Callable[[str], Collection[str] | None] = field(default=lambda user: None)  #: of a user, in unix
 
 
 @dataclass(frozen=True)
@@ -56,8 +58,9 @@ class Probe:
 def probe(options: Mapping[str, str], user: str, now_s: float, zone: tzinfo, site: Site) -> Probe:
     """Return the job that *options* would submit now; ConfigError or CommentError where it would be refused."""
     request = request_of(options)
-    partition = _partition(options, site.partitions)
-    rows = [list(site.partitions.name).index(name) for name in partition.split(",")]
+    granted = _granted(options, user, _partition(options, site.partitions), site)
+    partition = ",".join(granted.partitions)
+    rows = [list(site.partitions.name).index(name) for name in granted.partitions]
     request = with_defaults(request, options, defaults_of(site.partitions, rows[0]))
     _check_names(options, request, site)
     allowed = _allowed(request, rows, site)
@@ -82,10 +85,10 @@ def probe(options: Mapping[str, str], user: str, now_s: float, zone: tzinfo, sit
         tasks=[tasks],
         name=[options.get("job-name", "wrap" if "wrap" in options else "sbatch")],
         user=[user],
-        account=[options.get("account", "").lower()],
-        qos=[options.get("qos", "")],
+        account=[granted.account],
+        qos=[granted.qos],
         partition=[partition],
-        reason=[_reason(options, starts_s, now_s)],
+        reason=[granted.reason or _reason(options, starts_s, now_s)],
         gpus=[request.all_gpus],
         gpu_type=[next(filter(None, request.gpus), "")],
         nodes=[nodes],
@@ -112,7 +115,7 @@ def probe(options: Mapping[str, str], user: str, now_s: float, zone: tzinfo, sit
         first_submit_s=[now_s],
         eligible_s=[max(now_s, starts_s)],
     )
-    return Probe(job, (*not_understood(options), *_unsure(options, request, site)), request)
+    return Probe(job, (*not_understood(options), *granted.unsure, *_unsure(options, request, site)), request)
 
 
 def _partition(options: Mapping[str, str], partitions: PartitionTable) -> str:
@@ -132,6 +135,16 @@ def _partition(options: Mapping[str, str], partitions: PartitionTable) -> str:
     return ",".join(dict.fromkeys(asked))
 
 
+def _granted(options: Mapping[str, str], user: str, partition: str, site: Site) -> Verdict:
+    """Return the partitions, the account and the QOS that Slurm gives the job; refuse one that it refuses."""
+    reservation = bool(options.get("reservation"))
+    wish = Wish(user, tuple(partition.split(",")), options.get("account"), options.get("qos"), reservation)
+    verdict = site.permissions.verdict(wish, site.groups)
+    if verdict.refusal:
+        submission_failed(verdict.refusal)
+    return verdict
+
+
 def _check_names(options: Mapping[str, str], request: SbatchRequest, site: Site) -> None:
     """Refuse features, nodes, QOS and arrays that Slurm does not have."""
     has = {feature for text in site.nodes.features.names for feature in text.split(",")}
@@ -144,8 +157,6 @@ def _check_names(options: Mapping[str, str], request: SbatchRequest, site: Site)
     if not required | excluded <= names or required & excluded:
         submission_failed("Invalid node name specified")
     _check_licences(options.get("licenses", ""), site.limits)
-    if "qos" in site.enforced and options.get("qos") and options["qos"] not in set(site.qos.name):
-        submission_failed("Invalid qos specification")
 
 
 def _check_licences(asked: str, limits: LimitTable) -> None:
@@ -241,10 +252,6 @@ def _unsure(options: Mapping[str, str], request: SbatchRequest, site: Site) -> t
         found.append(f"--licenses={options['licenses']} (how many are free was not read)")
     if options.get("reservation"):
         found.append(f"--reservation={options['reservation']} (Slurm gives its nodes to its own jobs, when it begins)")
-    if "qos" in options and "qos" in site.enforced:
-        found.append(f"--qos={options['qos']} (whether the user may use it)")
-    if "account" in options and "associations" in site.enforced:
-        found.append(f"--account={options['account']} (whether the user may use it)")
     kinds = [kind for kind in request.gpus if kind]
     return (*found, *([f"GPUs of several types ({', '.join(kinds)})"] if len(kinds) > 1 else []))
 
@@ -258,6 +265,8 @@ def _by_release(options: Mapping[str, str], request: SbatchRequest) -> Iterator[
     kinds = [kind for kind, _ in gres_items(_as_gres(options.get("gpus-per-task", "")))[0]]
     if len(kinds) > len(set(kinds)):
         yield "--gpus-per-task (some releases", "count a type that is named twice otherwise)"
+    if "gpus-per-node" in options and _GPU_GRES.search(options.get("gres", "")):
+        yield f"--gpus-per-node={options['gpus-per-node']} (some releases", "refuse it beside --gres=gpu)"
     if "exclusive" in options and "oversubscribe" in options:
         yield "--oversubscribe (some releases", "refuse it beside --exclusive)"
     if "cpus-per-gpu" in options and not request.gpus:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from ..cluster.actions import Action
+from ..cluster.permissions import Permissions
 from ..cluster.records.outcomes import OutcomeTable, RefusedRecord
 from ..cluster.records.usage import UsageTable
 from ..cluster.state import ClusterState
@@ -29,6 +30,7 @@ class ClusterInfo:
     gres: dict[str, str] = field(default_factory=dict)  #: GRES of each node, where GresTypes has slot; else empty
     backend: str = "Slurm's commands"  #: the adapter that reads it
     backend_reason: str = ""  #: the reason for that choice
+    permissions: Permissions = field(default_factory=Permissions)  #: who may submit what
 
     @property
     def accounting(self) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from slurmsched.cluster.columns import Labels, table_of
-from slurmsched.cluster.nodes import PartitionTable, QosTable
+from slurmsched.cluster.nodes import PartitionTable
 from slurmsched.cluster.sbatch_probe import Probe, Site, probe
 from slurmsched.cluster.text.sbatch import as_text, not_understood, read_job, read_options
 from slurmsched.cluster.text.sbatch_options import (
@@ -49,7 +49,6 @@ def site(partitions: str = "gpu*", default_s: float = np.nan, max_s: float = np.
             {"name": names, "default": [name.endswith("*") for name in partitions.split(",")]},
         ),
         nodes_of(4, 8, **columns | nodes),
-        table_of(QosTable, 1, {}, {"name": ["normal"]}),
     )
 
 

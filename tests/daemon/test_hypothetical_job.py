@@ -46,7 +46,12 @@ class World:
     def told(self, options: str, view: View | None = None) -> Eta:
         seen = view or self.seen()
         return try_out(
-            seen, self.slurm.facts().config, self.model, lambda job, said: self.played(seen, job, said), options, "ann"
+            seen,
+            self.slurm.facts().permissions,
+            self.model,
+            lambda job, said: self.played(seen, job, said),
+            options,
+            "ann",
         )
 
     def played(self, seen: View, job: JobTable, said: Forecast) -> Eta:
@@ -125,7 +130,7 @@ def test_a_job_that_names_no_memory_has_the_default_of_its_partition(world):
     many = len(seen.partitions)
     defaults = {"default_cpu_memory_mib": 210.0, "default_gpu_memory_mib": 700.0, "default_gpu_cpus": 2}
     partitions = replace(seen.partitions, **{name: np.full(many, value) for name, value in defaults.items()})
-    site = Site(partitions, seen.nodes, seen.qos)
+    site = Site(partitions, seen.nodes)
 
     def size(options: str) -> tuple[int, float]:
         job = probe(read_options(options), "ann", NOW_S, UTC, site).job

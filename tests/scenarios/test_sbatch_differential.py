@@ -23,6 +23,7 @@ from slurmsched.cluster.sbatch_request import SbatchRequest
 from slurmsched.cluster.text.hostlist import expand
 from slurmsched.cluster.text.sbatch import read_job
 from slurmsched.cluster.text.tres import memory_mib, seconds
+from slurmsched.daemon.predictions.hypothetical_job import unix_groups
 from slurmsched.errors import CommentError, ConfigError
 from slurmsched.lab import Lab
 from slurmsched.slurm.adapters.command import SlurmCommand
@@ -72,7 +73,7 @@ def bench(lab: Lab) -> Iterator[Bench]:
     try:
         state, facts = cluster.observe(), cluster.known_facts()
         limits = read_shared_limits(cluster.console.query, facts.cluster, accounting=facts.accounting)
-        yield Bench(lab, cluster, Site(state.partitions, state.nodes, state.qos, limits=limits))
+        yield Bench(lab, cluster, Site(state.partitions, state.nodes, limits, facts.permissions, unix_groups))
     finally:
         lab.cancel_all()
         lab.ask(["scontrol", "delete", f"reservation={RESERVATION}"])

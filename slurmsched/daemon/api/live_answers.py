@@ -124,7 +124,7 @@ class LiveAnswers:
 
     def _check(self, view: View, plan: Plan, options: str, user: str) -> DeadlineAnswer:
         """Check the deadline that a job of *user* with these sbatch *options* would be promised now."""
-        tried = new_job(view, self.facts.latest.config, options, user)
+        tried = new_job(view, self.facts.latest.permissions, options, user)
         answer = check(view, plan, tried.job, self.world.model.forecast(tried.job, view.now_s), self._rules)
         return replace(answer, not_understood=tried.not_understood)
 
@@ -133,7 +133,7 @@ class LiveAnswers:
         policy = self.world.policy.without_plugins()  # whose code may hang
         return try_out(
             view,
-            self.facts.latest.config,
+            self.facts.latest.permissions,
             self.world.model,
             lambda job, forecast: with_new_job(self.predictions, view, job, forecast, policy),
             options,

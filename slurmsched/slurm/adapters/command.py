@@ -54,6 +54,7 @@ from ..read.cluster_reading import state_of
 from ..read.limits import read_shared_limits
 from ..read.node_specs import NodeSpec, read_specs
 from ..read.partitions import PartitionLimits, read_limits
+from ..read.permissions import permissions_of, with_associations
 from ..read.records import RecordColumns, cut, heads, long_format, reading
 from ..read.sacct import read_outcomes, read_runs
 from ..read.usage import read_usage
@@ -120,7 +121,9 @@ class SlurmCommand:
         )
         self._facts = self._with_rights(self._facts, earlier)
         self.qos = self._read_qos(self._facts)
-        self.limits = read_limits(self.console.query(["scontrol", "--all", "--oneliner", "show", "partition"]), config)
+        partitions = self.console.query(["scontrol", "--all", "--oneliner", "show", "partition"])
+        self.limits = read_limits(partitions, config)
+        self._facts = self._with_permissions(self._facts, partitions, earlier)
         self.specs = self._read_specs(config)
         self._fields = squeue.fields_of(self._release_of_commands(self._facts))
         return self._facts
@@ -543,6 +546,26 @@ class SlurmCommand:
         operators = above | {user for user, level in levels.items() if level not in {"", "None"}}
         ours = "SlurmUser" if facts.user in above else levels.get(facts.user, "None") or "None"
         return replace(facts, admin_level=ours, operators=frozenset(operators))
+
+    def _with_permissions(self, facts: ClusterInfo, partitions: str, earlier: ClusterInfo | None) -> ClusterInfo:
+        """Add who may submit what; while slurmdbd is away, the associations of *earlier*, as slurmctld does."""
+        read = permissions_of(facts.config, partitions)
+        if not facts.accounting:
+            return replace(facts, permissions=replace(read, associations={}))
+        try:
+            read = with_associations(read, self.console.query, facts.cluster, facts.user)
+        except SlurmError as error:
+            logger.warning("associations were not read: %s", error)
+            if earlier is not None:
+                last = earlier.permissions
+                read = replace(
+                    read,
+                    qos=last.qos,
+                    associations=last.associations,
+                    default_accounts=last.default_accounts,
+                    parents=last.parents,
+                )
+        return replace(facts, permissions=read)
 
     def _read_qos(self, facts: ClusterInfo) -> QosTable:
         if not facts.accounting:

@@ -43,8 +43,13 @@ def read_limits(text: str, config: Mapping[str, str] = NO_CONFIG) -> dict[str, P
 
     Those of memory, and the defaults of jobs, are the cluster's, by its *config*, where a partition has none.
     """
+    return {name: _limits(fields, config) for name, fields in partition_records(text).items()}
+
+
+def partition_records(text: str) -> dict[str, dict[str, str]]:
+    """Return the fields of each partition in the output of ``scontrol --oneliner show partition``."""
     records = (dict(_FIELD.findall(line)) for line in text.splitlines())
-    return {fields["PartitionName"]: _limits(fields, config) for fields in records if "PartitionName" in fields}
+    return {fields["PartitionName"]: fields for fields in records if "PartitionName" in fields}
 
 
 def _limits(fields: Mapping[str, str], config: Mapping[str, str]) -> PartitionLimits:
