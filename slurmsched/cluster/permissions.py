@@ -71,7 +71,7 @@ class Verdict:
     """What slurmctld makes of a wish."""
 
     refusal: str = ""  #: in its words; empty where it takes the job
-    partitions: tuple[str, ...] = ()  #: in which the job may start
+    partitions: tuple[str, ...] = ()  #: in which the job may start; the first that it names where it may in none
     account: str = ""
     qos: str = ""
     reason: str = ""  #: why it will not start although it is taken; a reason of squeue
@@ -190,7 +190,8 @@ class _Judge:
             return replace(given, partitions=usable)
         if mode == "ANY":
             return Verdict(refusals[-1])
-        return replace(given, reason=_WAITS_FOR_EVER.get(refusals[0], "AccountNotAllowed"))
+        reason = _WAITS_FOR_EVER.get(refusals[0], "AccountNotAllowed")
+        return replace(given, partitions=given.partitions[:1], reason=reason)  # that of a job in one alone is final
 
     def _against(self, name: str, account: str, qos: str) -> str:
         """Return the words with which a partition keeps the job out; empty where it does not, or it is not known."""

@@ -26,6 +26,7 @@ KNOWN = Permissions(
     partitions={
         "gpu": PartitionAccess(),
         "bio": PartitionAccess(accounts=frozenset({"bio"})),
+        "bio2": PartitionAccess(accounts=frozenset({"bio"})),
         "staff": PartitionAccess(groups=frozenset({"staff"})),
         "here": PartitionAccess(from_anywhere=False),
     },
@@ -110,3 +111,4 @@ def test_a_job_that_slurm_takes_and_never_starts_has_the_reason():
     found = judged(known, partitions=("bio",))
     assert (found.refusal, found.reason) == ("", "AccountNotAllowed")
     assert judged(known, partitions=("bio", "gpu")).partitions == ("gpu",)
+    assert judged(known, partitions=("bio", "bio2")).partitions == ("bio",)

@@ -8,17 +8,24 @@ from datetime import UTC
 import numpy as np
 import pytest
 
+from slurmsched.clock import SystemClock
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.forecast import Forecast
 from slurmsched.cluster.job_record import outcomes_of
 from slurmsched.cluster.jobs import JobTable
 from slurmsched.cluster.limits import GROUP, LICENCE, LimitTable
-from slurmsched.cluster.sbatch_probe import Site, probe
+from slurmsched.cluster.permissions import RELEASES, PartitionAccess, Permissions
+from slurmsched.cluster.plan import Plan
+from slurmsched.cluster.records.prediction_records import NO_RECORDS, PredictionRecords
+from slurmsched.cluster.records.predictions import PredictionTable
+from slurmsched.cluster.sbatch_probe import PROBE_ID, Site, probe
 from slurmsched.cluster.state import View
 from slurmsched.cluster.text.sbatch import read_options
 from slurmsched.daemon.predictions.hypothetical_job import try_out
-from slurmsched.decide.engine import decide
-from slurmsched.decide.explain.eta import Eta, etas
+from slurmsched.daemon.predictions.play_forward import with_new_job
+from slurmsched.daemon.predictions.prediction_service import PredictionService
+from slurmsched.decide.explain.eta import Eta
+from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import Rules
 from slurmsched.errors import CommentError, ConfigError
 from slurmsched.models.runtime.baseline import RuntimeModel
@@ -35,6 +42,7 @@ class World:
 
     def __init__(self):
         self.slurm = FakeSlurm(now_s=NOW_S)
+        self.permissions = self.slurm.facts().permissions
         self.model = RuntimeModel.fit(outcomes_of(()))
 
     def seen(self) -> View:
@@ -45,20 +53,28 @@ class World:
 
     def told(self, options: str, view: View | None = None) -> Eta:
         seen = view or self.seen()
-        return try_out(
-            seen,
-            self.slurm.facts().permissions,
-            self.model,
-            lambda job, said: self.played(seen, job, said),
-            options,
-            "ann",
-        )
+        played = lambda job, said: self.played(seen, job, said)  # noqa: E731
+        return try_out(seen, self.permissions, self.model, played, options, "ann")
 
     def played(self, seen: View, job: JobTable, said: Forecast) -> Eta:
-        more = replace(seen, pending=seen.pending.joined(job), forecast=seen.forecast.joined(said))
-        placed = decide(more, find_ordering("sjf"), RULES).jobs
-        table = predict_completion(more, placed.rank, placed.standing, self.slurm.facts().config)
-        return etas(table, seen.now_s, [len(seen.pending)])[0]
+        made = PredictionService(self, NoLog(), SystemClock(), 60.0, (0.85, 0.95))
+        return with_new_job(made, seen, job, said, Policy(find_ordering("sjf"), RULES))
+
+    def predict(self, view: View, plan: Plan, mode: str) -> PredictionTable:
+        return predict_completion(view, plan.jobs.rank, plan.jobs.standing, self.slurm.facts().config)
+
+    def close(self) -> None:
+        pass
+
+
+class NoLog:
+    """A log without earlier predictions, for a service that makes none."""
+
+    def load(self, since_s: float) -> PredictionRecords:
+        return NO_RECORDS
+
+    def save(self, kept: PredictionRecords) -> None:
+        pass
 
 
 @pytest.fixture
@@ -155,6 +171,19 @@ def test_a_held_job_and_one_with_a_reservation_get_no_time(world, option):
     told = world.told(f"-p {partition(world)} -G 4 -t 60 {option}")
     assert (told.start_s, told.finish_s) == (None, None)
     assert told.notes
+    assert not any(str(PROBE_ID) in note for note in told.notes)
+
+
+def test_a_job_that_slurm_takes_and_never_starts_gets_no_time_but_the_reason(world):
+    name = partition(world)
+    for_others = {name: PartitionAccess(accounts=frozenset({"bio"}))}
+    world.permissions = Permissions(partitions=for_others, associations={}, releases=RELEASES[:1])
+    told = world.told(f"-p {name} -G 4 -t 60")
+    assert (told.start_s, told.finish_s) == (None, None)
+    assert "AccountNotAllowed" in " ".join(told.notes)
+    world.permissions = replace(world.permissions, part_limits="ANY")
+    with pytest.raises(ConfigError, match="Invalid account or account/partition combination specified"):
+        world.told(f"-p {name} -G 4 -t 60")
 
 
 def test_without_a_time_limit_it_has_that_of_its_partition(world):

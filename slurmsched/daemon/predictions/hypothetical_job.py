@@ -12,7 +12,7 @@ from ...clock import local_zone
 from ...cluster.forecast import Forecast
 from ...cluster.jobs import JobTable
 from ...cluster.permissions import Permissions
-from ...cluster.sbatch_probe import Probe, Site, probe
+from ...cluster.sbatch_probe import PROBE_ID, Probe, Site, probe
 from ...cluster.state import View
 from ...cluster.text.sbatch import read_options
 from ...decide.explain.eta import Eta
@@ -57,4 +57,5 @@ def try_out(
     """
     tried = new_job(view, permissions, options, user)
     answer = predict(tried.job, model.forecast(tried.job, view.now_s))
-    return replace(answer, job_id=0, not_understood=tried.not_understood)
+    notes = tuple(note.replace(str(PROBE_ID), "JOB") for note in answer.notes)
+    return replace(answer, job_id=0, notes=notes, not_understood=tried.not_understood)

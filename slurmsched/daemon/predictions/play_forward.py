@@ -93,7 +93,9 @@ def with_new_job(made: PredictionService | None, view: View, job: JobTable, fore
     if made is None:
         raise PredictionFailed(NEEDS)
     least = int(view.pending.priority[view.pending.priority > 0].min(initial=1000))
-    job = replace(job, priority=np.full(1, max(1, least - 1)), reason=job.reason.renamed(["Priority"]))
+    job = replace(job, priority=np.full(1, max(1, least - 1)))
+    if job.reason[0] == "BeginTime":  # its begin time is counted by itself
+        job = replace(job, reason=job.reason.renamed(["Priority"]))
     more = replace(view, pending=view.pending.joined(job), forecast=view.forecast.joined(forecast))
     table = made.try_out(more, decide(more, policy.ordering, policy.rules))
     return etas(table, view.now_s, [len(view.pending)])[0]
