@@ -120,11 +120,11 @@ class _Judge:
         account, own = self._association(takers[0])
         if known.associations is not None and own is None and _ASSOCIATIONS in known.enforced:
             return Verdict(INVALID_ACCOUNT)
+        if own is not None and any(self._find(account, name) is not own for name in takers):
+            return Verdict(BY_PARTITION)
         qos = self._qos(own)
         if not self._may_have(qos, own):
             return Verdict(INVALID_QOS)
-        if own is not None and any(self._find(account, name) is not own for name in takers):
-            return Verdict(BY_PARTITION)
         given = Verdict("", takers, account if own or known.associations is None else (wish.account or "").lower(), qos)
         given = replace(given, unsure=self._unsure(takers, account if own else ""))
         return self._admitted(given, own is not None)
@@ -148,12 +148,12 @@ class _Judge:
         return found.get((*key, partition)) or found.get((*key, ""))
 
     def _qos(self, own: Association | None) -> str:
-        """Return the QOS of the job: its own, else the association's, else the only one that it or root may have."""
+        """Return the QOS of the job: its own, else a valid default, else the only one that it or root may have."""
         if self.wish.qos is not None:
             return self.wish.qos.lower()
         if self.known.associations is None:
             return ""
-        if own is not None and own.default_qos:
+        if own is not None and own.default_qos in own.qos:
             return own.default_qos
         root = self.known.associations.get(("", "root", ""))
         for one in (own, root):
