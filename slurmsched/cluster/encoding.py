@@ -58,6 +58,7 @@ ADDED: dict[type[Table], dict[str, float | bool | str]] = {
         **dict.fromkeys(("least_nodes", "most_nodes", "node_cpus", "default_gpu_cpus"), 0),
         **dict.fromkeys((f"default_{what}_memory_mib" for what in ("cpu", "node", "gpu")), 0.0),
         "qos": "",
+        "job_factor": 1,
     },
     ProgressTable: {"settled": False, "late_fall": np.nan, "slowdown": np.nan},
 }

@@ -113,12 +113,13 @@ class PartitionTable(Table):
     default_node_memory_mib: FloatArray = field(default_factory=_unread)  #: likewise
     default_gpu_memory_mib: FloatArray = field(default_factory=_unread)  #: likewise, of jobs with GPUs
     default_gpu_cpus: IntArray = field(default_factory=_unread)  #: CPUs that come with a GPU; 0: none
+    job_factor: IntArray = field(default_factory=_unread)  #: PriorityJobFactor, a part of the priority of its jobs
 
     def __post_init__(self) -> None:
         _fill(self, default=False, default_time_s=np.nan)
         _fill(self, least_nodes=0, most_nodes=0, node_cpus=0, node_memory_mib=0.0, cpu_memory_mib=0.0, qos="")
         _fill(self, default_cpu_memory_mib=0.0, default_node_memory_mib=0.0)
-        _fill(self, default_gpu_memory_mib=0.0, default_gpu_cpus=0)
+        _fill(self, default_gpu_memory_mib=0.0, default_gpu_cpus=0, job_factor=1)
         super().__post_init__()
 
 

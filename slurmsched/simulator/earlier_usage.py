@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..cluster.columns import Labels
 from ..cluster.jobs import JobTable
-from .slurmctld.multifactor import UserUsage, Weights, share_out
+from .slurmctld.fair_share import Usage, add, share_out
+from .slurmctld.multifactor import Weights
+from .slurmctld.shared_accounts import SharedAccounts
 from .workload.workload import Workload, workload
 
 
-def use_before(usage: UserUsage, weights: Weights, users: Labels, past: Workload) -> None:
-    """Let the *users* of a replay begin with the decayed usage of their *past* runs, as if none of these had waited.
+def use_before(usage: Usage, weights: Weights, accounts: SharedAccounts, past: Workload) -> None:
+    """Let the users of a replay begin with the decayed usage of their *past* runs, as if none of these had waited.
 
-    Users without a job in the replay are not counted among those who share.
+    Users that *accounts* lack, those without a job in the replay where Slurm's are not known, are not counted.
     """
-    code = {name: at for at, name in enumerate(users.names)}
-    whose = past.user.map([code.get(name, -1) for name in past.user.names], np.int64)
+    whose, shares = accounts.rows_of(past), usage.shares
     passed_s = np.maximum(usage.until_s[0] - (past.submit_s + past.runtime_s), 0.0)
     used_s = past.runtime_s * np.where(past.gpus > 0, past.gpus, past.cpus) * 0.5 ** (passed_s / weights.half_life_s)
-    usage.used_s[:] = np.bincount(whose[whose >= 0], used_s[whose >= 0], len(usage.used_s))
-    share_out(usage)
+    shares.used_s[:] = 0.0
+    of_users = np.bincount(whose[whose >= 0], used_s[whose >= 0], len(shares.used_s))
+    for row in np.flatnonzero(of_users).tolist():
+        add(shares, row, float(of_users[row]))
+    share_out(shares, weights.fair_tree, weights.dampening)
 
 
 def so_far(running: JobTable, now_s: float) -> Workload:
@@ -28,7 +31,7 @@ def so_far(running: JobTable, now_s: float) -> Workload:
     ran_s = np.nan_to_num(np.maximum(now_s - running.started_s, 0.0))
     return workload(
         len(running),
-        **{name: getattr(running, name) for name in ("job_id", "user", "gpus")},
+        **{name: getattr(running, name) for name in ("job_id", "user", "account", "partition", "gpus")},
         cpus=-(-running.cpus // np.maximum(running.nodes, 1)),
         submit_s=now_s - ran_s,
         runtime_s=ran_s,

@@ -40,6 +40,7 @@ from .replay import Replay, restart_costs
 from .replay_progress import advance_to_end, tell
 from .setup import ESTIMATES, EVERY_S, FAST_SELECTIONS, LEARNT, RESERVING, Setup
 from .simulated_cluster import DEFAULT_CONFIG, SimulatedCluster
+from .slurmctld.shared_accounts import SharedAccounts
 from .slurmctld.slurmconf import SlurmConf
 from .slurmctld.slurmctld import FRAGMENTED, IDLE, Controller, SlurmctldConfig
 from .synthesizer import Synthesizer
@@ -143,7 +144,7 @@ def _on_slurm(
     conf = (
         SlurmConf.easy()
         if setup.selection == "easy"
-        else SlurmConf.of(setup.slurm_config)
+        else SlurmConf.of(setup.slurm_config, setup.associations)
         if setup.slurm_config
         else SlurmConf()
     )
@@ -164,7 +165,7 @@ def _on_slurm(
         jobs, fleet, conf, config, submitted, outages=failures, pace=pace, checked=check, awaited=awaited, sizes=sizes
     )
     if past is not None:
-        use_before(cluster.model.usage, cluster.model.weights, jobs.user, past)
+        use_before(cluster.model.usage, cluster.model.weights, SharedAccounts.of(jobs, conf.associations), past)
     if setup.steer:  # as job_submit.lua delays them, so that a cycle sees them before slurmctld starts them
         cluster.model.stage.life.begin_s[:] += (setup.beat_s or EVERY_S) + STEER_MARGIN_S
     if setup.site is None and setup.ordering.native and setup.admits is None and not setup.changes_jobs:

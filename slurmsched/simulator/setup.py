@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 
+from ..cluster.records.associations import AssociationTable
 from ..decide.policy import Policy
 from ..decide.rules import (
     AdmissionRules,
@@ -84,6 +85,7 @@ class Setup:
     writes_burst: int = 100  #: updates in one cycle at most
     throughput: ThroughputModel | None = None  #: the site's forecast of submissions; None for the rolling median
     slurm_config: Mapping[str, str] = field(default_factory=dict)  #: of the site's Slurm: ``scontrol show config``
+    associations: AssociationTable | None = None  #: of that Slurm; None: fair share is among users with equal shares
     scaling: str = ""  #: the line of the scaling of jobs that train; other parts of the policy are unused then
     interference: float = 0.0  #: part of its speed that a job on several nodes loses where it shares one with another
     synthesis: SynthesisRules | None = None  #: ordering and admission are chosen anew every few rounds

@@ -35,6 +35,7 @@ from ..cluster.columns import IntArray
 from ..cluster.jobs import JobState, JobTable
 from ..cluster.node_request import read_request, requests_of
 from ..cluster.nodes import NodeTable
+from ..cluster.records.associations import NO_ASSOCIATIONS, AssociationTable
 from ..cluster.records.outcomes import OutcomeTable, RefusedRecord
 from ..cluster.records.profiles import NodeProfile
 from ..cluster.records.usage import NO_USAGE, UsageTable
@@ -218,6 +219,11 @@ class SimulatedCluster:
         """Return nothing: workloads do not say what jobs use."""
         self._answering()
         return NO_USAGE
+
+    def associations(self) -> AssociationTable:
+        """Return the accounts of the modelled Slurm, where it has any."""
+        self._answering()
+        return NO_ASSOCIATIONS if self.conf.associations is None else self.conf.associations
 
     def outcomes(self, since_s: float, until_s: float, refused: list[RefusedRecord] | None = None) -> OutcomeTable:
         """Return the last runs of jobs, with their true times."""

@@ -32,6 +32,7 @@ from .engine.job_state import PENDING, RUNNING, SUSPENDED
 from .machine.controller import controller
 from .simulated_cluster import SimulatedCluster
 from .slurmctld.gates import gates_of
+from .slurmctld.shared_accounts import SharedAccounts
 from .slurmctld.slurmconf import SlurmConf
 from .slurmctld.slurmctld import ACTIVE, ARRIVED, CALC_DUE, MOST_PRIORITY, NOW, Controller, stir
 from .workload.workload import Workload, workload
@@ -77,7 +78,8 @@ def resumed(
     cluster = SimulatedCluster(jobs, fleet, conf or SlurmConf.of(config), config, submitted=table, unmeasured=1.0)
     if past is not None:
         cluster.model.usage.until_s[0] = view.now_s
-        use_before(cluster.model.usage, cluster.model.weights, jobs.user, past.joined(so_far(running, view.now_s)))
+        accounts = SharedAccounts.of(jobs, cluster.conf.associations)
+        use_before(cluster.model.usage, cluster.model.weights, accounts, past.joined(so_far(running, view.now_s)))
     _put(cluster, table, len(running), arrived, view)
     return cluster
 
@@ -284,8 +286,9 @@ def _queue(model: Controller, table: JobTable, running: int, arrived: int, now_s
     life.begin_s[rows] = eligible_s[rows]
     life.restarts[rows] = table.restarts[rows]
     age = np.minimum(1.0, np.maximum(0.0, now_s - eligible_s) / weights.max_age_s)
-    fair = model.usage.fair[model.usage.user]
+    fair = model.usage.shares.fair[model.usage.of_job]
     own = weights.age * age + weights.fair_share * fair + weights.size * factors.width + weights.qos * factors.qos
+    own = own + factors.fixed
     factors.offset[rows] = model.base[rows] - np.maximum(1, own[rows].astype(np.int64))
     priority = np.maximum(1, model.base + model.wishes.points - model.wishes.nice)
     priority[model.wishes.held] = 0

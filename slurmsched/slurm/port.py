@@ -9,6 +9,7 @@ from typing import Protocol
 
 from ..cluster.actions import Action
 from ..cluster.permissions import Permissions
+from ..cluster.records.associations import AssociationTable
 from ..cluster.records.outcomes import OutcomeTable, RefusedRecord
 from ..cluster.records.usage import UsageTable
 from ..cluster.state import ClusterState
@@ -137,6 +138,10 @@ class Slurm(Protocol):
 
     def usage(self, since_s: float, until_s: float) -> UsageTable:
         """Return what runs used that ended in [since_s, until_s), by accounting, oldest end first; may take long."""
+        ...
+
+    def associations(self) -> AssociationTable:
+        """Return users and accounts with their shares; empty where the site keeps no accounts, or hides them."""
         ...
 
     def past_runs(self, job_ids: Sequence[int], since_s: float) -> OutcomeTable:

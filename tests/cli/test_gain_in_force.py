@@ -11,6 +11,7 @@ from cli.fake_site import NOW_S, FakeSite, json_of, run
 from slurmsched.cli.study.settings_in_force import fair_share_notes
 from slurmsched.cluster.columns import Labels, table_of
 from slurmsched.cluster.jobs import JobState
+from slurmsched.cluster.records.associations import NO_ASSOCIATIONS, AssociationTable
 from slurmsched.cluster.records.outcomes import OutcomeTable
 
 DAY_S = 86_400.0
@@ -21,6 +22,9 @@ WEIGHTS = {
     "PriorityWeightAge": "1000",
     "PriorityDecayHalfLife": "7-00:00:00",
 }
+
+
+EQUAL = "assumed: Fair Tree over the accounts of the jobs, with equal shares, of GPU-hours"
 
 
 def history(*, mixed: bool) -> OutcomeTable:
@@ -76,7 +80,7 @@ def test_over_the_whole_queue_the_same_settings_gain_and_the_first_lines_say_wha
     rows = json_of(site, *REPLAY)["policies"]
     assert rows[1]["gain"]["low"] > 1.1
     first = run(site, *REPLAY).output.splitlines()[0]
-    assert first == "assumed: every user has an equal share, of GPU-hours"
+    assert first == EQUAL
 
 
 def test_what_earlier_runs_and_slurm_do_not_tell_is_said_in_the_first_line(tmp_path):
@@ -85,13 +89,37 @@ def test_what_earlier_runs_and_slurm_do_not_tell_is_said_in_the_first_line(tmp_p
     assert whole.startswith("assumed: no run before this span is known: fair share begins with nobody")
 
 
-def test_parts_of_slurms_priority_that_are_not_modelled_are_named():
-    notes = fair_share_notes(WEIGHTS | {"PriorityWeightTRES": "gres/gpu=1000", "PriorityWeightAssoc": "0"}, True)
-    assert notes[-1] == (
-        "not modelled of Slurm's priority: Fair Tree, in its place classic fair share among users; PriorityWeightTRES"
-    )
-    classic = fair_share_notes(WEIGHTS | {"PriorityFlags": "NO_FAIR_TREE"}, True)
-    assert classic == ["assumed: every user has an equal share, of GPU-hours"]
+def test_first_lines_name_the_kind_of_fair_share_whose_shares_and_what_is_not_modelled():
+    odd = {"PriorityFlags": "DEPTH_OBLIVIOUS,NO_NORMAL_QOS", "PriorityWeightTRES": "cpu=1,billing=5,license/matlab=0"}
+    notes = fair_share_notes(WEIGHTS | odd, NO_ASSOCIATIONS, True)
+    left_out = "not modelled of Slurm's priority: DEPTH_OBLIVIOUS; NO_NORMAL_QOS; PriorityWeightTRES of billing"
+    assert notes == [EQUAL, left_out]
+    classic = WEIGHTS | {"PriorityFlags": "NO_FAIR_TREE"}
+    assert fair_share_notes(classic, NO_ASSOCIATIONS, True) == [EQUAL.replace("Fair Tree", "classic fair share")]
+    assert fair_share_notes(WEIGHTS, accounts(hungry=1, others=1), True) == [
+        "assumed: Fair Tree over Slurm's accounts and shares, of GPU-hours"
+    ]
+
+
+def accounts(**shares: int) -> AssociationTable:
+    """Two accounts with these shares: the users with short jobs are in the second, all others in the first."""
+    members = {"hungry": range(8, 12), "others": range(8)}
+    rows = [("root", "", "", 1), *((name, "", "root", own) for name, own in shares.items())]
+    rows += [(name, f"user{number}", "", 1) for name in shares for number in members[name]]
+    account, user, parent, own = zip(*rows, strict=True)
+    texts = {"account": Labels.of(account), "user": Labels.of(user), "parent": Labels.of(parent)}
+    return table_of(AssociationTable, len(rows), {"default": True}, texts | {"shares": np.array(own)})
+
+
+def test_shares_of_accounts_decide_whose_jobs_stock_slurm_lets_wait(tmp_path):
+    waits = []
+    for name, shares in (("rich", {"hungry": 1, "others": 1000}), ("poor", {"hungry": 1000, "others": 1})):
+        (tmp_path / name).mkdir()
+        site = site_with(tmp_path / name, "points")
+        site.slurm.accounts = accounts(**shares)
+        rows = json_of(site, *REPLAY)["policies"]
+        waits.append(rows[0]["jct_s"])
+    assert waits[0] < 0.9 * waits[1], "users of short jobs go first where they have the shares"
 
 
 def test_the_row_of_the_settings_has_the_kind_of_model_that_serves_trained_on_what_had_ended(tmp_path):
@@ -111,14 +139,13 @@ def test_advice_begins_with_the_gain_of_the_settings_by_their_latest_jobs(tmp_pa
     site.slurm.submit(600.0, gpus=1)
     run(site, "once")
     lines = run(site, "advice", "--from-db", "2d").output.splitlines()
-    assert lines[0] == "assumed: every user has an equal share, of GPU-hours"
-    assert lines[1].startswith("not modelled of Slurm's priority: Fair Tree")
+    assert lines[0] == EQUAL
     assert re.fullmatch(
-        r"sjf, baseline: 1\.0\dx \(.*\), no sure gain: what acting .* at most 100 points beside .*", lines[2]
+        r"sjf, baseline: 1\.0\dx \(.*\), no sure gain: what acting .* at most 100 points beside .*", lines[1]
     )
-    assert re.fullmatch(r"sjf, ideal: .*x \(.*\).*: exact runtimes, .* no site reaches it", lines[3])
-    assert re.fullmatch(r"by a replay of the last 2d00h00m00s, \d+ jobs: the mean JCT under Slurm .*", lines[4])
-    assert lines[5].startswith("WHO GAINS")
+    assert re.fullmatch(r"sjf, ideal: .*x \(.*\).*: exact runtimes, .* no site reaches it", lines[2])
+    assert re.fullmatch(r"by a replay of the last 2d00h00m00s, \d+ jobs: the mean JCT under Slurm .*", lines[3])
+    assert lines[4].startswith("WHO GAINS")
 
 
 def test_advice_without_any_run_says_why_the_gain_is_not_known(tmp_path):
@@ -129,3 +156,12 @@ def test_advice_without_any_run_says_why_the_gain_is_not_known(tmp_path):
     assert answer["gain"]["rows"] == []
     first = run(site, "advice").output.splitlines()[0]
     assert first == "the gain of the settings is not known: the database holds no runs; try: slurmsched history import"
+
+
+def test_advice_without_the_gain_replays_nothing(tmp_path):
+    site = site_with(tmp_path, "points")
+    site.slurm.submit(600.0, gpus=1)
+    run(site, "once")
+    assert "gain" not in json_of(site, "advice", "--no-gain")
+    assert run(site, "advice", "--no-gain").output.startswith("WHO GAINS")
+    assert "does not go with --no-gain" in run(site, "advice", "--no-gain", "--from-db", "2d").output

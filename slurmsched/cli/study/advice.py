@@ -16,13 +16,15 @@ from .option_types import SpanType
 @click.option(
     "--from-db", "from_db_s", type=SpanType(), metavar="SPAN", help="The history behind the gain.  [default: 500 jobs]"
 )
+@click.option("--gain/--no-gain", default=True, help="Replay the history for the gain, some 10 s.  [default: yes]")
 @table_options
 @click.pass_obj
-def advice(app: App, from_db_s: float | None, as_json: bool) -> None:
+def advice(app: App, from_db_s: float | None, gain: bool, as_json: bool) -> None:
     """Show the gain of the settings, and who gains or loses by our order.
 
     The first lines are what simulate --from-db says of the latest jobs, on all nodes of the cluster: the gain of the
-    settings with its interval, and the ideal, which no site reaches. This needs the right to read the database.
+    settings with its interval, and the ideal, which no site reaches. This needs the right to read the database, and
+    replays the history at every call; --no-gain leaves it out.
 
     In the first table, CHANGE is the average time by which the work ahead of a job ends sooner (negative) or later in
     our order than in Slurm's own, by the forecasts.
@@ -48,9 +50,13 @@ def advice(app: App, from_db_s: float | None, as_json: bool) -> None:
     because the CPUs or the memory of their node were taken. The jobs of these accounts and users had more of them than
     the part of the node that belongs to their GPUs.
     """
+    if from_db_s is not None and not gain:
+        raise click.UsageError("--from-db is the history behind the gain: it does not go with --no-gain.")
     reply = app.answers().query("advice")
-    reply = {**reply, "gain": gain_in_force(app, from_db_s)}
-    parts: list[str | TextTable] = [*headline(reply["gain"]), sheet(reply["advice"])]
+    parts: list[str | TextTable] = [sheet(reply["advice"])]
+    if gain:
+        reply = {**reply, "gain": gain_in_force(app, from_db_s)}
+        parts = [*headline(reply["gain"]), *parts]
     if beyond := reply.get("overrunners"):
         parts.append(beyond_sheet(beyond))
     if links := reply.get("links"):

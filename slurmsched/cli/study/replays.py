@@ -53,7 +53,8 @@ class Replays:
         meanings: list[str] = []
         if chosen.asks_for_settings:
             config = chosen.slurm_config(app)
-            assumed = assumed_in_force(app, setups, config, cases[0].trace())
+            known = chosen.associations(app)
+            assumed = assumed_in_force(app, setups, config, known, cases[0].trace())
             meanings = [meaning_in_force(setup, config, fleet.qos) for setup in setups]
         return cls(fleet, setups, cases, left_out, assumed, meanings, notes, workers)
 
@@ -85,7 +86,11 @@ def _beside_their_slurm(app: App, chosen: SimulateOptions, setups: Sequence[Setu
     config = chosen.slurm_config(app)
     beside = [setup.executor == "slurm" and setup.selection == "conservative" for setup in setups]
     played = config or (DEFAULT_CONFIG if chosen.asks_for_settings else {})
-    made = [replace(one, slurm_config=played) if models else one for one, models in zip(setups, beside, strict=True)]
+    known = chosen.associations(app)
+    made = [
+        replace(one, slurm_config=played, associations=known) if models else one
+        for one, models in zip(setups, beside, strict=True)
+    ]
     scheduling = "SchedulerParameters and priorities are those of its slurmctld"
     defaults = "its slurmctld does not answer: SchedulerParameters and priorities are Slurm's defaults"
     notes = [f"{', '.join(setup.label for setup in sites)}: {scheduling if config else defaults}"]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ...cluster.records.associations import NO_ASSOCIATIONS, AssociationTable
+from ...errors import SlurmError
 from ..app import App, artifacts_of
 
 if TYPE_CHECKING:
@@ -26,8 +29,11 @@ LEARNT = {
 ASSUMED_ORDERING = "sjf"
 """Assumed where the settings leave the order to Slurm."""
 
-UNMODELLED = ("PriorityWeightAssoc", "PriorityWeightPartition", "PriorityWeightTRES")
-NO_WEIGHT = ("", "0", "(null)")
+UNMODELLED_FLAGS = re.compile(
+    r"DEPTH_OBLIVIOUS|INCR_ONLY|MAX_TRES\w*|NO_NORMAL_\w+|SMALL_RELATIVE_TO_TIME", re.IGNORECASE
+)
+"""Values of PriorityFlags that change a factor."""
+NO_RESET = ("", "NONE")
 
 
 def site_setup(settings: Settings, name: str, parts: Mapping[str, Any], line: str = "") -> Setup:
@@ -83,9 +89,17 @@ def reach(rules: Rules, qos: QosTable, config: Mapping[str, str]) -> str:
     return f"at most {most:,} points beside Slurm's own priority"
 
 
-def fair_share_notes(config: Mapping[str, str], past_known: bool) -> list[str]:
+def associations_of(app: App) -> AssociationTable:
+    """Return Slurm's accounts with their shares; none where it does not answer, or hides them."""
+    try:
+        return app.cluster().associations()
+    except SlurmError:
+        return NO_ASSOCIATIONS
+
+
+def fair_share_notes(config: Mapping[str, str], associations: AssociationTable, past_known: bool) -> list[str]:
     """Say what is assumed of fair share, and which parts of Slurm's priority are not modelled."""
-    from ...simulator.slurmctld.slurmconf import SlurmConf
+    from ...simulator.slurmctld.slurmconf import SlurmConf, has_fair_tree
 
     if not config:
         return ["assumed: Slurm does not answer: its default priorities, so no fair share, and no QOS"]
@@ -93,22 +107,32 @@ def fair_share_notes(config: Mapping[str, str], past_known: bool) -> list[str]:
     if weight and not past_known:
         notes.append("assumed: no run before this span is known: fair share begins with nobody having used anything")
     if weight:
-        notes.append("assumed: every user has an equal share, of GPU-hours")
-    apart = ["Fair Tree, in its place classic fair share among users"] if weight and _fair_tree(config) else []
-    apart += [name for name in UNMODELLED if config.get(name, "").strip() not in NO_WEIGHT]
-    if apart:
+        kind = "Fair Tree" if has_fair_tree(config) else "classic fair share"
+        over = "Slurm's accounts and shares" if len(associations) else "the accounts of the jobs, with equal shares"
+        notes.append(f"assumed: {kind} over {over}, of GPU-hours")
+    if apart := list(_not_modelled(config)):
         notes.append(f"not modelled of Slurm's priority: {'; '.join(apart)}")
     return notes
 
 
-def _fair_tree(config: Mapping[str, str]) -> bool:
-    """Report whether fair share is that of a tree of accounts, as it is by default."""
-    return "NO_FAIR_TREE" not in config.get("PriorityFlags", "").upper()
+def _not_modelled(config: Mapping[str, str]) -> Iterator[str]:
+    """Yield the settings of Slurm's priority that a replay leaves out."""
+    from ...simulator.slurmctld.fixed_points import not_counted, resource_weights
+
+    yield from UNMODELLED_FLAGS.findall(config.get("PriorityFlags", ""))
+    if config.get("PriorityUsageResetPeriod", "").strip() not in NO_RESET:
+        yield "PriorityUsageResetPeriod"
+    if config.get("PriorityFavorSmall", "").strip().lower() == "yes":
+        yield "PriorityFavorSmall"
+    if apart := not_counted(resource_weights(config.get("PriorityWeightTRES", ""))):
+        yield f"PriorityWeightTRES of {', '.join(apart)}"
 
 
-def assumed_in_force(app: App, setups: Sequence[Setup], config: Mapping[str, str], trace: Trace) -> list[str]:
+def assumed_in_force(
+    app: App, setups: Sequence[Setup], config: Mapping[str, str], associations: AssociationTable, trace: Trace
+) -> list[str]:
     """Say what a replay of the settings assumes, and what it does not model."""
-    settings, notes = app.settings(), fair_share_notes(config, trace.past is not None)
+    settings, notes = app.settings(), fair_share_notes(config, associations, trace.past is not None)
     if not app.loaded.files:
         notes.append("assumed: no settings file was read: the defaults of [order]")
     if settings.policy.ordering not in [setup.site.ordering.line for setup in setups if setup.site is not None]:

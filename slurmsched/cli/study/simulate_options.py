@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...cluster.records.associations import NO_ASSOCIATIONS, AssociationTable
 from ...errors import SlurmError
 from ..app import App
 from ..failure import NotFound, wrong_usage
-from .settings_in_force import setups_in_force, site_setup
+from .settings_in_force import associations_of, setups_in_force, site_setup
 
 if TYPE_CHECKING:
     from ...simulator.case import Case
@@ -215,6 +216,10 @@ class SimulateOptions:
         except SlurmError:
             return {}
         return facts.config if facts.cluster == self._replayed_cluster(app) else {}
+
+    def associations(self, app: App) -> AssociationTable:
+        """Return the accounts of the Slurm whose history is replayed; none where it does not answer."""
+        return associations_of(app) if self.slurm_config(app) else NO_ASSOCIATIONS
 
     def who(self) -> Workers | None:
         """Return the workers that make the runs; None for this process."""

@@ -16,7 +16,7 @@ from ..failure import wrong_usage
 from ..output import TextTable, emit, table_options
 from ..progress import bar
 from ..time_format import moment, span
-from .settings_in_force import IDEAL, fair_share_notes, reach
+from .settings_in_force import IDEAL, associations_of, fair_share_notes, reach
 
 if TYPE_CHECKING:
     from ...cluster.nodes import NodeTable
@@ -67,7 +67,7 @@ def what_if(app: App, policies: tuple[str, ...], more: int | None, like: str | N
         from ..daemon.build import build  # this takes a moment too
 
         facts_of_slurm, daemon = app.cluster().facts(), build(app, dry=True)
-        config = facts_of_slurm.config
+        config, associations = facts_of_slurm.config, associations_of(app)
         try:
             report = daemon.dry_run(app.clock.now())
             past = _past(daemon.store, facts_of_slurm.cluster, report.now_s, config)
@@ -93,9 +93,9 @@ def what_if(app: App, policies: tuple[str, ...], more: int | None, like: str | N
         options = [way for option in options for way in (option, _with_nodes(option, nodes))]
     options += [_ideal(name) for name in _orderings(settings, ours, policies)]
     with bar(f"playing the queue of {len(view.pending)} forward") as progress:
-        result = compare(view, config, options, settings.daemon.every_s, arrivals, past, progress)
+        result = compare(view, config, options, settings.daemon.every_s, arrivals, past, progress, associations)
     bound = f"our order: {reach(ours.rules, view.qos, config)}"
-    head = [*fair_share_notes(config, past is not None), *_head(result, settings, ours, from_database)]
+    head = [*fair_share_notes(config, associations, past is not None), *_head(result, settings, ours, from_database)]
     notes = [*head, bound, *_nodes(nodes)]
     emit(_facts(result, nodes, from_database), *notes, _sheet(result), *_after(result), as_json=as_json)
     return None

@@ -30,8 +30,11 @@ from ..cluster_spec import ClusterSpec
 from ..engine.calendar import NEVER, NODES, blank, note
 from ..engine.job_state import JobSpeed, MachineContext, alone, unborn
 from ..fast.loops import Keys
+from ..slurmctld.fair_share import share_out
+from ..slurmctld.fixed_points import fixed_points
 from ..slurmctld.gates import no_gates
-from ..slurmctld.multifactor import Factors, share_out, unused
+from ..slurmctld.multifactor import Factors
+from ..slurmctld.shared_accounts import SharedAccounts
 from ..slurmctld.slurmconf import SlurmConf
 from ..slurmctld.slurmctld import AWAITED, AWAITED_STOP, Caps, Controller, JobAdjustments, Outages, Scratch
 from ..workload.workload import Workload
@@ -58,7 +61,7 @@ def controller(
     """
     size = len(jobs)
     no = np.zeros(size, dtype=np.bool_)
-    places = _places(jobs, fleet, required, excluded)
+    places, accounts = _places(jobs, fleet, required, excluded), SharedAccounts.of(jobs, conf.associations)
     parts, requests = places.parts, _requests(jobs, places.kind)
     resources = _resources(fleet, places.allowed)
     failures = outages or no_outages()
@@ -85,8 +88,8 @@ def controller(
         queue=empty_line(size),
         rules=conf.rules,
         weights=conf.weights,
-        usage=unused(jobs.user.codes, max(1, len(jobs.user.names)), float(jobs.submit_s.min(initial=np.inf))),
-        factors=_factors(jobs, fleet),
+        usage=accounts.usage(jobs, float(jobs.submit_s.min(initial=np.inf))),
+        factors=_factors(jobs, fleet, fixed_points(jobs, fleet, conf.fixed, accounts)),
         wishes=records(JobAdjustments(_zeros(size), _zeros(size), no, no)),
         base=_zeros(size),
         parts=parts,
@@ -166,11 +169,11 @@ def _resources(fleet: ClusterSpec, allowed: BoolArray) -> NodeResources:
     )
 
 
-def _factors(jobs: Workload, fleet: ClusterSpec) -> Factors:
+def _factors(jobs: Workload, fleet: ClusterSpec, fixed: FloatArray) -> Factors:
     highest = max(1, int(fleet.qos.priority.max(initial=0)))
     priority = dict(zip(fleet.qos.name, fleet.qos.priority.tolist(), strict=True))
     qos: FloatArray = jobs.qos.map([priority.get(name, 0) / highest for name in jobs.qos.names], np.float64)
-    return records(Factors(qos, jobs.gpus / max(1, fleet.total), _zeros(len(jobs))))
+    return records(Factors(qos, jobs.gpus / max(1, fleet.total), fixed, _zeros(len(jobs))))
 
 
 def _caps(account: Labels, fleet: ClusterSpec) -> Caps:
@@ -278,9 +281,9 @@ def extended(model: Controller, fresh: Controller) -> Controller:
     new.resources.free[:] = old.resources.free  # type: ignore[index]  # an array of records
     new.resources.slots[:] = old.resources.slots  # type: ignore[index]  # likewise
     new.resources.up[:] = old.resources.up
-    fresh.usage.used_s[: len(model.usage.used_s)] = model.usage.used_s
+    fresh.usage.shares.used_s[: len(model.usage.shares.used_s)] = model.usage.shares.used_s
     fresh.usage.until_s[:] = model.usage.until_s
-    share_out(fresh.usage)
+    share_out(fresh.usage.shares, model.weights.fair_tree, model.weights.dampening)
     fresh.caps.used[: len(model.caps.used)] = model.caps.used
     fresh.clock[:] = model.clock
     return fresh

@@ -34,8 +34,9 @@ from ..engine import job_state
 from ..engine.calendar import BEGIN, NEVER, STEP
 from ..engine.job_state import COMPLETED, PENDING, UNBORN, MachineContext, foresee, start
 from ..fast.loops import Keys
+from .fair_share import Usage, accrue
 from .gates import Gates, count, is_open, let_go
-from .multifactor import Factors, UserUsage, Weights, accrue, base_priority
+from .multifactor import Factors, Weights, base_priority
 
 NOW, ARRIVED, MAIN_DUE, MAIN_LAST, BACKFILL_DUE, BACKFILL_LAST, CALC_DUE, ORDER_STALE = 0, 1, 2, 3, 4, 5, 6, 7
 ACTIVE, IDLE, FRAGMENTED, SUBMITTED, AWAITED, AWAITED_STOP = 8, 9, 10, 11, 12, 13
@@ -121,7 +122,7 @@ class Controller(NamedTuple):
     queue: Line  #: waiting jobs, the smallest key first
     rules: SlurmctldConfig
     weights: Weights
-    usage: UserUsage
+    usage: Usage
     factors: Factors
     wishes: JobAdjustments
     base: IntArray  #: priority without points and nice, per job
@@ -229,9 +230,10 @@ def priority(c: Controller, row: int) -> int:
 @inner
 def calculate(c: Controller, now_s: float) -> None:
     """Update usage, ages and the order, as every PriorityCalcPeriod."""
-    stage = c.stage
+    stage, weights, requests = c.stage, c.weights, c.stage.requests
     running = stage.running.rows[: stage.running.many[0]]
-    accrue(c.usage, c.weights, running, stage.requests.gpus, stage.requests.cpus, now_s)
+    half_life_s, fair_tree, dampening = weights.half_life_s, weights.fair_tree, weights.dampening
+    accrue(c.usage, half_life_s, fair_tree, dampening, running, requests.gpus, requests.cpus, now_s)
     for at in range(c.queue.many[0]):
         row = c.queue.rows[at]
         c.base[row] = base_priority(c.usage, c.weights, c.factors, row, max(0.0, now_s - stage.life.begin_s[row]))

@@ -15,6 +15,7 @@ from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels
 from ...cluster.forecast import Forecast
 from ...cluster.jobs import JobState, JobTable
 from ...cluster.nodes import NodeTable
+from ...cluster.records.associations import AssociationTable
 from ...cluster.state import View
 from ...decide.policy import Policy
 from ...errors import ConfigError
@@ -119,6 +120,7 @@ class _World:
     every_s: float
     arrivals: ArrivalCounter | None
     past: Workload | None
+    associations: AssociationTable | None
 
 
 @dataclass(frozen=True)
@@ -147,12 +149,13 @@ def compare(
     arrivals: ArrivalCounter | None = None,
     past: Workload | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
+    associations: AssociationTable | None = None,
 ) -> Comparison:
     """Simulate each of *options* from *view* on; the first is the present state.
 
     *config* is the output of ``scontrol show config``; our cycles come every *every_s* seconds. *arrivals* are the
-    submissions until now: rules follow the load. Fair share knows the *past* runs. *progress* is told how many of all
-    plays are done, 0 before the first.
+    submissions until now: rules follow the load. Fair share knows the *past* runs and the *associations*; without these
+    users have equal shares. *progress* is told how many of all plays are done, 0 before the first.
     """
     jobs = view.pending
     waits_for = barred(jobs)
@@ -161,7 +164,7 @@ def compare(
     tasks = simulated_tasks(able.pending)
     queue = one_row_per_task(replace(able, pending=replace(able.pending, tasks=tasks)))
     draws = _draws(queue, len(options))
-    world = _World(queue, _futures(queue, draws), config, every_s, arrivals, past)
+    world = _World(queue, _futures(queue, draws), config, every_s, arrivals, past, associations)
     courses = [_course(world, options, at, progress) for at in range(len(options))]
     counted = np.all([~np.isnan(course.end_s).any(axis=0) for course in courses], axis=0)
     some = [course.of(counted) for course in courses]
@@ -286,7 +289,8 @@ def _simulated(world: _World, option: Option, truth: View, told: View) -> Life:
 
     *truth* has the runtimes that jobs need, *told* those that the ordering knows.
     """
-    drains_s, conf, policy = span_s(told), with_few_reservations(SlurmConf.of(world.config), told), option.policy
+    drains_s, policy = span_s(told), option.policy
+    conf = with_few_reservations(SlurmConf.of(world.config, world.associations), told)
     rules = conf.rules._replace(bf_interval_s=max(conf.rules.bf_interval_s, drains_s / PASSES))
     cluster = resumed(truth, world.config, replace(conf, rules=rules), past=world.past)
     if policy is None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
 
 from ...cluster.actions import Action
+from ...cluster.records.associations import AssociationTable
 from ...cluster.records.outcomes import OutcomeTable, RefusedRecord
 from ...cluster.records.usage import UsageTable
 from ...cluster.state import ClusterState
@@ -92,6 +93,10 @@ class SlurmBackend:
     def usage(self, since_s: float, until_s: float) -> UsageTable:
         """Implement ``Slurm.usage``."""
         return self.command.usage(since_s, until_s)
+
+    def associations(self) -> AssociationTable:
+        """Implement ``Slurm.associations``."""
+        return self.command.associations()
 
     def forgot(self, job_ids: Sequence[int]) -> bool:
         """Implement ``Slurm.forgot``."""

@@ -35,6 +35,7 @@ from ...cluster.exclusions import UNREAD, same_nodes
 from ...cluster.limits import NO_LIMITS, LimitTable, unread_limits
 from ...cluster.nodes import QosTable
 from ...cluster.reasons import ReasonKind, where_kind
+from ...cluster.records.associations import NO_ASSOCIATIONS, AssociationTable
 from ...cluster.records.outcomes import OutcomeTable, RefusedRecord
 from ...cluster.records.usage import NO_USAGE, UsageTable
 from ...cluster.state import ClusterState
@@ -50,6 +51,7 @@ from ..port import (
     keeps_jobs_private,
 )
 from ..read import sinfo, sprio, squeue
+from ..read.associations import read_associations
 from ..read.cluster_reading import state_of
 from ..read.limits import read_shared_limits
 from ..read.node_specs import NodeSpec, read_specs
@@ -430,6 +432,13 @@ class SlurmCommand:
         if not self.known_facts().accounting:
             return NO_USAGE
         return read_usage(self.console.query, since_s, until_s, mark())
+
+    def associations(self) -> AssociationTable:
+        """Return those that slurmctld knows; none where it shows us our own alone."""
+        facts = self.known_facts()
+        if not facts.accounting or (hides_associations(facts.config) and facts.admin_level not in RIGHTS):
+            return NO_ASSOCIATIONS
+        return read_associations(self.console.query)
 
     def past_runs(self, job_ids: Sequence[int], since_s: float) -> OutcomeTable:
         """Runs of *job_ids* by sacct; none where the site keeps no accounting."""

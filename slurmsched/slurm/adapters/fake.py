@@ -40,6 +40,7 @@ from ...cluster.actions import (
 from ...cluster.columns import Labels
 from ...cluster.jobs import JobState, JobTable, deadlines, job_table
 from ...cluster.nodes import NodeTable, PartitionTable, QosTable
+from ...cluster.records.associations import NO_ASSOCIATIONS, AssociationTable
 from ...cluster.records.outcomes import OutcomeTable, RefusedRecord
 from ...cluster.records.usage import NO_USAGE, UsageTable
 from ...cluster.state import ClusterState
@@ -72,6 +73,7 @@ class FakeSlurm:
         }
     )
     jobs: dict[int, FakeJob] = field(default_factory=dict)
+    accounts: AssociationTable = NO_ASSOCIATIONS
     bad_records: list[RefusedRecord] = field(default_factory=list)  #: of accounting
     node_lists: dict[str, str] = field(default_factory=dict)  #: host lists of partitions without all nodes
     accounted: dict[int, FakeJob] = field(default_factory=dict)  #: finished jobs that only accounting still has
@@ -157,6 +159,11 @@ class FakeSlurm:
         """Return nothing: its jobs use no nodes."""
         self._answering()
         return NO_USAGE
+
+    def associations(self) -> AssociationTable:
+        """Return the accounts that a test gave it."""
+        self._answering()
+        return self.accounts
 
     def forgot(self, job_ids: Sequence[int]) -> bool:
         """Return True if it has none of *job_ids*."""

@@ -14,6 +14,7 @@ from itertools import groupby
 
 from ...cluster.actions import Action, job_of
 from ...cluster.jobs import JobState
+from ...cluster.records.associations import AssociationTable
 from ...cluster.records.outcomes import OutcomeTable, RefusedRecord
 from ...cluster.records.usage import UsageTable
 from ...cluster.state import ClusterState
@@ -88,6 +89,10 @@ class SlurmBinding:
     def usage(self, since_s: float, until_s: float) -> UsageTable:
         """Return what finished runs used from sacct."""
         return self.command.usage(since_s, until_s)
+
+    def associations(self) -> AssociationTable:
+        """Return users and accounts from scontrol."""
+        return self.command.associations()
 
     def forgot(self, job_ids: Sequence[int]) -> bool:
         """Check through scontrol, since pyslurm shows the queue in one message too."""

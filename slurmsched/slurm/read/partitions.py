@@ -35,6 +35,7 @@ class PartitionLimits:
     up: bool = True
     max_time_s: float = np.inf
     qos: str = ""
+    job_factor: int = 1
     defaults: JobDefaults = field(default_factory=JobDefaults)
 
 
@@ -64,6 +65,7 @@ def _limits(fields: Mapping[str, str], config: Mapping[str, str]) -> PartitionLi
         up=fields.get("State", "UP") == "UP",
         max_time_s=_seconds(fields.get("MaxTime", "")),
         qos="" if fields.get("QoS", "") in NOTHING else fields["QoS"],
+        job_factor=_number(fields, "PriorityJobFactor"),
         defaults=read_defaults(fields, config),
     )
 
@@ -94,6 +96,7 @@ def with_limits(partitions: PartitionTable, limits: Mapping[str, PartitionLimits
         node_memory_mib=np.array([one.node_memory_mib for one in own], dtype=np.float64),
         cpu_memory_mib=np.array([one.cpu_memory_mib for one in own], dtype=np.float64),
         qos=Labels.of(one.qos for one in own),
+        job_factor=np.array([one.job_factor for one in own], dtype=np.int64),
         default_cpu_memory_mib=np.array([one.defaults.cpu_memory_mib for one in own], dtype=np.float64),
         default_node_memory_mib=np.array([one.defaults.node_memory_mib for one in own], dtype=np.float64),
         default_gpu_memory_mib=np.array([one.defaults.gpu_memory_mib for one in own], dtype=np.float64),
