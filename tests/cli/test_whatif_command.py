@@ -65,12 +65,11 @@ def test_people_are_told_what_is_assumed_and_who_loses(site):
 
 
 def test_what_is_assumed_of_fair_share_comes_first(site):
-    site.slurm.config.update({"PriorityWeightFairShare": "1000", "PriorityWeightPartition": "10"})
+    site.slurm.config.update({"PriorityWeightFairShare": "1000", "PriorityFlags": "INCR_ONLY"})
     lines = run(site, "what-if").stdout.splitlines()
     assert lines[0].startswith("assumed: no run before this span is known: fair share begins with nobody")
-    assert lines[1] == "assumed: every user has an equal share, of GPU-hours"
-    assert lines[2].startswith("not modelled of Slurm's priority: Fair Tree")
-    assert lines[2].endswith("PriorityWeightPartition")
+    assert lines[1] == "assumed: Fair Tree over the accounts of the jobs, with equal shares, of GPU-hours"
+    assert lines[2] == "not modelled of Slurm's priority: INCR_ONLY"
 
 
 def test_while_we_act_as_now_is_our_own_policy(tmp_path):
