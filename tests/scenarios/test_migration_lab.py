@@ -20,6 +20,7 @@ from lab_site import Site
 from node_programs import node_settings
 
 import slurmsched.job
+from slurmsched.cluster.actions import AskToStop
 from slurmsched.lab import Lab
 from slurmsched.lab.users import nobody_gid, uid_of
 
@@ -35,6 +36,8 @@ os.wait()
 """
 STEPS = 2_000
 CALM_REPORTS = 20
+BY_REPORTS = 10
+"""One in so many jobs is asked by a daemon, which takes a minute of reports; the others as a daemon would ask them."""
 #: A job that is slow once it is told, until it runs anew: what its owner would see on an overloaded node.
 SLOWED = """
 import os, sys, time
@@ -228,8 +231,12 @@ def test_after_each_kill_a_job_that_moves_starts_without_a_daemon_and_release_al
     until_overloaded(site)
     for number, phase in enumerate(itertools.islice(itertools.cycle(("answer", "record", "send")), kills)):
         job, home = on_n1(site)
-        killed = site.start(*site.driver(1, "answer"))
-        assert killed.wait(300.0) == -signal.SIGKILL
+        if number % BY_REPORTS:
+            assert site.act(AskToStop(job, "URG", "n1")) == [None]
+        else:
+            killed = site.start(*site.driver(1, "answer"))
+            slow_down(site, home)
+            assert killed.wait(300.0) == -signal.SIGKILL
         site.until(lambda job=job: site.states()[job] == "PENDING", "the job saved its work", 300.0)
         site.kill_at(phase, patience_s=15.0)
         ours = excluded(site, job)
@@ -247,5 +254,6 @@ def test_after_each_kill_a_job_that_moves_starts_without_a_daemon_and_release_al
         count = len(done_steps(home))
         site.until(lambda home=home, count=count: len(done_steps(home)) > count, "its next step")
         site.lab.cancel_all()
+        print(f"kill {number + 1} as {phase} began left {ours or 'nothing'}", flush=True)
     print(f"migration: {kills} kills in {time.monotonic() - began_s:.0f} s left {left} changes")
     assert left
