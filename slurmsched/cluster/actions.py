@@ -93,10 +93,16 @@ class Resume(JobAction):
 
 @dataclass(frozen=True)
 class MovePartition(JobAction):
-    """Queue a pending job in another partition."""
+    """Queue a pending job in other partitions, a comma list; back in its *own* ones it is as its owner submitted it."""
 
     partition: str
+    own: str = ""  #: those that its owner asked for
     power = "partition"
+
+    @property
+    def gives_back(self) -> bool:
+        """True if the job has its own partitions again."""
+        return self.partition == self.own
 
 
 @dataclass(frozen=True)
@@ -350,8 +356,10 @@ def spelling(action: Action) -> str:
 
 
 def ends_change(action: Action) -> bool:
-    """Return True if *action* ends a change of a job's request: it has its own nodes, size or GPUs again."""
-    return isinstance(action, Unsteer | RestoreSize) or (isinstance(action, Resize) and action.gives_back)
+    """Return True if *action* ends a change of a job's request: its nodes, partitions, size, GPUs are its own again."""
+    return isinstance(action, Unsteer | RestoreSize) or (
+        isinstance(action, Resize | MovePartition) and action.gives_back
+    )
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ BETWEEN = ";"
 class Avoided:
     """Changes that were given back, by the powers that made them; as text it is one entry of the column ``avoided``."""
 
-    changes: str  #: steer, rightsize and resize, joined as steer+resize
+    changes: str  #: steer, rightsize, resize and partition, joined as steer+resize
     at_s: float
     request: str  #: a digest of what the job asked for by itself, and of the nodes that it might use
     limits: str  #: a digest of the limits known then; ``UNKNOWN`` where none were

@@ -36,7 +36,7 @@ ADDED: dict[type[Table], dict[str, float | bool | str]] = {
         "sized_s": 0.0,
         "request_changed": False,
         **dict.fromkeys(("left_nodes", "size_speeds", "sample_speeds", "node_range", "ran_on"), ""),
-        **dict.fromkeys(("avoided", "half_written"), ""),
+        **dict.fromkeys(("avoided", "half_written", "own_partition"), ""),
         "share_score": 2,
         **dict.fromkeys(("steered_s", "left_s", "resized_s", "restart_cost_s"), 0.0),
         **dict.fromkeys(("own_gpus", "gpus_each", "gpu_cpus", "step_samples", "array_limit"), 0),

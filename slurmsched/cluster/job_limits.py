@@ -43,6 +43,15 @@ class JobLimits:
         after = before.changed(**changes)
         return next(filter(None, (_refusal(limit, before, after) for limit in self._of(jobs, row))), "")
 
+    def requires_gpus(self, jobs: JobTable, row: int) -> str:
+        """Return which limit requires GPUs of a job, which may not ask for slots in their place; empty for none."""
+        if not len(self.limits):
+            return ""
+        before = jobs.take(np.array([row]))
+        after = before.changed(gpus=np.zeros(1, dtype=np.int64))
+        required = (limit for limit in self._of(jobs, row) if limit.counts == LEAST)
+        return next(filter(None, (_refusal(limit, before, after) for limit in required)), "")
+
     def gpu_bounds(self, jobs: JobTable, row: int, least: int, most: int, each: int) -> tuple[int, int]:
         """Return the fewest and the most GPUs, between *least* and *most*, that a job may ask for.
 

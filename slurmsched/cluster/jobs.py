@@ -107,6 +107,7 @@ class JobTable(Table):
     dependency: Labels
     required_nodes: Labels
     excluded_nodes: Labels  #: host list; empty too where nobody reads it (``power.steer``, ``power.migrate``)
+    own_partition: Labels  #: the partitions that its owner asked for, where the present ones are ours; else empty
     steered: Labels  #: the types of GPUs that we sent it to, as a100+v100; empty where the excluded nodes are not ours
     steered_s: FloatArray  #: when we sent it to these types, else when we let it go; 0 where never
     left_nodes: Labels  #: the overloaded nodes that we last asked it to leave, a host list; empty for none within a day

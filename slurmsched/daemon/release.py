@@ -9,7 +9,7 @@ from threading import Event
 from typing import Protocol
 
 from ..clock import Clock
-from ..cluster.actions import MoveNodes, Resize, RestoreSize, Unsteer, spelling
+from ..cluster.actions import MoveNodes, MovePartition, Resize, RestoreSize, Unsteer, spelling
 from ..cluster.jobs import JobTable
 from ..cluster.records.node_loans import LentNodes, lent_lists
 from ..cluster.resized_request import gpus_asked
@@ -50,6 +50,7 @@ def give_back(
         {intent.job_id for intent in intents if intent.kind == "Hold"},
         now_s=now_s,
         settling=lambda state: [
+            *moved_back(state.pending, intents),
             *let_go(state.pending, intents),
             *_noted(sizes_restored(state.pending, intents), intents, now_s, keep),
             *own_sizes(state.pending, intents),
@@ -65,6 +66,13 @@ def let_go(pending: JobTable, intents: Sequence[Intent]) -> list[Unsteer]:
     steered = Intents(intent for intent in intents if intent.kind == "Steer").steered(pending)[0]
     rows = zip(pending.job_id.tolist(), steered, pending.excluded_nodes, strict=True)
     return [Unsteer(job, present) for job, types, present in rows if types]
+
+
+def moved_back(pending: JobTable, intents: Sequence[Intent]) -> list[MovePartition]:
+    """Return the ends of our changes of partitions, of jobs that are still in just those that we wrote."""
+    own = Intents(intent for intent in intents if intent.kind == "MovePartition").moved(pending)
+    rows = zip(pending.job_id.tolist(), own, strict=True)
+    return [MovePartition(job, partitions, partitions) for job, partitions in rows if partitions]
 
 
 def sizes_restored(pending: JobTable, intents: Sequence[Intent]) -> list[RestoreSize]:

@@ -177,6 +177,7 @@ class Memory:
         pending = pending.changed(
             held_by_us=held,
             site_points=points,
+            own_partition=self._intents.moved(pending),
             steered=steered,
             steered_s=steered_s,
             own_request=own_request,

@@ -8,7 +8,7 @@ from itertools import zip_longest
 
 import numpy as np
 
-from ..cluster.actions import Action, Hold, Rank, Release, Share, job_of
+from ..cluster.actions import Action, Hold, Rank, Release, Share, Unmark, Unshare, job_of
 from ..cluster.columns import BoolArray, FloatArray, IntArray
 from ..cluster.jobs import JobTable
 from ..cluster.limits import why_unread
@@ -171,6 +171,7 @@ def _plan(
     lending = node_wishes(view, rules, standings)
     ranks: list[Action] = [*_rank_wishes(jobs, tier, rank, points, moves)]
     back = give_back_wishes(view, rules)
+    moves = [wish for wish in moves if isinstance(wish, Unshare | Unmark) or job_of(wish) not in back.jobs]
     moving = {*map(job_of, moves), *back.jobs}
     steers = wishes_of("steer", rules, entering, lambda: steer_wishes(view, rules, standings, ranked, starving))
     steers = [wish for wish in exclude_wishes(view, off, steers) if job_of(wish) not in moving]

@@ -11,15 +11,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..cluster.actions import Action, Avoid, Resize, RestoreSize, Unsteer
+from ..cluster.actions import Action, Avoid, MovePartition, Resize, RestoreSize, Unsteer
 from ..cluster.avoided import HALF_TAKEN
 from ..cluster.jobs import JobTable
 from ..cluster.limits import limits_of
 from ..cluster.node_request import read_request
-from ..cluster.reasons import Ends, Limit, Reason, ReasonKind, reason_of
+from ..cluster.reasons import Limit, Reason, ReasonKind, reason_of
 from ..cluster.resized_request import gpus_asked
 from ..cluster.state import View
-from .not_repeated import RESIZE, RIGHTSIZE, STEER, avoids, digests
+from .blocked import never_starts
+from .not_repeated import MOVE, RESIZE, RIGHTSIZE, STEER, avoids, digests
 from .resizing import plain_request
 from .rules import Rules
 
@@ -38,7 +39,7 @@ class GivenBack:
 def give_back_wishes(view: View, rules: Rules) -> GivenBack:
     """Return the ends of all changes of jobs that do not start with them, and what to remember of these."""
     jobs = view.pending
-    changed = jobs.steered.said() | jobs.own_request.said() | (jobs.own_gpus > 0)
+    changed = jobs.steered.said() | jobs.own_request.said() | (jobs.own_gpus > 0) | jobs.own_partition.said()
     if rules.composition is not None or not changed.any():
         return GivenBack()
     wishes: list[Action] = []
@@ -63,7 +64,7 @@ def _to_give_back(view: View, row: int) -> tuple[tuple[str, ...], str]:
     jobs = view.pending
     all_ours = _changes(jobs, row)
     reason = reason_of(jobs.reason[row])
-    if _never_starts(jobs, row, reason):
+    if never_starts(jobs, row):
         return all_ours, reason.word
     if reason.kind is ReasonKind.LIMIT and (larger := tuple(_enlarged(view, row, all_ours, reason))):
         return larger, reason.word
@@ -76,18 +77,9 @@ def _changes(jobs: JobTable, row: int) -> tuple[str, ...]:
         (STEER, bool(jobs.steered[row])),
         (RIGHTSIZE, bool(jobs.own_request[row])),
         (RESIZE, bool(jobs.own_gpus[row] > 0)),
+        (MOVE, bool(jobs.own_partition[row])),
     )
     return tuple(change for change, is_ours in ours if is_ours)
-
-
-def _never_starts(jobs: JobTable, row: int, reason: Reason) -> bool:
-    """Return True if Slurm starts a job neither now nor later as it is: it says so, or has taken its priority.
-
-    A job of several partitions may be blocked in one of them alone, as long as it has a priority.
-    """
-    if reason.kind is ReasonKind.CANNOT_RUN:
-        return not (reason.one_partition and "," in jobs.partition[row]) or bool(jobs.priority[row] == 0)
-    return reason.kind is ReasonKind.LIMIT and reason.limit is not None and reason.limit.ends is Ends.NEVER
 
 
 def _enlarged(view: View, row: int, changes: tuple[str, ...], reason: Reason) -> Iterator[str]:
@@ -117,6 +109,8 @@ def _of_types(view: View, row: int, named: Limit) -> bool:
 def _ends(jobs: JobTable, row: int, changes: tuple[str, ...]) -> Iterator[Action]:
     """Yield the writes that end *changes* of a pending job."""
     job = int(jobs.job_id[row])
+    if MOVE in changes:
+        yield MovePartition(job, jobs.own_partition[row], jobs.own_partition[row])
     if STEER in changes:
         yield Unsteer(job, jobs.excluded_nodes[row])
     if RESIZE in changes and plain_request(jobs, by_nodes=True)[row]:

@@ -18,8 +18,8 @@ from ..cluster.state import View
 REST_S = 3_600.0
 """The time in which a change is not repeated that ran into a limit which other jobs use up."""
 
-STEER, RIGHTSIZE, RESIZE = "steer", "rightsize", "resize"
-"""The changes that a job can carry: of its excluded nodes, of its CPUs and memory, of its GPUs and nodes."""
+STEER, RIGHTSIZE, RESIZE, MOVE = "steer", "rightsize", "resize", "partition"
+"""The changes that a job can carry: of its excluded nodes, its CPUs and memory, its GPUs and nodes, its partitions."""
 
 
 def not_repeated(view: View, jobs: JobTable, change: str) -> BoolArray:
@@ -59,7 +59,8 @@ def digests(view: View, jobs: JobTable, row: int) -> tuple[str, str]:
     nodes = max(gpus // each if each else int(jobs.nodes[row]), 1)
     size = (own.cpus, own.per_task, own.node_memory_mib(nodes)) if own is not None else ()
     always = (jobs.account[row], jobs.qos[row], gpus)
-    waiting = (jobs.partition[row], float(jobs.time_limit_s[row]), nodes, size, _nodes_of(view, jobs.partition[row]))
+    partitions = jobs.own_partition[row] or jobs.partition[row]
+    waiting = (partitions, float(jobs.time_limit_s[row]), nodes, size, _nodes_of(view, partitions))
     known = [f"{limit}" for limit in limits_of(view.limits, jobs, row)] if len(view.limits) else []
     return f"{_digest(always)}.{_digest(waiting)}", _digest(sorted(known)) if known else UNKNOWN
 

@@ -21,6 +21,7 @@ from ..cluster.reasons import reason_of
 from ..cluster.state import View
 from ..cluster.text.hostlist import expand
 from ..policies.contract import PROFILINGS
+from .not_repeated import MOVE, not_repeated
 from .ordering.ranking import waited_s
 from .rules import ProfilingRules
 
@@ -143,7 +144,7 @@ def profiling_wishes(view: View, rules: ProfilingRules, standings: IntArray) -> 
     """
     jobs = view.pending
     moves: list[Action] = [
-        MovePartition(int(jobs.job_id[row]), home_of(jobs.partition[row], rules.partition))
+        MovePartition(int(jobs.job_id[row]), home_of(jobs.partition[row], rules.partition), jobs.partition[row])
         for row in _leaving(view, rules).tolist()
     ]
     return [*moves, *_requeues(view, rules, waiting_gpus(view, rules, standings))]
@@ -152,7 +153,7 @@ def profiling_wishes(view: View, rules: ProfilingRules, standings: IntArray) -> 
 def _leaving(view: View, rules: ProfilingRules) -> IntArray:
     """Return the rows of pending jobs that leave the profiling queue."""
     jobs = view.pending
-    ours = ~(jobs.off | jobs.interactive | (jobs.het_job_id > 0) | jobs.shares)
+    ours = ~(jobs.off | jobs.interactive | (jobs.het_job_id > 0) | jobs.shares | not_repeated(view, jobs, MOVE))
     return np.flatnonzero(ours & (why_home(view, rules) != Home.STAYS))
 
 

@@ -76,7 +76,9 @@ MoveRule = Callable[[MoveNodes, View, Rules], str | None]
 
 
 def power_is_on(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
-    """Refuse any action whose power the admin has not switched on."""
+    """Refuse any action whose power the admin has not switched on, except to give a job its own partitions back."""
+    if isinstance(action, MovePartition) and action.gives_back:
+        return None
     only_kept_off = isinstance(action, Steer) and action.types == ANY_TYPE
     power = "migrate" if only_kept_off else action.power
     return None if power in rules.powers else f"power.{power} is off"
@@ -274,6 +276,8 @@ def limits_are_kept(action: Action, view: View, row: int, limits: JobLimits) -> 
     jobs = view.pending
     if isinstance(action, Resize) and not gives_back(action):
         return limits.refusal(jobs, row, **amounts_with(jobs, row, action.gpus, action.each)) or None
+    if isinstance(action, Share):
+        return limits.requires_gpus(jobs, row) or None
     if isinstance(action, Rightsize):
         return size_refusal(limits, jobs, row, _request(action.after)) or None
     return None
@@ -324,6 +328,14 @@ def resizing_is_on(action: Action, jobs: JobTable, row: int, rules: Rules) -> st
     if by_nodes and rules.resizing is not None and not rules.resizing.nodes:
         return "its number of nodes stays as it is: resize.nodes is off"
     return power_is_on(action, jobs, row, rules)
+
+
+def partitions_are_ours(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
+    """Refuse to give a job partitions back that we did not change."""
+    if not gives_back(action):
+        return None
+    ours = isinstance(action, MovePartition) and jobs.own_partition[row] == action.own
+    return None if ours else "its partitions are its own"
 
 
 def gpus_are_its_own(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
@@ -495,7 +507,13 @@ RULES: dict[type[Action], tuple[Rule, ...]] = {
     Rank: (power_is_on, job_is_pending, owner_did_not_opt_out),
     Hold: (power_is_on, job_is_pending, owner_did_not_opt_out, nobody_sits_in_front),
     Release: (a_holding_power_is_on, job_is_pending, hold_is_ours),
-    MovePartition: (power_is_on, job_is_pending, owner_did_not_opt_out, nobody_sits_in_front),
+    MovePartition: (
+        power_is_on,
+        job_is_pending,
+        owner_did_not_opt_out,
+        nobody_sits_in_front,
+        partitions_are_ours,
+    ),
     RequireNodes: (power_is_on, job_is_pending, owner_did_not_opt_out, nobody_sits_in_front),
     Requeue: (power_is_on, job_is_running, owner_did_not_opt_out, nobody_sits_in_front, owner_consented),
     AskToStop: (
@@ -621,6 +639,7 @@ SPELLINGS: dict[Rule | PairRule | SizeRule | LimitRule | NodeRule | MoveRule, st
     nodes_have_the_gpus: "nodes_have_the_gpus",
     shared_node_has_it: "shared_node_has_it",
     resizing_is_on: "resizing_is_on",
+    partitions_are_ours: "partitions_are_ours",
     gpus_are_its_own: "gpus_are_its_own",
     gpus_are_agreed: "gpus_are_agreed",
     gpus_are_plain: "gpus_are_plain",
@@ -647,7 +666,7 @@ SPELLINGS: dict[Rule | PairRule | SizeRule | LimitRule | NodeRule | MoveRule, st
 def gives_back(action: Action) -> bool:
     """Return whether an action only gives a job back to Slurm: a Release, Unsteer, RestoreSize or Rank of 0 points.
 
-    So does a Resize to the number of GPUs that its owner asked for.
+    So do a Resize to the number of GPUs that its owner asked for, and a MovePartition to its partitions.
     """
     return ends_change(action) or isinstance(action, Release) or (isinstance(action, Rank) and action.points == 0)
 

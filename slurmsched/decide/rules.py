@@ -254,7 +254,9 @@ class Rules:
             "node_request": self.rightsizing is not None,
             "node_range": self.resizing is not None,
             "node_loads": leaves,
-            "limits": any(rules is not None for rules in (self.steering, self.rightsizing, self.resizing)),
+            "limits": any(
+                terms is not None for terms in (self.steering, self.rightsizing, self.resizing, self.sharing)
+            ),
         }
         return frozenset(name for name, is_needed in needed.items() if is_needed)
 

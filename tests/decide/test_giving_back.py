@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from views import NOW_S, forecast, jobs, nodes, running_jobs, view
 
-from slurmsched.cluster.actions import AskToStop, Avoid, Resize, RestoreSize, Rightsize, Steer, Unsteer
+from slurmsched.cluster.actions import AskToStop, Avoid, MovePartition, Resize, RestoreSize, Rightsize, Steer, Unsteer
 from slurmsched.cluster.avoided import Avoided
 from slurmsched.cluster.node_request import NodeRequest
 from slurmsched.cluster.plan import Standing
 from slurmsched.decide.engine import decide
 from slurmsched.decide.explain.queries import why
 from slurmsched.decide.not_repeated import REST_S
-from slurmsched.decide.rules import ResizingRules, RightsizingRules, Rules, SteeringRules
+from slurmsched.decide.rules import ProfilingRules, ResizingRules, RightsizingRules, Rules, SteeringRules
 from slurmsched.policies.contract import find_ordering
 
 FIFO = find_ordering("fifo")
@@ -55,13 +55,15 @@ OURS = {
         "own_gpus": [2], "gpus": [4], "resized_s": [NOW_S - 60.0], "per_node": ["gres:gpu:4"],
         "comment": ["slurmsched:gpus=2-4,ckpt"],
     },
+    "partition": {"own_partition": ["gpu,profile"]},
 }  # fmt: skip
 BACK = {
     "steer": Unsteer(1, "n[3-4]"),
     "rightsize": RestoreSize(1, request(2, 4000), request(6, 12_000)),
     "resize": Resize(1, 2, 4, 2),
+    "partition": MovePartition(1, "gpu,profile", "gpu,profile"),
 }
-GIVEN = Steer | Unsteer | Rightsize | RestoreSize | Resize
+GIVEN = MovePartition | Steer | Unsteer | Rightsize | RestoreSize | Resize
 
 
 def seen_with(reason, priority, *changes, room=None, **columns):
@@ -92,9 +94,9 @@ def test_a_job_that_slurm_does_not_start_with_our_change_gets_its_own_back(reaso
 
 
 def test_all_that_is_ours_goes_back_at_once():
-    found, plan = changes_of(seen_with("BadConstraints", 0, "steer", "rightsize", "resize"))
+    found, plan = changes_of(seen_with("BadConstraints", 0, *OURS))
     assert set(found) == set(BACK.values())
-    assert noted(plan)[0].changes == "steer+rightsize+resize"
+    assert noted(plan)[0].changes == "steer+rightsize+resize+partition"
 
 
 @pytest.mark.parametrize("reason", ["JobHeldUser", "JobHeldAdmin"])
@@ -145,6 +147,19 @@ def test_the_change_is_not_repeated_until_its_request_or_the_limits_change():
     assert any(isinstance(a, Rightsize) for a in changes_of(remembered(plan, "rightsize", qos=["high"]))[0])
     lower = replace(again.partitions, node_memory_mib=np.full(len(again.partitions), 30_000.0))
     assert any(isinstance(a, Rightsize) for a in changes_of(replace(again, partitions=lower))[0])
+
+
+def test_a_job_that_does_not_start_in_its_own_partition_alone_waits_in_both_for_good():
+    rules = replace(RULES, powers=POWERS | {"partition"}, profiling=ProfilingRules(partition="profile"))
+    both = {"partition": ["gpu,profile"], "measured": [True]}
+    assert changes_of(seen_with("Resources", 5, **both), rules)[0] == [MovePartition(1, "gpu", "gpu,profile")]
+    back, plan = changes_of(seen_with("PartitionTimeLimit", 5, "partition"), rules)
+    assert back == [BACK["partition"]]
+    note = str(Avoided("partition", NOW_S, noted(plan)[0].request, noted(plan)[0].limits, "PartitionTimeLimit"))
+    again = seen_with("Resources", 5, **both, avoided=[note])
+    assert changes_of(again, rules)[0] == []
+    said = " ".join(why(again, changes_of(again, rules)[1], rules, 1).details)
+    assert "We had changed its partitions, Slurm did not start it so (PartitionTimeLimit), and we gave" in said
 
 
 def test_for_a_limit_that_others_use_up_it_is_not_repeated_for_a_while():

@@ -17,6 +17,7 @@ from examples import examples
 from slurmsched.cluster.actions import Rank, Share, StartShared, Unshare
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.job_kind import kind_of
+from slurmsched.cluster.limits import LimitTable
 from slurmsched.cluster.plan import Standing
 from slurmsched.cluster.records.faults import Instability
 from slurmsched.cluster.text.comment import read
@@ -24,6 +25,7 @@ from slurmsched.cluster.text.tres import slots_in
 from slurmsched.decide.engine import decide
 from slurmsched.decide.explain.sharing import sharing_words
 from slurmsched.decide.policy import Policy
+from slurmsched.decide.referee import judge
 from slurmsched.decide.rules import Rules, SharingRules
 from slurmsched.decide.sharing.packing import settle_shared
 from slurmsched.decide.sharing.pairing import Hosts
@@ -258,7 +260,7 @@ def test_a_change_that_broke_off_is_made_again_and_one_that_is_whole_may_start()
     assert half.jobs.standing.tolist() == [Standing.SHARES]
     assert half.actions == (Share(1, "gpu", "shared", "n3", "2", "", NOW_S + 30.0),)
     assert decided(seen(there())).actions == (StartShared(1, "2"),)
-    assert decided(seen(there(eligible_s=[NOW_S - 1.0]))).actions == ()
+    assert decided(seen(there(eligible_s=[NOW_S - 1.0], reason=["Resources"]))).actions == ()
 
 
 def test_a_begin_time_that_is_not_ours_is_left_to_its_owner_and_a_requeue_to_slurm():
@@ -281,6 +283,27 @@ def test_a_job_whose_owner_asks_for_more_beside_its_slots_is_not_let_start_and_w
     assert plan.actions == (Unshare(1, "gpu", 1, "", NOW_S + 30.0),)
     (words,) = sharing_words(looked, plan, RULES, 1)
     assert words.startswith("It has GPUs of its own back: what it asks for is not what it was to share, ")
+
+
+@pytest.mark.parametrize("reason", ["BadConstraints", "QOSMinGRES", "PartitionConfig", "MaxMemPerLimit", "QOSGrpGRES"])
+def test_a_job_that_slurm_does_not_start_with_its_slots_has_its_own_gpus_back_in_the_next_cycle(reason):
+    blocked = there(eligible_s=[NOW_S - 1.0], reason=[reason], priority=[0 if reason == "BadConstraints" else 5])
+    assert decided(seen(blocked)).actions == (Unshare(1, "gpu", 1, "", NOW_S + 30.0),)
+    given = settle_shared(blocked, {1: "gpu gpu:1"}, RULES, NOW_S)
+    assert given == [Unshare(1, "gpu", 1, "", NOW_S)], "release-all gives them back too"
+
+
+def test_a_job_of_which_a_limit_requires_gpus_is_not_sent_to_slots():
+    texts = {name: Labels.of([""]) for name in ("members", "user", "partition")}
+    said = {"whose": "qos", "name": "normal", "counts": "least", "resource": "gpu"}
+    least = LimitTable(**texts, **{name: Labels.of([word]) for name, word in said.items()}, most=np.ones(1))
+    free = seen(waiting(qos=["normal"]), sharing("2"))
+    wishes, looked = shares(free), replace(free, limits=least)
+    assert wishes
+    assert shares(looked) == []
+    assert "a limit requires GPUs of it" in sharing_words(looked, decided(looked), RULES, 1)[0]
+    refusals = judge(wishes, looked, Rules(powers=frozenset({"share"}), sharing=RULES))[1]
+    assert [refusal.rule for refusal in refusals] == ["limits_are_kept"]
 
 
 def test_a_job_whose_node_takes_no_jobs_any_more_has_its_own_gpus_back():

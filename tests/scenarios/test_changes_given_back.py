@@ -11,7 +11,7 @@ import pytest
 from lab_site import Site
 from sized_jobs import submit_sized
 
-from slurmsched.cluster.actions import Resize, Rightsize, Steer
+from slurmsched.cluster.actions import MovePartition, Resize, Rightsize, Steer
 from slurmsched.lab import Lab
 
 SMALL, LARGE = "cpus=2,task=2,node=2,mem=4000Mn", "cpus=3,task=3,node=3,mem=7000Mn"
@@ -128,6 +128,33 @@ def test_a_job_that_our_change_blocks_has_its_own_back_and_starts(site, healer, 
     partition(site.lab, maxmempernode=8000, maxcpuspernode=4)
     site.lab.run(["scancel", str(filler)])
     site.until(lambda: site.states()[job] == "RUNNING", "the job, without a daemon")
+
+
+@pytest.mark.parametrize("healer", ["a daemon", pytest.param("release-all", marks=pytest.mark.soak)])
+def test_a_job_that_does_not_start_in_the_partition_that_we_chose_is_in_its_own_ones_again(site, healer):
+    filler, job = fill(site), submit(site, "-psmall,gpu")
+
+    def where() -> str:
+        return site.lab.ask(["squeue", "-h", "-j", str(job), "-o", "%P"]).strip()
+
+    assert site.act(MovePartition(job, "small", "small,gpu")) == [None]
+    assert where() == "small"
+    partition(site.lab, maxnodes=0)
+    site.until(lambda: shown(site, job)[0] == "PartitionNodeLimit", "a job that small does not start")
+    if healer == "a daemon":
+        with site.daemon():
+            site.until(lambda: where() == "small,gpu", "its own partitions")
+            site.until(lambda: "given back" in kinds(site, job), "the story")
+            site.until(
+                lambda: "We had changed its partitions" in " ".join(site.said("why", str(job))["why"]["details"]), "why"
+            )
+    else:
+        done = site.run("release-all")
+        assert (done.returncode, "1 job in their own partitions again" in done.stdout) == (0, True), done.stdout
+    assert where() == "small,gpu"
+    site.lab.run(["scancel", str(filler)])
+    site.until(lambda: site.states()[job] == "RUNNING", "the job, without a daemon")
+    assert where() == "gpu"
 
 
 @pytest.mark.soak

@@ -92,7 +92,7 @@ class IntentEffects:
             return pending and is_untouched(self._pending, self._pending_row[intent.job_id])
         if intent.kind == "Avoid":
             return False
-        if intent.kind in ("Steer", "Rightsize", "Resize"):  # ours while there is a job: a requeue keeps what we wrote
+        if intent.kind in ("MovePartition", "Steer", "Rightsize", "Resize"):  # a requeue keeps what we wrote
             return False
         if intent.kind in ("Unsteer", "RestoreSize"):  # such a job is not changed again for a while
             return not pending
@@ -141,7 +141,7 @@ _PENDING_LOOKS: dict[str, Callable[[JobTable, int, Value, float], bool]] = {
     "Rank": _points_are,
     "Hold": _waits_until,
     "Release": _is_free,
-    "MovePartition": lambda pending, row, value, now_s: pending.partition[row] == value,
+    "MovePartition": lambda pending, row, value, now_s: pending.partition[row] == str(value).partition(" ")[0],
     "RequireNodes": lambda pending, row, value, now_s: pending.required_nodes[row] == value,
     "Steer": lambda pending, row, value, now_s: same_nodes(pending.excluded_nodes[row], str(value).partition(" ")[2]),
     "Unsteer": lambda pending, row, value, now_s: not pending.excluded_nodes[row],

@@ -9,7 +9,18 @@ from dataclasses import dataclass, fields
 import numpy as np
 from sqlalchemy import Connection, or_, select
 
-from ...cluster.actions import Action, AskToStop, Avoid, MoveNodes, Resize, RestoreSize, Rightsize, Share, Steer
+from ...cluster.actions import (
+    Action,
+    AskToStop,
+    Avoid,
+    MoveNodes,
+    MovePartition,
+    Resize,
+    RestoreSize,
+    Rightsize,
+    Share,
+    Steer,
+)
 from ...cluster.events import Value
 from ..database import insert_or
 from ..tables import intents
@@ -22,7 +33,7 @@ class Intent:
     job_id: int  #: NO_JOB for a move of nodes
     kind: str  #: name of the action's class
     value: Value
-    """Points, until_s, partition, nodes, types or signal and nodes, original requests, GPUs and own ones; or None."""
+    """Points, until_s, partitions, nodes, types, signals, requests or GPUs, with own ones behind; or None."""
     requested_s: float
     cycle: int = 0
     answered_s: float | None = None
@@ -42,6 +53,8 @@ def value_of(action: Action) -> Value:
         return action.asked_for
     if isinstance(action, MoveNodes):
         return action.text
+    if isinstance(action, MovePartition):
+        return f"{action.partition} {action.own}".rstrip()
     if isinstance(action, Steer):
         return f"{action.types} {action.excluded}"
     if isinstance(action, AskToStop) and action.leaves:

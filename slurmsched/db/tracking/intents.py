@@ -32,11 +32,11 @@ EAGER = 4
 ASKS_S = 86_400.0
 
 _GIVES_BACK = ("Release", "Unmark", "Unshare")
-_ENDS = ("Unsteer", "RestoreSize", "Resize")
+_ENDS = ("MovePartition", "Unsteer", "RestoreSize", "Resize")
 _SHARING = ("Share", "StartShared", "Unmark", "Unshare")
 
 #: Actions of which all that were sent may be in force.
-_STAYING = ("Steer", "Rightsize", "Resize", "Avoid")
+_STAYING = ("MovePartition", "Steer", "Rightsize", "Resize", "Avoid")
 
 #: Actions that set a StartTime, and its distance in seconds where the value does not hold it.
 _DELAYS_S = {
@@ -292,6 +292,20 @@ class Intents:
                     names.append(types)
         return Labels(codes, tuple(names)).renamed(names), times_s
 
+    def moved(self, pending: JobTable) -> Labels:
+        """Return the partitions that the owners of *pending* jobs asked for, where the present ones are ours.
+
+        They are while they are those that we wrote, answered or not: others are theirs.
+        """
+        own_of: dict[int, dict[str, str]] = {}
+        for intent in sorted((i for i in self if i.kind == "MovePartition"), key=lambda intent: intent.requested_s):
+            given, _, own = str(intent.value).partition(" ")
+            own_of.setdefault(intent.job_id, {})[given] = own if own != given else ""
+        if not own_of:
+            return Labels(np.zeros(len(pending), dtype=np.int64), ("",))
+        rows = zip(pending.job_id.tolist(), pending.partition, strict=True)
+        return Labels.of([own_of.get(job, {}).get(present, "") for job, present in rows])
+
     def left(self, jobs: JobTable, now_s: float) -> tuple[Labels, FloatArray]:
         """Return the nodes that each of *jobs* was last asked to leave within a day, empty for none, and when.
 
@@ -472,7 +486,7 @@ def _may_be_there(intent: Intent, refused: str) -> bool:
     So it does where a limit of the partition stands against the job, whatever the change. Of what we did not even send
     nothing is there; Slurm's own words end with the job.
     """
-    written = intent.kind in ("Steer", "Resize") and refused.endswith(f"for job {intent.job_id}")
+    written = intent.kind in ("MovePartition", "Steer", "Resize") and refused.endswith(f"for job {intent.job_id}")
     return written or intent.kind == "Rightsize"
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection, select
 
-from ...cluster.actions import Action, AskToStop, Avoid, Steer, job_of, spelling
+from ...cluster.actions import Action, AskToStop, Avoid, MovePartition, Steer, job_of, spelling
 from ...cluster.columns import IntArray
 from ...cluster.events import Event, JobEnded, JobModified, JobRequeued, JobStarted, JobSubmitted
 from ...cluster.exclusions import ANY_TYPE
@@ -124,7 +124,8 @@ def story_of(event: Event) -> StoryEvent:
 
 def story_of_answer(cycle: int, action: Action, refused: str | None, now_s: float) -> StoryEvent:
     """Convert Slurm's answer to *action* into an event of the story."""
-    details: dict[str, Any] = {"cycle": cycle, "value": value_of(action)}
+    value = action.partition if isinstance(action, MovePartition) else value_of(action)
+    details: dict[str, Any] = {"cycle": cycle, "value": value}
     if refused is not None:
         return StoryEvent(now_s, "refused", {**details, "action": spelling(action), "answer": refused}, job_of(action))
     match action:

@@ -8,10 +8,15 @@ from ...cluster.actions import Avoid
 from ...cluster.avoided import HALF_TAKEN
 from ...cluster.plan import Plan
 from ...cluster.state import View
-from ..not_repeated import RESIZE, RIGHTSIZE, STEER, notes_in_force
+from ..not_repeated import MOVE, RESIZE, RIGHTSIZE, STEER, notes_in_force
 from ..rules import Rules
 
-_CHANGED = {STEER: "the nodes that it excludes", RIGHTSIZE: "its CPUs and memory", RESIZE: "its number of GPUs"}
+_CHANGED = {
+    STEER: "the nodes that it excludes",
+    RIGHTSIZE: "its CPUs and memory",
+    RESIZE: "its number of GPUs",
+    MOVE: "its partitions",
+}
 _UNTIL = "until its request or the limits change"
 
 

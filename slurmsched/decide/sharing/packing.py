@@ -12,12 +12,16 @@ from ...cluster.columns import BoolArray, IntArray
 from ...cluster.jobs import SETTLE_S, JobTable
 from ...cluster.state import View
 from ...cluster.text.comment import is_plain
-from ...cluster.text.tres import gpus_in
+from ...cluster.text.tres import gpus_in, slots_in
 from ...policies.sharing_slots import SlotRequest, Token, next_step, without_token
+from ..blocked import counts_for_a_limit, never_starts
 from ..rules import SharingRules
 from .pair_eviction import unsteady
 from .pairing import Hosts, Join, paired
 from .shared_nodes import SharedNodes, shared_nodes
+
+_SLOTS_COUNT_AS = ("gres", "billing", "unknown")
+"""The resources of Slurm's limits of groups and users of which slots, or their partition, may take more than GPUs."""
 
 ROUNDED_S = 5.0  #: largest difference of a begin time from the requested one
 
@@ -45,15 +49,17 @@ def packing_wishes(
 def _onward(view: View, nodes: SharedNodes, rules: SharingRules, joins: bool) -> list[Action]:
     """Return the next step of each job on its way.
 
-    A job goes back if its node takes no jobs, its wait was too long, or it left an unstable pair.
+    A job goes back if its node takes no jobs, Slurm does not start it there, its wait was too long, or it left an
+    unstable pair.
     """
     jobs, until_s = view.pending, view.now_s + rules.wait_s
     late = view.now_s - jobs.eligible_s > rules.patience_s
     wishes: list[Action] = []
     left, settled = _left(jobs, rules, view.now_s)
     waits = _waits(jobs, rules, view.now_s)
+    blocked = _blocked(jobs, rules, view.now_s)
     for row in np.flatnonzero(jobs.shares & settled).tolist():
-        stuck = late[row] or left[row] or jobs.required_nodes[row] not in nodes.at
+        stuck = late[row] or left[row] or jobs.required_nodes[row] not in nodes.at or blocked[row]
         wish = _step(jobs, row, jobs.asked_for[row], rules, until_s, waits=bool(waits[row]), ends=stuck, joins=joins)
         if wish is not None:
             wishes.append(wish)
@@ -63,10 +69,12 @@ def _onward(view: View, nodes: SharedNodes, rules: SharingRules, joins: bool) ->
 def settle_shared(jobs: JobTable, asked_for: Mapping[int, str], rules: SharingRules, now_s: float) -> list[Action]:
     """Return actions that end all changes: jobs with slots may start, the others get their own GPUs back.
 
-    Jobs that left an unstable pair get them back too. Our jobs are those whose former request is in *asked_for*.
+    Jobs that left an unstable pair get them back too, and those that Slurm does not start with slots. Our jobs are
+    those whose former request is in *asked_for*.
     """
     ours, (left, settled) = np.isin(jobs.job_id, list(asked_for)), _left(jobs, rules, now_s)
     waits = _waits(jobs, rules, now_s)
+    blocked = _blocked(jobs, rules, now_s)
     steps = (
         _step(
             jobs,
@@ -75,12 +83,24 @@ def settle_shared(jobs: JobTable, asked_for: Mapping[int, str], rules: SharingRu
             rules,
             now_s,
             waits=bool(waits[row]),
-            ends=bool(left[row]),
+            ends=bool(left[row] or blocked[row]),
             joins=False,
         )
         for row in np.flatnonzero(ours & settled).tolist()
     )
     return [step for step in steps if step is not None]
+
+
+def _blocked(jobs: JobTable, rules: SharingRules, now_s: float) -> BoolArray:
+    """Select jobs that Slurm does not start with their slots: never, or because these count for a limit.
+
+    Before its begin time, and on the way to its slots, Slurm's reason may be an earlier one.
+    """
+    blocked = np.zeros(len(jobs), dtype=np.bool_)
+    for row in np.flatnonzero(jobs.shares & ~(jobs.eligible_s > now_s)).tolist():
+        arrived = jobs.partition[row] == rules.partition and bool(slots_in(jobs.per_node[row]))
+        blocked[row] = arrived and (never_starts(jobs, row) or counts_for_a_limit(jobs, row, *_SLOTS_COUNT_AS))
+    return blocked
 
 
 def _waits(jobs: JobTable, rules: SharingRules, now_s: float) -> BoolArray:

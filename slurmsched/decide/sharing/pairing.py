@@ -15,7 +15,9 @@ import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels
 from ...cluster.job_kind import kind_of
+from ...cluster.job_limits import JobLimits
 from ...cluster.jobs import JobState, JobTable
+from ...cluster.limits import LEAST
 from ...cluster.state import View
 from ...cluster.text.comment import is_plain
 from ...cluster.text.tres import requests_in
@@ -256,7 +258,16 @@ def _place_bars(view: View, jobs: JobTable, rules: SharingRules, nodes: SharedNo
             _mask(jobs.partition, lambda text: any(not part.isdisjoint(text.split(",")) for part in there)),
             "its own partition has nodes on which GPUs are shared",
         ),
+        (_owe_gpus(view, jobs), "a limit requires GPUs of it, and slots are none"),
     ]
+
+
+def _owe_gpus(view: View, jobs: JobTable) -> BoolArray:
+    """Select *jobs* of which a limit requires GPUs: with slots in their place they would never start."""
+    limits = JobLimits(view.limits, view.partitions)
+    if LEAST not in view.limits.counts.names:
+        return np.zeros(len(jobs), dtype=np.bool_)
+    return np.array([bool(limits.requires_gpus(jobs, row)) for row in range(len(jobs))], dtype=np.bool_)
 
 
 def _sharers(jobs: JobTable, rows: IntArray, ends_s: FloatArray, barred: BoolArray, rules: SharingRules) -> Sharers:

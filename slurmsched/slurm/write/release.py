@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from ...cluster.actions import (
     Action,
+    MovePartition,
     Rank,
     Release,
     Resize,
@@ -47,6 +48,7 @@ class ReleaseReport:
     shared: int = 0  #: jobs on their way to shared GPUs that may start there now
     unshared: int = 0  #: such jobs that keep their own GPUs, or get them back
     let_go: int = 0  #: jobs that may start again on the nodes that we excluded
+    moved: int = 0  #: jobs that are in the partitions of their owners again
     restored: int = 0  #: jobs that ask for the CPUs and memory of their owners again
     resized: int = 0  #: jobs that ask for their own number of GPUs again
     emptied: int = 0  #: jobs from whose AdminComment our answer was taken
@@ -57,6 +59,7 @@ class ReleaseReport:
         healed = f"of jobs on their way to shared GPUs {self.shared} may start, {self.unshared} have their own"
         points = f"points taken from {count(self.ranked, 'job')}, holds of {count(self.held, 'job')} ended"
         steered = f"; {count(self.let_go, 'job')} may start again on the nodes that we excluded" if self.let_go else ""
+        steered += f"; {count(self.moved, 'job')} in their own partitions again" if self.moved else ""
         steered += f"; {count(self.restored, 'job')} with their own CPUs and memory again" if self.restored else ""
         sized = f"; {count(self.resized, 'job')} have the GPUs back that they asked for" if self.resized else ""
         sized += f"; answers taken from the AdminComment of {count(self.emptied, 'job')}" if self.emptied else ""
@@ -130,6 +133,7 @@ def release_all(
         shared=_count(went, StartShared),
         unshared=_count(went, Unmark | Unshare),
         let_go=_count(done, Unsteer),
+        moved=_count(went, MovePartition),
         restored=_count(done, RestoreSize),
         resized=_count(done, Resize),
         emptied=_count(went, SetAdminComment),
