@@ -158,13 +158,15 @@ class Resize(JobAction):
     """Let a pending job, which asks for *before* GPUs now, ask for *gpus* of the same type.
 
     With *each* the number of its nodes changes with them: it has so many on each. Otherwise it stays on one node. Back
-    at its *own* number the job is as its owner submitted it.
+    at its *own* number the job is as its owner submitted it. Of a change of its nodes that Slurm took in part, it
+    counts those of *before*, and has tasks and CPUs for the nodes *taken*.
     """
 
     gpus: int
     before: int
     own: int
     each: int = 0
+    taken: int = 0  #: 0 where its request is whole
     power = "resize"
 
     @property

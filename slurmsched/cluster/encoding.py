@@ -39,7 +39,7 @@ ADDED: dict[type[Table], dict[str, float | bool | str]] = {
         **dict.fromkeys(("avoided", "half_written", "own_partition"), ""),
         "share_score": 2,
         **dict.fromkeys(("steered_s", "left_s", "resized_s", "restart_cost_s"), 0.0),
-        **dict.fromkeys(("own_gpus", "gpus_each", "gpu_cpus", "step_samples", "array_limit"), 0),
+        **dict.fromkeys(("own_gpus", "gpus_each", "gpu_cpus", "taken_nodes", "step_samples", "array_limit"), 0),
         "beside": 0,
         "guest_gpus": 0,
         **dict.fromkeys(("ntasks", "most_nodes"), 0),

@@ -124,6 +124,7 @@ class JobTable(Table):
     own_gpus: IntArray  #: the GPUs that its owner asked for, where it asks for others by us now; else 0
     resized_s: FloatArray  #: when we last changed that number; 0 where never
     gpus_each: IntArray  #: its GPUs on each node, where its number of nodes is ours too; else 0
+    taken_nodes: IntArray  #: the nodes that Slurm took of a change of ours of which it counts others; else 0
     node_range: Labels  #: the nodes that Slurm may give it, as 1-2, each with its GPUs; empty of one number or unread
     size_speeds: Labels  #: the speed of its kind by GPUs over that on the fewest, as 2=1 4=1.7; empty if unknown
     sample_speeds: Labels  #: the samples in a second of its kind with a batch that grows, in the same way

@@ -18,3 +18,16 @@ def gpus_asked(jobs: JobTable, row: int) -> int:
         return gpus_in(jobs.per_node[row])[0] or int(jobs.gpus[row])
     except ValueError:
         return int(jobs.gpus[row])
+
+
+def nodes_taken(jobs: JobTable, row: int, each: int) -> int:
+    """Return for how many nodes a pending job asks where Slurm counts others, with *each* GPUs on one; else 0.
+
+    So it is where Slurm refused another number of nodes and took over a part (22.05): the most nodes, the tasks, the
+    CPUs, and the GPUs of a request for the whole job are new, and what it counts is that of before.
+    """
+    if jobs.per_job[row]:
+        asked = gpus_in(jobs.per_node[row])[0] if jobs.per_node[row] else 0
+        return asked // each if asked and asked != jobs.gpus[row] and not asked % each else 0
+    least, _, most = jobs.node_range[row].partition("-")
+    return int(most) if most.isdecimal() and least != most else 0

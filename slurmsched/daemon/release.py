@@ -105,10 +105,12 @@ def _close_answers(intents: Sequence[Intent], now_s: float, keep: Keep) -> None:
 
 def own_sizes(pending: JobTable, intents: Sequence[Intent]) -> list[Resize]:
     """Return the changes that give jobs the GPUs back that they asked for, where they ask for what we wrote."""
-    own, _, each, _ = Intents(intent for intent in intents if intent.kind == "Resize").resized(pending)
-    asked = [gpus_asked(pending, row) for row in range(len(pending))]
-    rows = zip(pending.job_id.tolist(), asked, own.tolist(), each.tolist(), strict=True)
-    return [Resize(job, mine, gpus, mine, on_each) for job, gpus, mine, on_each in rows if mine]
+    own, _, each, _, taken = Intents(intent for intent in intents if intent.kind == "Resize").resized(pending)
+    asked = [
+        int(pending.gpus[row]) if on_each else gpus_asked(pending, row) for row, on_each in enumerate(each.tolist())
+    ]
+    rows = zip(pending.job_id.tolist(), asked, own.tolist(), each.tolist(), taken.tolist(), strict=True)
+    return [Resize(job, mine, gpus, mine, on_each, nodes) for job, gpus, mine, on_each, nodes in rows if mine]
 
 
 class LoanStore(Protocol):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from ..clock import Timer
 from ..cluster.actions import Action, MoveNodes, job_of, spelling
-from ..cluster.columns import Labels
+from ..cluster.columns import BoolArray, Labels
 from ..cluster.events import Event, JobRequeued, JobSubmitted
 from ..cluster.job_tracker import JobTracker
 from ..cluster.modifications import ModificationTracker
@@ -151,7 +151,7 @@ class Memory:
             comments, (shares, asked_for, given_back) = self._intents.comments(jobs), self._intents.sharing(jobs)
             refusal = self._intents.share_refusals(jobs, now_s)
             left_nodes, left_s = self._intents.left(jobs, now_s)
-            own_gpus, resized_s, gpus_each, _ = self._intents.resized(jobs)
+            own_gpus, resized_s, gpus_each, *_ = self._intents.resized(jobs)
             jobs = jobs.changed(
                 shares=shares,
                 asked_for=asked_for,
@@ -172,7 +172,7 @@ class Memory:
         held, points = self._intents.held(pending, now_s), self._intents.points(pending, now_s)
         steered, steered_s = self._intents.steered(pending)
         own_request, sized_s, request_changed, half = self._intents.sized(pending)
-        half_gpus = self._intents.resized(pending)[3]
+        half_gpus, taken_nodes = self._intents.resized(state.pending)[3:]
         halves = Labels(half + 2 * half_gpus, ("", "rightsize", "resize", "rightsize+resize"))
         pending = pending.changed(
             held_by_us=held,
@@ -184,6 +184,8 @@ class Memory:
             sized_s=sized_s,
             request_changed=request_changed,
             half_written=halves,
+            taken_nodes=taken_nodes,
+            node_range=_without(pending.node_range, taken_nodes > 0),
         )
         running = running.changed(steered=self._intents.steered(running)[0])
         return replace(state, pending=pending, running=running)
@@ -416,6 +418,13 @@ class Memory:
             logger.warning("the database is back; %d facts were waiting", len(self._facts))
             self.trouble = ""
         return True
+
+
+def _without(column: Labels, rows: BoolArray) -> Labels:
+    """Return *column* without the texts in *rows*."""
+    if not rows.any():
+        return column
+    return Labels.of("" if is_one else text for text, is_one in zip(column, rows.tolist(), strict=True))
 
 
 def _submitted(events: Iterable[Event]) -> dict[int, float]:

@@ -115,6 +115,6 @@ def _ends(jobs: JobTable, row: int, changes: tuple[str, ...]) -> Iterator[Action
         yield Unsteer(job, jobs.excluded_nodes[row])
     if RESIZE in changes and plain_request(jobs, by_nodes=True)[row]:
         own = int(jobs.own_gpus[row])
-        yield Resize(job, own, gpus_asked(jobs, row), own, int(jobs.gpus_each[row]))
+        yield Resize(job, own, gpus_asked(jobs, row), own, int(jobs.gpus_each[row]), int(jobs.taken_nodes[row]))
     if RIGHTSIZE in changes:
         yield RestoreSize(job, jobs.node_request[row], jobs.own_request[row])

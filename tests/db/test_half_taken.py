@@ -114,6 +114,37 @@ def test_gpus_that_slurm_counts_otherwise_than_they_are_asked_for_are_ours(store
     assert own_sizes(pending, memory.intents()) == [Resize(JOB, 1, asked, 1)]
 
 
+HALVES = [  # of a job with two GPUs on each of so many nodes, per node and for the whole job: as 22.05.8 showed them
+    ((2, 4), {"gpus": [4], "nodes": [2], "per_node": ["gres:gpu:2"], "node_range": ["2-4"], "per_job": [False]}),
+    ((4, 2), {"gpus": [8], "nodes": [4], "per_node": ["gres:gpu:2"], "node_range": ["4-2"], "per_job": [False]}),
+    ((1, 2), {"gpus": [2], "nodes": [1], "per_node": ["gres:gpu:2"], "node_range": ["1-2"], "per_job": [False]}),
+    ((2, 4), {"gpus": [4], "nodes": [2], "per_node": ["gres:gpu:8"], "per_job": [True]}),
+    ((2, 1), {"gpus": [4], "nodes": [2], "per_node": ["gres:gpu:2"], "per_job": [True]}),
+    ((1, 2), {"gpus": [2], "nodes": [1], "per_node": ["gres:gpu:4"], "per_job": [True]}),
+]
+
+
+@pytest.mark.parametrize("answer", [REFUSED, None, ""])
+@pytest.mark.parametrize(("nodes", "shown"), HALVES)
+def test_nodes_of_which_slurm_counts_others_than_it_took_are_ours(store, cluster, nodes, shown, answer):
+    before, after = (2 * many for many in nodes)
+    memory = sent(store, cluster, Resize(JOB, after, before, before, 2), answer)
+    pending = look(memory, cluster, **shown)
+    assert (int(pending.own_gpus[0]), pending.half_written[0]) == (before, "resize")
+    assert (int(pending.taken_nodes[0]), pending.node_range[0]) == (nodes[1], "")
+    seen = cluster.observe().pending.changed(
+        **{name: Labels.of(v) if isinstance(v[0], str) else np.array(v) for name, v in shown.items()}
+    )
+    assert own_sizes(seen, memory.intents()) == [Resize(JOB, before, before, before, 2, nodes[1])]
+
+
+@pytest.mark.parametrize(("nodes", "shown"), HALVES)
+def test_a_range_of_nodes_that_we_did_not_write_is_its_owners(store, cluster, nodes, shown):
+    memory = sent(store, cluster, Resize(JOB, 2 * nodes[1] + 2, 2 * nodes[0], 2 * nodes[0], 2), REFUSED)
+    pending = look(memory, cluster, **shown)
+    assert (int(pending.own_gpus[0]), pending.half_written[0], int(pending.taken_nodes[0])) == (0, "", 0)
+
+
 def test_what_blocked_a_job_is_known_to_the_next_daemon_while_it_waits_and_while_it_runs(store, cluster):
     memory = sent(store, cluster, Avoid(JOB, "rightsize+resize", "12.34", "-", "MaxMemPerLimit"), None)
     memory.intend(2, [Avoid(JOB, "steer", "12.34", "56", "BadConstraints")], cluster.now_s)

@@ -203,6 +203,21 @@ SIZE = "cpus=8,task=2,node=2,mem=2000Mc"
             Request(per_job="gres:gpu:8", nodes=2, most_nodes=2, node_request="cpus=2,task=1,node=1,mem=500Mn"),
             "numnodes=3-3 numtasks=3 numcpus=3 minmemorynode=500 tresperjob=gres:gpu:12",
         ),
+        (  # of which Slurm took a change from one node to two in part
+            Resize(7, 4, 4, 4, 4, taken=2),
+            Request(per_node="gres:gpu:4", nodes=1, most_nodes=2, node_request=SIZE),
+            "numnodes=1-1 numtasks=2 numcpus=4 minmemorycpu=2000 trespernode=gres:gpu:4",
+        ),
+        (
+            Resize(7, 4, 4, 4, 4, taken=2),
+            Request(per_job="gres:gpu:8", nodes=1, most_nodes=2, node_request=SIZE),
+            "numnodes=1-1 numtasks=2 numcpus=4 minmemorycpu=2000 tresperjob=gres:gpu:4",
+        ),
+        (
+            Resize(7, 8, 8, 8, 4, taken=1),
+            Request(per_node="gres:gpu:4", nodes=2, most_nodes=1, node_request="cpus=4,task=2,node=2,mem=500Mn"),
+            "numnodes=2-2 numtasks=4 numcpus=8 minmemorynode=500 trespernode=gres:gpu:4",
+        ),
     ],
     ids=str,
 )

@@ -39,7 +39,7 @@ def release_all(app: App, budget: float, as_json: bool) -> None:
     from ...daemon.release import give_back
 
     app.time_left.bound(budget)
-    cluster = app.cluster(apart=lambda: {"excluded_nodes", "node_request"})
+    cluster = app.cluster(apart=lambda: {"excluded_nodes", "node_request", "node_range"})
     report = give_back(
         *(cluster, app.open_intents(), app.clock, budget, sharing_rules(app.settings())),
         keep=lambda news: app.store().save_intents(app.cluster_name(), news),

@@ -17,7 +17,7 @@ from ...cluster.job_tracker import SAME_TIME_S, Delay, held_rows
 from ...cluster.jobs import JobTable
 from ...cluster.node_request import read_request
 from ...cluster.reasons import ReasonKind, where_kind
-from ...cluster.resized_request import gpus_asked
+from ...cluster.resized_request import gpus_asked, nodes_taken
 from ...cluster.state import ClusterState
 from .intent_effects import HOLD_WITHIN_S, QUEUES_AGAIN, SUSPENDED, IntentEffects, is_untouched, sizes_in
 from .intent_records import Intent, left_nodes, value_of
@@ -326,27 +326,32 @@ class Intents:
                 names.append(nodes)
         return Labels(codes, tuple(names)).renamed(names), times_s
 
-    def resized(self, jobs: JobTable) -> tuple[IntArray, FloatArray, IntArray, BoolArray]:
+    def resized(self, jobs: JobTable) -> tuple[IntArray, FloatArray, IntArray, BoolArray, IntArray]:
         """Return the GPUs that the owners of *jobs* asked for, 0 where we changed nothing, and when we last changed it.
 
-        Further, the GPUs on each node where we changed the number of nodes with them; 0 of the others; and a mask of
-        those of which Slurm took a change in part. A job is changed by us while it asks for a number that we wrote,
-        answered or not: another one is theirs. It may ask for one of both numbers while Slurm counts the other.
+        Further, the GPUs on each node where we changed the number of nodes with them, 0 of the others; a mask of those
+        of which Slurm took a change in part; and the nodes that it took then, 0 where it took no nodes so. A job is
+        changed by us while it asks for a number that we wrote, answered or not: another one is theirs. It may ask for
+        one of both numbers while Slurm counts the other.
         """
         ours: dict[int, list[Intent]] = {}
         for intent in self:
             if intent.kind == "Resize":
                 ours.setdefault(intent.job_id, []).append(intent)
         (own, each), times_s = np.zeros((2, len(jobs)), dtype=np.int64), np.zeros(len(jobs))
-        half = np.zeros(len(jobs), dtype=np.bool_)
+        half, taken = np.zeros(len(jobs), dtype=np.bool_), np.zeros(len(jobs), dtype=np.int64)
         for row in np.flatnonzero(np.isin(jobs.job_id, list(ours))).tolist():
-            for intent in ours[int(jobs.job_id[row])]:
-                gpus, asked_for, on_each = sizes_in(intent.value)
-                times_s[row] = max(times_s[row], intent.requested_s)
+            mine = [sizes_in(intent.value) for intent in ours[int(jobs.job_id[row])]]
+            times_s[row] = max(intent.requested_s for intent in ours[int(jobs.job_id[row])])
+            known = {number for gpus, asked_for, _ in mine for number in (gpus, asked_for)}
+            for gpus, asked_for, on_each in mine:
+                nodes = nodes_taken(jobs, row, on_each) if on_each else 0
                 shown = {int(jobs.gpus[row]), gpus_asked(jobs, row)}
-                if gpus in shown <= {gpus, asked_for} != {asked_for}:
+                if nodes and jobs.gpus[row] in known and nodes * on_each == gpus:
+                    own[row], each[row], half[row], taken[row] = asked_for, on_each, True, nodes
+                elif not nodes and gpus in shown <= {gpus, asked_for} != {asked_for}:
                     own[row], each[row], half[row] = asked_for, on_each, len(shown) > 1
-        return own, times_s, each, half
+        return own, times_s, each, half, taken
 
     def sized(self, pending: JobTable) -> tuple[Labels, FloatArray, BoolArray, BoolArray]:
         """Return what the owners of *pending* jobs asked for, where the present CPUs and memory are ours; else empty.
@@ -403,7 +408,8 @@ class Intents:
         """Return the columns that an observation must have to tell what of pending jobs is ours."""
         kinds = {kind for _, kind in self._open}
         excluded = "Steer" in kinds or bool(self._left) or any(left_nodes(intent) for intent in self)
-        needed = {"excluded_nodes": excluded, "node_request": "Rightsize" in kinds}
+        by_nodes = any(intent.kind == "Resize" and sizes_in(intent.value)[2] for intent in self)
+        needed = {"excluded_nodes": excluded, "node_request": "Rightsize" in kinds, "node_range": by_nodes}
         return frozenset(name for name, is_needed in needed.items() if is_needed)
 
     def share_refusals(self, jobs: JobTable, now_s: float) -> Labels:

@@ -112,7 +112,7 @@ def _memory_mib(jobs: JobTable, row: int, asked: NodeRequest | None) -> tuple[fl
 def _node_range(text: str, nodes: int, most_nodes: int) -> tuple[int, int]:
     least, _, most = text.partition("-")
     if least.isdecimal() and most.isdecimal():
-        return int(least), int(most)
+        return int(least), max(int(least), int(most))
     return nodes, most_nodes or NO_LIMIT
 
 

@@ -623,7 +623,7 @@ def _request(texts: Sequence[str], least: str, most: str) -> Request:
     """Return the request that these texts are, on so many nodes; one without a most, such as 0, has the least."""
     nodes = max(_number(least), 1)
     per_job, per_node, per_socket, per_task = ("" if text in NOTHING else text for text in texts)
-    return Request(per_job, per_node, per_socket, per_task, nodes, max(_number(most), nodes))
+    return Request(per_job, per_node, per_socket, per_task, nodes, _number(most) or nodes)
 
 
 def _number(text: str) -> int:

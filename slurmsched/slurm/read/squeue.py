@@ -51,7 +51,8 @@ def node_requests(columns: RecordColumns) -> dict[str, str]:
 def node_ranges(columns: RecordColumns) -> dict[str, str]:
     """Return the text of the column ``node_range`` by job id: LEAST-MOST nodes, each with as many GPUs, else nothing.
 
-    NumNodes is often the most of a range, as soon as slurmctld has looked at a job, and the TRES have the least.
+    NumNodes is often the most of a range, as soon as slurmctld has looked at a job, and the TRES have the least. After
+    a change to fewer nodes that Slurm took in part, LEAST is what it counts, and MOST, which is less, what it took.
     """
     return _by_job(columns, _NODE_RANGE, _node_range)
 
@@ -65,7 +66,10 @@ def _by_job(columns: RecordColumns, names: Sequence[str], text_of: Callable[...,
 
 def _node_range(tres: str, nodes: str, most: str, per_node: str) -> str:
     least = _lenient(count, _part(tres, "node"), 0)
-    highest = max(_lenient(count, text, 0) for text in (nodes, most))
+    taken = _lenient(count, most, 0)
+    highest = max(_lenient(count, nodes, 0), taken)
+    if 0 < taken < least == highest and requests_in(per_node):
+        return f"{least}-{taken}"
     return f"{least}-{highest}" if 0 < least < highest and requests_in(per_node) else ""
 
 

@@ -260,7 +260,8 @@ def _resize(action: Resize, request: Request) -> tuple[str, ...]:
     if not request.one_field or request.names != ("gpu",):
         raise ValueError(f"it asks for {request.text or 'nothing'} by now, which is more than one number of GPUs")
     present, gpu_type = gpus_in(request.text)
-    expected = action.each if action.each and requests_in(request.per_node) else action.before
+    expected = action.taken * action.each or action.before
+    expected = action.each if action.each and requests_in(request.per_node) else expected
     if present != expected:
         raise ValueError(f"it asks for {request.text} by now, which is not {count(expected, 'GPU')}")
     if not action.gpus > 0:
@@ -280,8 +281,9 @@ def _by_nodes(action: Resize, request: Request) -> str:
     Without the tasks Slurm never starts a job on fewer nodes (``BadConstraints``); without the memory it counts that of
     the former CPUs until the job starts (both seen on 22.05).
     """
-    before, nodes = action.nodes
-    if not request.nodes == request.most_nodes == before or nodes < 1:
+    counted, nodes = action.nodes
+    before = action.taken or counted
+    if request.nodes not in (before, counted) or request.most_nodes != before or nodes < 1:
         raise ValueError(f"it asks for {request.nodes} to {request.most_nodes} nodes by now, which is not {before}")
     size = read_request(request.node_request)
     if size is None or size.per_task < 1 or size.cpus % before or size.tasks % before:
