@@ -71,7 +71,7 @@ test-releases: setup
 	$(BIN)/python scripts/test-releases --write docs/releases.md
 
 soak: setup
-	$(BIN)/pytest -m soak --durations=20; soak=$$?; \
+	$(BIN)/pytest -m 'soak or attack' --durations=20; soak=$$?; \
 	$(BIN)/pytest -m 'hypothesis and not lab and not soak' --hypothesis-profile=search; exit $$((soak | $$?))
 
 bench: setup

@@ -197,10 +197,13 @@ class Site:
     def kill_at(self, moment: str, cycle: int = 1, patience_s: float | None = None) -> bool:
         """Run a daemon that is killed at a moment of a cycle (driver.py); return True if that moment came.
 
-        With *patience_s* it is killed after so long where that moment does not come: there may be nothing to send.
+        With *patience_s* it is killed after so long where that moment does not come: there may be nothing to send. Of
+        a later cycle that time begins with the end of the first one.
         """
-        process = self.start(*self.driver(cycle, moment))
+        before, process = self.cycles(), self.start(*self.driver(cycle, moment))
         try:
+            if patience_s and cycle > 1:
+                self.until(lambda: self.cycles() > before or process.poll() is not None, "a first cycle")
             assert process.wait(patience_s or 120.0) == -signal.SIGKILL
         except subprocess.TimeoutExpired:
             process.kill()

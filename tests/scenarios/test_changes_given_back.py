@@ -6,10 +6,14 @@ import itertools
 import os
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from lab_site import Site
 from sized_jobs import submit_sized
+from test_kill_series import KINDS, site_of
+from test_kill_series import fill as fill_with_short_jobs
+from test_kill_series import submit as submit_each
 
 from slurmsched.cluster.actions import MovePartition, Resize, Rightsize, Steer
 from slurmsched.lab import Lab
@@ -99,8 +103,29 @@ def refused_and_taken_over(site: Site) -> tuple[int, int]:
     return filler, job
 
 
-BLOCKED = [too_much_memory, too_many_cpus, half_taken, no_nodes_left, refused_and_taken_over]
-OFTEN = {("a daemon", too_much_memory), ("release-all", half_taken), ("an ordered stop", refused_and_taken_over)}
+def nodes_half_taken(site: Site) -> tuple[int, int]:
+    filler, job = fill(site), submit(site, "-N1", "-n1")
+    partition(site.lab, maxmempernode=3000)
+    (refused,) = site.act(Resize(job, 2, 1, 1, 1))
+    assert refused is not None
+    assert "Requested partition configuration not available now" in refused
+    partition(site.lab, maxmempernode=8000)
+    assert nodes(site, job) == ["1", "2", "4", "2"], "Slurm took a part"
+    return filler, job
+
+
+def nodes(site: Site, job: int) -> list[str]:
+    """The least and the most nodes of a pending job, its CPUs and its tasks."""
+    return site.lab.ask(["squeue", "-h", "-j", str(job), "-O", "NumNodes:8,MaxNodes:8,NumCPUs:8,NumTasks:8"]).split()
+
+
+BLOCKED = [too_much_memory, too_many_cpus, half_taken, no_nodes_left, refused_and_taken_over, nodes_half_taken]
+OFTEN = {
+    ("a daemon", too_much_memory),
+    ("release-all", half_taken),
+    ("an ordered stop", refused_and_taken_over),
+    ("a daemon", nodes_half_taken),
+}
 CASES = [
     pytest.param(healer, blocked, id=f"{healer}-{blocked.__name__}", marks=[pytest.mark.soak] * (one not in OFTEN))
     for one in itertools.product(("a daemon", "release-all", "an ordered stop"), BLOCKED)
@@ -121,10 +146,13 @@ def test_a_job_that_our_change_blocks_has_its_own_back_and_starts(site, healer, 
                 process.send_signal(signal.SIGTERM)
                 assert process.wait(90.0) == 0
             site.until(lambda: shown(site, job)[2:] == OWN, "its own request")
+            if blocked is nodes_half_taken:
+                site.until(lambda: nodes(site, job) == ["1", "1", "2", "1"], "its own nodes")
             if healer == "a daemon" and blocked is not refused_and_taken_over:
                 site.until(lambda: "given back" in kinds(site, job), "the story")
                 site.until(lambda: "We had changed" in " ".join(site.said("why", str(job))["why"]["details"]), "why")
     assert shown(site, job)[2:] == OWN
+    assert nodes(site, job)[2:] == ["2", "1"]
     partition(site.lab, maxmempernode=8000, maxcpuspernode=4)
     site.lab.run(["scancel", str(filler)])
     site.until(lambda: site.states()[job] == "RUNNING", "the job, without a daemon")
@@ -155,6 +183,37 @@ def test_a_job_that_does_not_start_in_the_partition_that_we_chose_is_in_its_own_
     site.lab.run(["scancel", str(filler)])
     site.until(lambda: site.states()[job] == "RUNNING", "the job, without a daemon")
     assert where() == "gpu"
+
+
+@pytest.mark.attack
+@pytest.mark.soak
+def test_while_slurmdbd_is_away_only_what_is_ours_goes_back_and_status_and_check_say_why(limited_lab, site):
+    sections = tuple(section for kind in KINDS.values() for section in kind.sections)
+    powers = " = true\n".join(kind.power for kind in KINDS.values())
+    site = site_of(limited_lab, replace(KINDS["steering"], power=powers, sections=sections))
+    fill_with_short_jobs(site)
+    sized = submit(site, "--comment=slurmsched:cpus=1-8,mem=500M-16G")
+    assert site.act(Rightsize(sized, SMALL, SMALL, LARGE)) == [None]
+    with site.daemon():
+        site.lab.stop_slurmdbd()
+        try:
+            words = "for its limits are not known"
+            site.until(lambda: words in site.said("status")["degraded"], "a status that tells", 300.0)
+            checked = {found["name"]: found for found in site.said("check")["findings"]}["limits of jobs"]
+            assert not checked["ok"]
+            assert "slurmdbd does not answer" in checked["text"]
+            jobs = {name: submit_each(site, kind) for name, kind in KINDS.items()}
+            own = {name: kind.shown(site) for name, kind in KINDS.items()}
+            site.more_cycles(4)
+            for name, kind in KINDS.items():
+                now = kind.shown(site)
+                assert {job: now[job] for job in jobs[name]} == {job: own[name][job] for job in jobs[name]}, name
+            assert shown(site, sized)[2:] != OWN
+            partition(site.lab, maxmempernode=4500)
+            site.until(lambda: shown(site, sized)[2:] == OWN, "its own CPUs and memory")
+        finally:
+            site.lab.start_slurmdbd()
+    assert "Traceback" not in site.log
 
 
 @pytest.mark.soak

@@ -225,6 +225,7 @@ def test_daemons_that_are_killed_while_a_job_moves_lose_no_step_of_it(site, phas
     assert steps == list(range(len(steps)))
 
 
+@pytest.mark.attack
 @pytest.mark.soak
 def test_after_each_kill_a_job_that_moves_starts_without_a_daemon_and_release_all_lifts_what_is_ours(site):
     kills, began_s, left = int(os.environ.get("SLURMSCHED_KILLS", "100")), time.monotonic(), 0

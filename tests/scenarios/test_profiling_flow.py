@@ -222,6 +222,7 @@ def test_nodes_move_live_under_a_running_job_and_go_back(site):
     until(site, job, ("profile", "COMPLETED"))
 
 
+@pytest.mark.attack
 def test_a_daemon_that_is_killed_between_the_two_writes_of_a_move_leaves_no_node_out_and_they_go_back(site):
     lab = site.lab
     cluster = SlurmCommand(CommandRunner(environment=lab.env()))
