@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from .records.node_loans import LentNodes, NodeLists, SetNodes, changes
@@ -96,7 +96,7 @@ class MovePartition(JobAction):
     """Queue a pending job in other partitions, a comma list; back in its *own* ones it is as its owner submitted it."""
 
     partition: str
-    own: str = ""  #: those that its owner asked for
+    own: str = field(default="", compare=False)  #: those that its owner asked for; empty in records without them
     power = "partition"
 
     @property

@@ -289,7 +289,8 @@ def test_a_job_whose_owner_asks_for_more_beside_its_slots_is_not_let_start_and_w
 def test_a_job_that_slurm_does_not_start_with_its_slots_has_its_own_gpus_back_in_the_next_cycle(reason):
     blocked = there(eligible_s=[NOW_S - 1.0], reason=[reason], priority=[0 if reason == "BadConstraints" else 5])
     assert decided(seen(blocked)).actions == (Unshare(1, "gpu", 1, "", NOW_S + 30.0),)
-    given = settle_shared(blocked, {1: "gpu gpu:1"}, RULES, NOW_S)
+    read = blocked.changed(shares=np.zeros(1, dtype=np.bool_))  # as release-all reads it, without our intents
+    given = settle_shared(read, {1: "gpu gpu:1"}, RULES, NOW_S)
     assert given == [Unshare(1, "gpu", 1, "", NOW_S)], "release-all gives them back too"
 
 

@@ -248,6 +248,31 @@ def test_release_all_says_what_it_healed_of_a_move_that_broke_off(lab):
 
 @pytest.mark.attack
 @pytest.mark.soak
+@pytest.mark.parametrize("healer", ["a daemon", "release-all"])
+def test_a_job_that_slurm_does_not_start_with_its_slots_has_its_own_gpus_back_and_runs(lab, healer):
+    site, (job,) = broken_off(lab, 2, "--gpus=1")
+
+    def reason() -> str:
+        return lab.ask(["squeue", "-h", "-j", str(job), "-o", "%r"]).strip()
+
+    lab.ask(["scontrol", "update", "partitionname=shared", "maxnodes=0"])
+    try:
+        site.until(lambda: reason() == "PartitionNodeLimit", "a job whose slots are of no use")
+        if healer == "release-all":
+            done = site.run("release-all")
+            assert (done.returncode, "0 may start, 1 have their own" in done.stdout) == (0, True), done.stdout
+            site.until(lambda: site.states()[job] == "RUNNING", "the job, without a daemon")
+        else:
+            with site.daemon():
+                site.until(lambda: site.states()[job] == "RUNNING", "the job", 60.0)
+        assert has(lab, job).startswith(OWN)
+    finally:
+        lab.ask(["scontrol", "update", "partitionname=shared", "maxnodes=unlimited"])
+    lab.cancel_all()
+
+
+@pytest.mark.attack
+@pytest.mark.soak
 @pytest.mark.parametrize("line", range(1, 10))
 def test_jobs_of_every_kind_run_wherever_their_move_breaks_off(lab, line):
     requests = ("--gpus=1", "--gres=gpu:1", "--gpus-per-node=2")  # three lines each: token, slots, begin

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection, Select, delete, func, select
 
-from ...cluster.actions import ACTIONS, Action, AskToStop, NodeChange, Refusal, spelling
+from ...cluster.actions import ACTIONS, Action, AskToStop, MovePartition, NodeChange, Refusal, Resize, spelling
 from ...cluster.columns import Table
 from ...cluster.encoding import decode
 from ...cluster.forecast import Forecast
@@ -131,9 +131,13 @@ def _promises(parts: dict[str, bytes], name: str) -> PromiseTable:
     return decode(PromiseTable, parts[name]) if name in parts else NO_PROMISES
 
 
+_LATER = AskToStop | MovePartition | Resize
+"""Actions whose last field records of earlier releases lack; so do those of now where it is empty or 0."""
+
+
 def _action_row(action: Action) -> list[Any]:
     row = [spelling(action), *(getattr(action, f.name) for f in fields(action))]
-    return row[:-1] if isinstance(action, AskToStop) and not action.leaves else row  # as before jobs left nodes
+    return row if row[-1] or not isinstance(action, _LATER) else row[:-1]
 
 
 def _action(row: list[Any]) -> Action:

@@ -57,7 +57,7 @@ def _onward(view: View, nodes: SharedNodes, rules: SharingRules, joins: bool) ->
     wishes: list[Action] = []
     left, settled = _left(jobs, rules, view.now_s)
     waits = _waits(jobs, rules, view.now_s)
-    blocked = _blocked(jobs, rules, view.now_s)
+    blocked = _blocked(jobs, jobs.shares, rules, view.now_s)
     for row in np.flatnonzero(jobs.shares & settled).tolist():
         stuck = late[row] or left[row] or jobs.required_nodes[row] not in nodes.at or blocked[row]
         wish = _step(jobs, row, jobs.asked_for[row], rules, until_s, waits=bool(waits[row]), ends=stuck, joins=joins)
@@ -74,7 +74,7 @@ def settle_shared(jobs: JobTable, asked_for: Mapping[int, str], rules: SharingRu
     """
     ours, (left, settled) = np.isin(jobs.job_id, list(asked_for)), _left(jobs, rules, now_s)
     waits = _waits(jobs, rules, now_s)
-    blocked = _blocked(jobs, rules, now_s)
+    blocked = _blocked(jobs, ours, rules, now_s)
     steps = (
         _step(
             jobs,
@@ -91,13 +91,13 @@ def settle_shared(jobs: JobTable, asked_for: Mapping[int, str], rules: SharingRu
     return [step for step in steps if step is not None]
 
 
-def _blocked(jobs: JobTable, rules: SharingRules, now_s: float) -> BoolArray:
-    """Select jobs that Slurm does not start with their slots: never, or because these count for a limit.
+def _blocked(jobs: JobTable, ours: BoolArray, rules: SharingRules, now_s: float) -> BoolArray:
+    """Select those of *ours* that Slurm does not start with their slots: never, or because these count for a limit.
 
     Before its begin time, and on the way to its slots, Slurm's reason may be an earlier one.
     """
     blocked = np.zeros(len(jobs), dtype=np.bool_)
-    for row in np.flatnonzero(jobs.shares & ~(jobs.eligible_s > now_s)).tolist():
+    for row in np.flatnonzero(ours & ~(jobs.eligible_s > now_s)).tolist():
         arrived = jobs.partition[row] == rules.partition and bool(slots_in(jobs.per_node[row]))
         blocked[row] = arrived and (never_starts(jobs, row) or counts_for_a_limit(jobs, row, *_SLOTS_COUNT_AS))
     return blocked
