@@ -35,6 +35,7 @@ from .composition import main as bench_composition
 from .fidelity import bench_fidelity
 from .flows import main as bench_flows
 from .predictions import main as bench_predictions
+from .preemption import bench_preemption
 from .simulator import bench_simulator
 from .synthetic import after, promised_view, view
 
@@ -55,6 +56,7 @@ def main() -> None:
     print()
     bench_command_line()
     bench_simulator()
+    bench_preemption()
     bench_composition([])
     bench_predictions()
     try:

@@ -48,12 +48,14 @@ def demand_equal(decided_run: Replay, fast: Replay) -> None:
     admission=st.sampled_from([np.inf, 1.0, 1.5]),
 )
 def test_decisions_and_the_fast_loops_give_the_same_replay(selection, data, name, placement, admission):
-    gpus = data.draw(st.integers(1, 6))
-    jobs = data.draw(some_jobs(2 * gpus))
+    gpus, nodes = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 3))
+    jobs = data.draw(some_jobs(nodes * gpus))
     jobs = replace(jobs, sensitive=np.array(data.draw(st.lists(st.booleans(), min_size=len(jobs), max_size=len(jobs)))))
     setup = Setup.of(name, selection, placement=placement, restart_s=2.0, admission=admission)
-    fleet = replace(ClusterSpec.of(2, gpus), nodes=nodes_of(2, gpus, cpus=np.array([500, 500])))
-    demand_equal(decided(jobs, fleet, setup), simulate(jobs, fleet, setup))
+    equal = ClusterSpec.of(nodes, gpus)
+    fleet = replace(equal, nodes=nodes_of(nodes, gpus, cpus=np.full(nodes, 500)))
+    for cluster in (fleet, equal):
+        demand_equal(decided(jobs, cluster, setup), simulate(jobs, cluster, setup))
 
 
 @examples(20)

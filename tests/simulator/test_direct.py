@@ -66,15 +66,17 @@ def test_fair_shares_are_of_all_jobs_there_and_not_of_those_that_wait(nodes):
 @examples(15)
 @given(
     data=st.data(),
+    nodes=st.integers(1, 4),
     gpus=st.integers(1, 9),
     selection=st.sampled_from(sorted(SELECTIONS)),
     admission=st.sampled_from([np.inf, 1.0, 1.5]),
 )
-def test_on_one_node_it_does_what_the_loops_for_a_pool_do(name, data, gpus, selection, admission):
-    jobs = data.draw(some_jobs(gpus))
+def test_on_equal_nodes_it_does_what_the_loops_for_them_do(name, data, nodes, gpus, selection, admission):
+    jobs = data.draw(some_jobs(nodes * gpus))
     setup = Setup.of(name, selection, restart_s=2.0, admission=admission)
-    pool = simulate(jobs, ClusterSpec.of(1, gpus), setup)
-    bounded = replace(ClusterSpec.of(1, gpus), nodes=nodes_of(1, gpus, cpus=np.array([500])))
+    pool = simulate(jobs, ClusterSpec.of(nodes, gpus), setup)
+    cpus = np.full(nodes, 500)
+    bounded = replace(ClusterSpec.of(nodes, gpus), nodes=nodes_of(nodes, gpus, cpus=cpus))
     assert not bounded.equal
     rich = simulate(jobs, bounded, setup)
     assert rich.start_s.tolist() == pool.start_s.tolist()

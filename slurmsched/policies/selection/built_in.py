@@ -14,7 +14,8 @@ from ..contract import SELECTIONS, Selection, selection
 from ..deadlines.lease_schedule import can_be_stopped
 from ..parameters import defaults_of, of_numbers
 from .free_nodes import FreeNodes
-from .loops import no_claims, run_best, start_beside_reservations, start_in_turn
+from .loops import start_beside_reservations, start_in_turn
+from .preemption import no_spare, run_best
 
 DEPTH = 1000  #: waiting jobs that a reserving selection considers (Slurm's bf_max_job_test)
 ALL = 1_000_000
@@ -50,8 +51,8 @@ class Preemptive:
 
 def run_in_order(order: IntArray, nodes: FreeNodes) -> None:
     """Let jobs run in *order*, whatever ran before, and the others yield."""
-    claims = no_claims(len(nodes.view.nodes))
-    run_best(nodes.jobs, order, nodes.runs, claims, nodes.no_node, nodes.yields, nodes.started)
+    spare = no_spare(len(nodes.view.nodes))
+    run_best(nodes.jobs, order, nodes.runs, 0, spare, nodes.no_node, nodes.yields, nodes.started)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from ..deadlines.promised_ends import promised_ends
 from ..deadlines.remaining_work import remaining_work
 from ..parameters import defaults_of, of_numbers
 from .free_nodes import FreeNodes
-from .loops import no_claims, run_best
+from .preemption import no_spare, run_best
 
 MOST = 256
 """Number of pending jobs that are checked for being in the way of promises; the others wait."""
@@ -59,8 +59,10 @@ class Leases:
         """Start jobs, and let running ones yield."""
         claims = lease_claims(view, nodes.present, self.terms)
         ranked = that_keep_promises(view.now_s, by_claims(order, claims), nodes.present, claims)
-        scratch = no_claims(len(view.nodes))
-        run_best(nodes.jobs, ranked, nodes.runs, scratch, nodes.no_node, nodes.yields, nodes.started)
+        first = np.flatnonzero((claims.must | claims.urgent)[ranked])
+        firm = int(first[-1]) + 1 if len(first) else 0  # a promise does not wait for the whole nodes of worse jobs
+        spare = no_spare(len(view.nodes))
+        run_best(nodes.jobs, ranked, nodes.runs, firm, spare, nodes.no_node, nodes.yields, nodes.started)
 
 
 def by_claims(order: IntArray, claims: LeaseClaims) -> IntArray:

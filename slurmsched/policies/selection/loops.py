@@ -15,13 +15,7 @@ from ..compiled import compiled, inner
 from .planned_room import FOUND, NEVER, BackfillPlan, earliest, full_until, look, reserve, started
 from .resources import (
     CHOSEN,
-    CPUS,
-    GPUS,
-    NEXT,
-    NODE,
-    NONE,
     TAKEN,
-    FreeResources,
     Held,
     NodeResources,
     ResourceRequests,
@@ -29,7 +23,6 @@ from .resources import (
     take,
 )
 from .sorted_rows import Line, line_up
-from .struct_arrays import records
 
 RESOLUTION_S = 1.0  #: of plans of room over time
 
@@ -68,13 +61,6 @@ class Started(NamedTuple):
     many: IntArray
 
 
-class Claims(NamedTuple):
-    """Scratch of a preemptive selection: what better jobs have left, and what is also free of running jobs."""
-
-    claimed: FreeResources
-    calm: FreeResources
-
-
 def nothing_started(jobs: int, pairs: int) -> Started:
     """Return room for that many *jobs* and *pairs*, empty."""
     return Started(
@@ -86,7 +72,8 @@ def nothing_started(jobs: int, pairs: int) -> Started:
 
 
 @inner
-def _note(to: Started, row: int, room: IntArray, count: int) -> None:
+def note_start(to: Started, row: int, room: IntArray, count: int) -> None:
+    """Note that a job starts on the *count* nodes found for it."""
     at = to.many[0]
     begin = to.first[at]
     to.rows[at], to.first[at + 1], to.many[0] = row, begin + count, at + 1
@@ -94,7 +81,7 @@ def _note(to: Started, row: int, room: IntArray, count: int) -> None:
 
 
 @inner
-def _within_limit(jobs: DecisionJobs, row: int) -> bool:
+def within_limit(jobs: DecisionJobs, row: int) -> bool:
     """Return True if the job's account may have its GPUs too."""
     accounts, gpus = jobs.accounts, jobs.requests.gpus[row]
     account = accounts.account[row]
@@ -104,7 +91,7 @@ def _within_limit(jobs: DecisionJobs, row: int) -> bool:
 @compiled
 def start_one(jobs: DecisionJobs, row: int, barred: BoolArray, now_s: float, to: Started) -> bool:
     """Start a job where it fits on nodes that are not barred, within its account's limit; return True if it started."""
-    if not _within_limit(jobs, row):
+    if not within_limit(jobs, row):
         return False
     count = find(jobs.resources, jobs.requests, row, jobs.resources.free, barred)
     if count:
@@ -118,7 +105,7 @@ def _begin(jobs: DecisionJobs, row: int, count: int, now_s: float, to: Started) 
     take(jobs.resources, jobs.held, jobs.requests, row, count)
     jobs.accounts.used[jobs.accounts.account[row]] += jobs.requests.gpus[row]
     line_up(jobs.running, row, now_s + jobs.life.plan_s[row])
-    _note(to, row, jobs.resources.room, count)
+    note_start(to, row, jobs.resources.room, count)
 
 
 @compiled
@@ -134,7 +121,7 @@ def start_in_turn(
     left, many, free = np.empty(len(order), dtype=np.int64), 0, jobs.resources.free.gpus.sum()
     for row in order:
         gpus = jobs.requests.gpus[row]
-        if not blocked[part[row]] and _within_limit(jobs, row):
+        if not blocked[part[row]] and within_limit(jobs, row):
             if gpus <= free and start_one(jobs, row, barred, now_s, to):
                 free -= gpus
                 continue
@@ -164,14 +151,14 @@ def start_beside_reservations(
     jobs that cannot start.
     """
     free, last = jobs.resources.free.gpus.sum(), len(order) - 1
-    while last >= 0 and not (jobs.requests.gpus[order[last]] <= free and _within_limit(jobs, order[last])):
+    while last >= 0 and not (jobs.requests.gpus[order[last]] <= free and within_limit(jobs, order[last])):
         last -= 1
     if last < 0:
         return
     look(plan, jobs.resources, now_s)
     reserved, one, planned = np.zeros(sets, dtype=np.int64), reservations == 1 and sets == 1, 0
     for row in order[: last + 1]:
-        if not _within_limit(jobs, row):
+        if not within_limit(jobs, row):
             continue
         if planned == depth:
             return
@@ -191,94 +178,3 @@ def start_beside_reservations(
         elif step > 0:
             reserve(plan, jobs, row, step, RESOLUTION_S, not one)
             reserved[part[row]] += 1
-
-
-@compiled
-def run_best(
-    jobs: DecisionJobs,
-    order: IntArray,
-    runs: BoolArray,
-    claims: Claims,
-    barred: BoolArray,
-    yields: BoolArray,
-    to: Started,
-) -> None:
-    """Choose the jobs that run from now on, in *order*; *runs* selects the running ones.
-
-    A running job keeps its nodes if no better one has claimed them; a waiting one takes free nodes, or else nodes of
-    jobs that come after it; whatever fits is filled in. *yields* marks the running jobs that were not chosen.
-    """
-    _open(claims, jobs)
-    left = jobs.resources.has.gpus.sum()
-    used, account = jobs.accounts.used, jobs.accounts.account
-    used[:] = 0  # the limits count the jobs that run from now on
-    for row in order:
-        gpus = jobs.requests.gpus[row]
-        if runs[row]:
-            yields[row] = not _can_stay(claims.claimed, jobs, row)
-            _move(claims.calm if yields[row] else claims.claimed, jobs, row, 1 if yields[row] else -1)
-            left -= 0 if yields[row] else gpus
-            used[account[row]] += 0 if yields[row] else gpus
-            continue
-        if gpus > left or not _within_limit(jobs, row):
-            continue
-        count = find(jobs.resources, jobs.requests, row, claims.calm, barred)
-        if not count:
-            count = find(jobs.resources, jobs.requests, row, claims.claimed, barred)
-        if count:
-            left -= gpus
-            used[account[row]] += gpus
-            _claim(claims.claimed, jobs, row, count)
-            _claim(claims.calm, jobs, row, count)
-            _note(to, row, jobs.resources.room, count)
-
-
-@inner
-def _open(claims: Claims, jobs: DecisionJobs) -> None:
-    """Reset the claims: all nodes are unclaimed, and what running jobs hold is not available yet."""
-    has, free = jobs.resources.has, jobs.resources.free
-    claims.claimed.gpus[:], claims.claimed.cpus[:], claims.claimed.memory_mib[:] = has.gpus, has.cpus, has.memory_mib
-    claims.calm.gpus[:], claims.calm.cpus[:], claims.calm.memory_mib[:] = free.gpus, free.cpus, free.memory_mib
-
-
-@inner
-def _can_stay(claimed: FreeResources, jobs: DecisionJobs, row: int) -> bool:
-    """Return True if no better job has claimed anything that a running one has."""
-    links, spot = jobs.held.links, jobs.held.first[row]
-    while spot != NONE:
-        node = links[NODE, spot]
-        if claimed.gpus[node] < links[GPUS, spot] or claimed.cpus[node] < links[CPUS, spot]:
-            return False
-        if claimed.memory_mib[node] < jobs.requests.memory_mib[row]:
-            return False
-        spot = links[NEXT, spot]
-    return True
-
-
-@inner
-def _move(free: FreeResources, jobs: DecisionJobs, row: int, sign: int) -> None:
-    """Add what a running job has to *free*, or take it away."""
-    links, spot = jobs.held.links, jobs.held.first[row]
-    while spot != NONE:
-        node = links[NODE, spot]
-        free.gpus[node] += sign * links[GPUS, spot]
-        free.cpus[node] += sign * links[CPUS, spot]
-        free.memory_mib[node] += sign * jobs.requests.memory_mib[row]
-        spot = links[NEXT, spot]
-
-
-@inner
-def _claim(free: FreeResources, jobs: DecisionJobs, row: int, count: int) -> None:
-    room, requests = jobs.resources.room, jobs.requests
-    for at in range(count):
-        node = room[CHOSEN, at]
-        free.gpus[node] -= room[TAKEN, at]
-        free.cpus[node] -= jobs.resources.has.cpus[node] if requests.exclusive[row] else requests.cpus[row]
-        free.memory_mib[node] -= requests.memory_mib[row]
-
-
-def no_claims(nodes: int) -> Claims:
-    """Return scratch for so many *nodes*."""
-    zeros = np.zeros(nodes, dtype=np.int64)
-    blank = FreeResources(zeros, zeros, np.zeros(nodes))
-    return Claims(records(blank), records(blank))

@@ -90,8 +90,15 @@ def grant(site: PoolNodes, books: Allocations, row: int, gpus: int) -> int:
     """Allocate GPUs to job *row*; return the number of nodes, 0 and nothing changed where there is no room."""
     if gpus > books.unused[0]:
         return 0
+    count = place(site.how[row], site.free, site.size, gpus, books.room[0], books.room[1])
+    take(site, books, row, gpus, count)
+    return int(count)
+
+
+@borrowing
+def take(site: PoolNodes, books: Allocations, row: int, gpus: int, count: int) -> None:
+    """Allocate the *count* nodes found in ``books.room`` to job *row*."""
     first, pairs, room = books.first, books.pairs, books.room
-    count = place(site.how[row], site.free, site.size, gpus, room[0], room[1])
     first[row] = NONE
     for at in range(count):
         pair = first[-1]
@@ -101,7 +108,6 @@ def grant(site: PoolNodes, books: Allocations, row: int, gpus: int) -> int:
         site.free[room[0, at]] -= room[1, at]
     if count:
         books.unused[0] -= gpus
-    return count
 
 
 @borrowing

@@ -12,8 +12,9 @@ import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray
 from ...policies.compiled import borrowing, compiled
+from ...policies.placement import place
 from ..engine.heaps import pop, push
-from .allocations import Allocations, PoolNodes, Segments, give_back, grant, note
+from .allocations import NONE, Allocations, PoolNodes, Segments, give_back, grant, note, take
 from .context import PoolContext, PoolResult, PoolTrace, awaited_ended, count_idle, decision_due
 from .queue import (
     NEVER,
@@ -160,10 +161,7 @@ def no_progress() -> Progress:
 
 @compiled
 def run_preemptively(stage: PoolContext, keys: Keys, waiting: PoolQueue) -> None:
-    """Replay with preemption: at each decision the best jobs run, whatever ran before, and smaller ones fill in.
-
-    Events are arrivals, ends and steps.
-    """
+    """Replay with preemption, by the rule of ``policies.selection.preemption``; events are arrivals, ends and steps."""
     running = nothing_runs(stage.trace, stage.books.unused[0], len(keys.steps))
     run_on(stage, keys, waiting, running, Progress(np.zeros(1), np.full(1, NEVER)), NEVER)
 
@@ -174,7 +172,7 @@ def run_on(
 ) -> bool:
     """Continue a replay with preemption up to the events at *until_s*; return False once there are no more events."""
     trace, site, books, gate, beat_s, result, log, awaited = stage
-    total, first_key = len(running.rows) - 1, keys.at[0]
+    total, first_key, loose = len(running.rows) - 1, keys.at[0], np.empty_like(site.free)
     queued, last_s, decide_s = int(waiting.length.sum()), progress.last_s[0], progress.decide_s[0]
     more = True
     while True:
@@ -197,8 +195,8 @@ def run_on(
         if now_s < decide_s:
             continue
         new = _choose(trace, keys, waiting, running, total, now_s)
-        queued += _yield(trace, site, books, waiting, running, now_s, result, log) - new
-        queued += _start(trace, keys, site, books, waiting, running, new, now_s, result)
+        if new:
+            queued += _run_chosen(stage, keys, waiting, running, loose, new, now_s)
         decide_s = now_s + beat_s if beat_s > 0 and queued else NEVER
     progress.last_s[0], progress.decide_s[0] = last_s, decide_s
     return more
@@ -314,12 +312,7 @@ def _end_and_step(
             running.level[row] += 1
             _plan_due(trace, keys, running, row)
     if ended:
-        remaining = 0
-        for at in range(running.many[0]):
-            if running.due_s[running.rows[at]] < NEVER:
-                running.rows[remaining] = running.rows[at]
-                remaining += 1
-        running.many[0] = remaining
+        _drop_stopped(running)
 
 
 @borrowing
@@ -371,66 +364,112 @@ def _sort(keys: Keys, running: RunningJobs, now_s: float) -> None:
 
 
 @borrowing
-def _yield(
-    trace: PoolTrace,
-    site: PoolNodes,
-    books: Allocations,
-    waiting: PoolQueue,
-    running: RunningJobs,
-    now_s: float,
-    result: PoolResult,
-    log: Segments,
-) -> int:
-    """Preempt the running jobs that were not chosen; return their number."""
-    remaining = 0
-    for at in range(running.many[0]):
-        row = running.rows[at]
-        if running.stays[at]:
-            running.rows[remaining], running.keys[remaining] = row, running.keys[at]
-            remaining += 1
-            continue
-        since_s = running.since_s[row]
-        running.ran_s[row] += now_s - since_s
-        running.left_s[row] += since_s - now_s + trace.restart_s[row]
-        running.due_s[row] = NEVER
-        result.stops[row] += 1
-        if len(log.row):
-            note(log, books, row, since_s, now_s)
-        give_back(site, books, row)
-        wait(waiting, row, running.keys[at])
-    stopped = running.many[0] - remaining
-    running.many[0] = remaining
-    return int(stopped)
-
-
-@borrowing
-def _start(
-    trace: PoolTrace,
+def _run_chosen(
+    stage: PoolContext,
     keys: Keys,
-    site: PoolNodes,
-    books: Allocations,
     waiting: PoolQueue,
     running: RunningJobs,
+    loose: IntArray,
     new: int,
     now_s: float,
-    result: PoolResult,
 ) -> int:
-    """Start the chosen jobs; return the number that node boundaries keep waiting."""
-    out = 0
+    """Start the *new* chosen jobs on free nodes, or on those of jobs that were not chosen and yield.
+
+    Return how many jobs wait more than before. *loose* is scratch, one number per node.
+    """
+    trace, site, books, result = stage.trace, stage.site, stage.books, stage.result
+    many, more, room = running.many[0], -new, stage.books.room
+    for node in range(len(loose)):
+        loose[node] = site.free[node]
+    for at in range(many):
+        if not running.stays[at]:
+            _add(loose, books, running.rows[at])
     for at in range(new):
         row = running.fresh[at]
         key = keys.at[running.level[row], row] + keys.slope[row] * running.ran_s[row]
-        placed = grant(site, books, row, trace.gpus[row])
-        if placed:
-            running.since_s[row] = now_s
-            if np.isnan(result.start_s[row]):
-                result.start_s[row] = now_s
-            result.nodes[row] = max(result.nodes[row], placed)
-            running.rows[running.many[0]] = row
-            running.keys[running.many[0]] = key
-            running.many[0] += 1
-            _plan_due(trace, keys, running, row)
-        else:
+        count = place(site.how[row], site.free, site.size, trace.gpus[row], room[0], room[1])
+        if not count:
+            count = place(site.how[row], loose, site.size, trace.gpus[row], room[0], room[1])
+            if count:
+                stopped = _clear(stage, waiting, running, many, count, now_s)
+                _drop_stopped(running)  # at once: the list has one place per GPU
+                more += stopped
+                many -= stopped
+        take(site, books, row, trace.gpus[row], count)
+        if not count:
             wait(waiting, row, key)
-            out += 1
-    return out
+            more += 1
+            continue
+        for spot in range(count):
+            loose[room[0, spot]] -= room[1, spot]
+        running.since_s[row] = now_s
+        if np.isnan(result.start_s[row]):
+            result.start_s[row] = now_s
+        result.nodes[row] = max(result.nodes[row], count)
+        running.rows[running.many[0]] = row
+        running.keys[running.many[0]] = key
+        running.many[0] += 1
+        _plan_due(trace, keys, running, row)
+    return int(more)
+
+
+@borrowing
+def _clear(stage: PoolContext, waiting: PoolQueue, running: RunningJobs, many: int, count: int, now_s: float) -> int:
+    """Preempt jobs that were not chosen, the worst of the first *many* running ones first, until there is room.
+
+    Return the number of these jobs. The *count* nodes that need room are those found last.
+    """
+    stopped = 0
+    for at in range(many - 1, -1, -1):
+        row = running.rows[at]
+        if not running.stays[at] and _helps(stage.site, stage.books, row, count):
+            _preempt(stage, running, row, now_s)
+            wait(waiting, row, running.keys[at])
+            stopped += 1
+    return stopped
+
+
+@borrowing
+def _helps(site: PoolNodes, books: Allocations, row: int, count: int) -> bool:
+    """Return True if a job runs on one of the *count* nodes found that lacks GPUs yet."""
+    pair, room = books.first[row], books.room
+    while pair != NONE:
+        for at in range(count):
+            if room[0, at] == books.pairs[0, pair] and site.free[room[0, at]] < room[1, at]:
+                return True
+        pair = books.pairs[2, pair]
+    return False
+
+
+@borrowing
+def _add(free: IntArray, books: Allocations, row: int) -> None:
+    """Add the GPUs of a running job to *free*."""
+    pair = books.first[row]
+    while pair != NONE:
+        free[books.pairs[0, pair]] += books.pairs[1, pair]
+        pair = books.pairs[2, pair]
+
+
+@borrowing
+def _preempt(stage: PoolContext, running: RunningJobs, row: int, now_s: float) -> None:
+    """Stop a running job; it keeps its work, and pays for its restart."""
+    since_s = running.since_s[row]
+    running.ran_s[row] += now_s - since_s
+    running.left_s[row] += since_s - now_s + stage.trace.restart_s[row]
+    running.due_s[row] = NEVER
+    stage.result.stops[row] += 1
+    if len(stage.log.row):
+        note(stage.log, stage.books, row, since_s, now_s)
+    give_back(stage.site, stage.books, row)
+
+
+@borrowing
+def _drop_stopped(running: RunningJobs) -> None:
+    """Take the jobs that ended or were preempted from the list of running ones."""
+    remaining = 0
+    for at in range(running.many[0]):
+        if running.due_s[running.rows[at]] < NEVER:
+            running.rows[remaining], running.keys[remaining] = running.rows[at], running.keys[at]
+            running.stays[remaining] = running.stays[at]
+            remaining += 1
+    running.many[0] = remaining

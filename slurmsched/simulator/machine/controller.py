@@ -12,8 +12,9 @@ from ...cluster.text.plural import count, gpus_of_type
 from ...errors import ConfigError
 from ...policies.placement import CONSOLIDATE
 from ...policies.selection.allowed_nodes import AllowedNodes, allowed_nodes
-from ...policies.selection.loops import no_claims, nothing_started
+from ...policies.selection.loops import nothing_started
 from ...policies.selection.planned_room import MOST_STEPS, YEAR_S, blank_outlook
+from ...policies.selection.preemption import no_spare
 from ...policies.selection.resources import (
     FreeResources,
     NodeResources,
@@ -122,7 +123,7 @@ def _scratch(fleet: ClusterSpec, jobs: int, running: int, links: int, accounts: 
     started = nothing_started(running, min(links, fleet.total + nodes) + nodes)
     runs = np.zeros(jobs, dtype=np.bool_)
     order, keys = _zeros(running), np.zeros(running)
-    return Scratch(no_claims(nodes), _zeros(max(1, accounts)), order, keys, runs, runs.copy(), started)
+    return Scratch(no_spare(nodes), _zeros(max(1, accounts)), order, keys, runs, runs.copy(), started)
 
 
 def _places(

@@ -1,7 +1,7 @@
 """Preemptive repacking: at each decision the best jobs run, whatever ran before, in loops that compile.
 
-The jobs are chosen by the loop of ``decide()`` (``policies.selection.loops.run_best``). Then those that were not chosen
-are preempted, and the others start.
+The jobs are chosen by the loop of ``decide()`` (``policies.selection.preemption.run_best``). Then those that yield are
+preempted, and the others start.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import numpy as np
 
 from ...cluster.columns import IntArray
 from ...policies.compiled import compiled, inner
-from ...policies.selection.loops import AccountGpus, DecisionJobs, PlannedLife, run_best
+from ...policies.selection.loops import AccountGpus, DecisionJobs, PlannedLife
+from ...policies.selection.preemption import run_best
 from ...policies.selection.resources import CHOSEN, TAKEN, width
 from ..engine.calendar import NEVER
 from ..engine.job_state import stop
@@ -81,7 +82,7 @@ def _choose(c: Controller, now_s: float) -> None:
         stage.resources, stage.held, stage.requests, PlannedLife(stage.life.plan_s), stage.running, accounts
     )
     c.barred[:], scratch.started.many[0] = False, 0
-    run_best(jobs, _in_turn(c, now_s), scratch.runs, scratch.claims, c.barred, scratch.yields, scratch.started)
+    run_best(jobs, _in_turn(c, now_s), scratch.runs, 0, scratch.spare, c.barred, scratch.yields, scratch.started)
 
 
 @inner

@@ -16,7 +16,7 @@ from ...cluster.columns import BoolArray, FloatArray, IntArray
 from ...policies.compiled import borrowing, compiled, inner
 from ...policies.selection import sorted_rows
 from ...policies.selection.allowed_nodes import PartitionSets
-from ...policies.selection.loops import Claims, Started
+from ...policies.selection.loops import Started
 from ...policies.selection.planned_room import (
     FOUND,
     BackfillPlan,
@@ -28,6 +28,7 @@ from ...policies.selection.planned_room import (
     reserve,
     started,
 )
+from ...policies.selection.preemption import Spare
 from ...policies.selection.resources import CHOSEN, find
 from ...policies.selection.sorted_rows import Line, drop_out
 from ..engine import job_state
@@ -106,7 +107,7 @@ class Outages(NamedTuple):
 class Scratch(NamedTuple):
     """The working arrays of a repacking decision."""
 
-    claims: Claims
+    spare: Spare
     cap: IntArray  #: GPUs claimed per account
     order: IntArray  #: running jobs by key
     keys: FloatArray
