@@ -106,14 +106,6 @@ class MovePartition(JobAction):
 
 
 @dataclass(frozen=True)
-class RequireNodes(JobAction):
-    """Make a pending job run on these nodes; an empty text removes the requirement."""
-
-    nodes: str
-    power = "partition"
-
-
-@dataclass(frozen=True)
 class Steer(JobAction):
     """Keep a pending job off the *excluded* nodes, so that it starts on GPUs of some *types*, such as a100+v100.
 
@@ -319,7 +311,6 @@ ACTIONS: dict[str, type[Action]] = {
     "Suspend": Suspend,
     "Resume": Resume,
     "MovePartition": MovePartition,
-    "RequireNodes": RequireNodes,
     "Steer": Steer,
     "Unsteer": Unsteer,
     "Rightsize": Rightsize,

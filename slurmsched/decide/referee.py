@@ -20,7 +20,6 @@ from ..cluster.actions import (
     Refusal,
     Release,
     Requeue,
-    RequireNodes,
     Resize,
     RestoreSize,
     Resume,
@@ -514,7 +513,6 @@ RULES: dict[type[Action], tuple[Rule, ...]] = {
         nobody_sits_in_front,
         partitions_are_ours,
     ),
-    RequireNodes: (power_is_on, job_is_pending, owner_did_not_opt_out, nobody_sits_in_front),
     Requeue: (power_is_on, job_is_running, owner_did_not_opt_out, nobody_sits_in_front, owner_consented),
     AskToStop: (
         power_is_on,

@@ -16,7 +16,6 @@ from ..cluster.actions import (
     Rank,
     Release,
     Requeue,
-    RequireNodes,
     Resize,
     RestoreSize,
     Resume,
@@ -350,8 +349,6 @@ class SimulatedCluster:
                 self._edits.put(rows, {"partition": name})
             case Share() | StartShared() | Unmark() | Unshare():
                 return self._reshape(action, rows)
-            case RequireNodes(nodes=names):
-                self._edits.put(rows, {"required_nodes": names})
             case Steer(before=before) | Unsteer(before=before):
                 if any(self._edits.text(self._table, "excluded_nodes", row) != before for row in rows):
                     return CHANGED_MEANWHILE
@@ -519,6 +516,6 @@ class SimulatedCluster:
 
 
 _OF_PENDING = (
-    *(Rank, Hold, Release, MovePartition, RequireNodes, Steer, Unsteer, Rightsize, RestoreSize, Resize),
+    *(Rank, Hold, Release, MovePartition, Steer, Unsteer, Rightsize, RestoreSize, Resize),
     *(Share, StartShared, Unmark, Unshare),
 )

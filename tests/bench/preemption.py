@@ -41,7 +41,8 @@ def bench_preemption() -> bool:
         small = philly.take(np.flatnonzero(philly.gpus <= FEW * GPUS)[:FIRST])
         traces.append((f"first {FIRST:,} of Philly", small, FEW, loops | {"decide()": decided}))
         traces.append(("all of Philly", philly, NODES, loops))
-    return all([bench(*trace) for trace in traces])
+    same = [bench(*trace) for trace in traces]
+    return all(same)
 
 
 def on_nodes(jobs: Workload, fleet: ClusterSpec, setup: Setup) -> Replay:

@@ -21,7 +21,6 @@ STORED = {
     "Suspend": actions.Suspend,
     "Resume": actions.Resume,
     "MovePartition": actions.MovePartition,
-    "RequireNodes": actions.RequireNodes,
     "Steer": actions.Steer,
     "Unsteer": actions.Unsteer,
     "Rightsize": actions.Rightsize,

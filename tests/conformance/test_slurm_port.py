@@ -16,7 +16,6 @@ from slurmsched.cluster.actions import (
     Rank,
     Release,
     Requeue,
-    RequireNodes,
     Resize,
     RestoreSize,
     Resume,
@@ -237,16 +236,6 @@ def test_suspend_and_resume(world):
     assert state.nodes.gpus_used.sum() == 1, "a suspended job keeps its GPUs"
     assert world.cluster.act([Resume(job)])[0].refused is None
     world.until(lambda state: running(state, job), "the job running again")
-
-
-def test_node_lists_of_pending_jobs_can_be_set_and_lifted(world):
-    fill(world)
-    job = world.submit(5)
-    world.until(lambda state: pending(state, job), "the job pending")
-    assert world.cluster.act([RequireNodes(job, "n2")])[0].refused is None
-    world.until(lambda state: state.pending.required_nodes[row(state.pending, job)] == "n2", "the node list")
-    assert world.cluster.act([RequireNodes(job, "")])[0].refused is None
-    world.until(lambda state: state.pending.required_nodes[row(state.pending, job)] == "", "no node list")
 
 
 def test_excluded_nodes_of_pending_jobs_can_be_set_changed_and_lifted(world):

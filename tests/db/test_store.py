@@ -90,7 +90,7 @@ def test_any_text_comes_back(store, name, user):
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_text_comes_back_everywhere(store, text):
-    intent = Intent(7, "RequireNodes", text, 5.0, 1, answered_s=6.0, refused=text, closed_s=6.0)
+    intent = Intent(7, "Steer", text, 5.0, 1, answered_s=6.0, refused=text, closed_s=6.0)
     event = StoryEvent(9.0, "refused", {"answer": text}, 7)
     store.save("c", PendingWrites({7: known(name=text)}, {intent.key: intent}, [], [event]))
     assert store.jobs("c")[0].name == text

@@ -19,7 +19,6 @@ from slurmsched.cluster.actions import (
     Rank,
     Release,
     Requeue,
-    RequireNodes,
     Resize,
     RestoreSize,
     Resume,
@@ -52,7 +51,7 @@ TO_FOUR, SIZES = Resize(1, 4, 2, 2), "slurmsched:gpus=2-4"
 TO_A100, OFF_N2 = Steer(1, "a100", "n2"), Steer(1, ANY_TYPE, "n2")
 LEAVES = AskToStop(901, "URG", "n1")
 ALL = Rules(powers=ALL_POWERS, deadlines=DeadlineRules(asks_a_day=4))
-PENDING = [Rank(1, 5), Hold(1, 9.0), Release(1), MovePartition(1, "fast"), RequireNodes(1, "n1"), TO_A100]
+PENDING = [Rank(1, 5), Hold(1, 9.0), Release(1), MovePartition(1, "fast"), TO_A100]
 RUNNING = [Requeue(901), AskToStop(901, "URG"), LEAVES, Suspend(901), SetAdminComment(901, "slurmsched:met")]
 
 
@@ -92,8 +91,6 @@ def test_a_suspended_job_may_be_resumed():
         (MovePartition(1, "x"), {"off": True}, "owner_did_not_opt_out"),
         (MovePartition(1, "x"), {"interactive": True}, "nobody_sits_in_front"),
         (MovePartition(1, "x", "x"), {"own_partition": "y"}, "partitions_are_ours"),
-        (RequireNodes(1, "n1"), {"off": True}, "owner_did_not_opt_out"),
-        (RequireNodes(1, "n1"), {"interactive": True}, "nobody_sits_in_front"),
         (TO_A100, {"off": True}, "owner_did_not_opt_out"),
         (TO_A100, {"interactive": True}, "nobody_sits_in_front"),
         (TO_A100, {"gpu_type": "a100"}, "type_is_open"),

@@ -24,7 +24,6 @@ from slurmsched.cluster.actions import (
     Rank,
     Release,
     Requeue,
-    RequireNodes,
     Resize,
     RestoreSize,
     Resume,
@@ -57,7 +56,6 @@ actions = st.one_of(
     st.builds(Rank, job_ids, st.integers(0, 2**31)),
     st.builds(Hold, job_ids, st.floats(0, 4e9)),
     st.builds(MovePartition, job_ids, st.text(max_size=20)),
-    st.builds(RequireNodes, job_ids, st.text(max_size=20)),
     st.builds(Steer, job_ids, st.text(max_size=5), st.text(max_size=20)),
     st.builds(Rightsize, job_ids, *[st.text(max_size=20) | st.just(REQUEST)] * 3),
     st.builds(RestoreSize, job_ids, *[st.text(max_size=20) | st.just(REQUEST)] * 2),
@@ -71,7 +69,7 @@ def test_every_line_is_one_of_the_few_we_may_send(action, multifactor):
     try:
         written = lines(action, multifactor=multifactor)
     except ValueError:
-        named = MovePartition | RequireNodes | SetAdminComment | Steer | Rightsize | RestoreSize
+        named = MovePartition | SetAdminComment | Steer | Rightsize | RestoreSize
         assert isinstance(action, named), "only names can be what no command may hold"
         return
     assert written
@@ -94,7 +92,7 @@ OF_SLURM = [kind for kind in ACTIONS.values() if kind not in (MoveNodes, Start, 
 
 @pytest.mark.parametrize("kind", OF_SLURM, ids=lambda kind: kind.__name__)
 def test_every_kind_of_action_has_its_words(kind):
-    arguments = {Rank: (5,), Hold: (100.7,), MovePartition: ("gpu,fast",), RequireNodes: ("n[1-4]",)}
+    arguments = {Rank: (5,), Hold: (100.7,), MovePartition: ("gpu,fast",)}
     arguments |= {Steer: ("a100", "n[1-4]"), Resize: (4, 2, 2)}
     arguments |= {Rightsize: (REQUEST,) * 3, RestoreSize: (REQUEST,) * 2}
     arguments |= {AskToStop: ("URG",), SetAdminComment: ("slurmsched:met",)}
@@ -130,7 +128,7 @@ def test_an_admin_comment_is_written_only_where_it_is_empty_or_ours():
 
 @pytest.mark.parametrize("text", ["a b", "a\nshutdown", "n1;n2", "gpu priority=9", "$(id)", "'x'", "é", "n1\n"])
 def test_a_name_that_could_be_a_second_command_is_refused(text):
-    for action in (MovePartition(1, text), RequireNodes(1, text), Steer(1, "a100", text)):
+    for action in (MovePartition(1, text), Steer(1, "a100", text)):
         with pytest.raises(ValueError, match="is no list of partition or node names"):
             lines(action)
 

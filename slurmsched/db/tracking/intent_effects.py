@@ -142,7 +142,6 @@ _PENDING_LOOKS: dict[str, Callable[[JobTable, int, Value, float], bool]] = {
     "Hold": _waits_until,
     "Release": _is_free,
     "MovePartition": lambda pending, row, value, now_s: pending.partition[row] == str(value).partition(" ")[0],
-    "RequireNodes": lambda pending, row, value, now_s: pending.required_nodes[row] == value,
     "Steer": lambda pending, row, value, now_s: same_nodes(pending.excluded_nodes[row], str(value).partition(" ")[2]),
     "Unsteer": lambda pending, row, value, now_s: not pending.excluded_nodes[row],
     "Rightsize": lambda pending, row, value, now_s: pending.node_request[row] == str(value).partition(" ")[2],

@@ -87,7 +87,6 @@ _OF_ACTION = {
     "Suspend": "suspended",
     "Resume": "resumed",
     "MovePartition": "moved",
-    "RequireNodes": "placed",
     "Steer": "steered",
     "Unsteer": "let go",
     "Rightsize": "sized",

@@ -22,7 +22,6 @@ from ...cluster.actions import (
     Rank,
     Release,
     Requeue,
-    RequireNodes,
     Resize,
     RestoreSize,
     Resume,
@@ -226,8 +225,6 @@ class FakeSlurm:
                 if not self.shared_nodes:
                     return "Invalid generic resource (gres) specification"
                 return reshaped(job, action, self.now_s)
-            case RequireNodes(nodes=nodes) if pending:
-                return replace(job, required_nodes=nodes)
             case Steer(before=before) | Unsteer(before=before) if pending and before != job.excluded_nodes:
                 return CHANGED_MEANWHILE
             case Steer(excluded=nodes) if pending:

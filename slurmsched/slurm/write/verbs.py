@@ -21,7 +21,6 @@ from ...cluster.actions import (
     Rank,
     Release,
     Requeue,
-    RequireNodes,
     Resize,
     RestoreSize,
     Resume,
@@ -221,10 +220,6 @@ def _move(action: MovePartition) -> tuple[str, ...]:
     return (f"update jobid={action.job_id} partition={_name(action.partition)}",)
 
 
-def _require(action: RequireNodes) -> tuple[str, ...]:
-    return (f"update jobid={action.job_id} reqnodelist={_name(action.nodes)}",)
-
-
 def _steer(action: Steer) -> tuple[str, ...]:
     if not action.excluded:
         raise ValueError(f"{action!r}: it excludes at least one node")
@@ -373,7 +368,6 @@ _WRITERS: dict[type[Action], Callable[[Any], tuple[str, ...]]] = {
     Suspend: _suspend,
     Resume: _resume,
     MovePartition: _move,
-    RequireNodes: _require,
     Steer: _steer,
     Unsteer: _unsteer,
     Rightsize: _rightsize,
