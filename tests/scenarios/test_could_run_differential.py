@@ -211,6 +211,9 @@ UNSAID = BESIDE | {
     "CPUs by GPU of spread ones": lambda draft: (
         draft.has(".", "cpus-per-gpu") and draft.has(".", "gpus", "gpus-per-task")
     ),
+    "GPUs by task where CPUs are bounded": lambda draft: (
+        draft.has(".", "gpus-per-task") and "cores" in draft.partitions
+    ),
     "memory by GPU": lambda draft: draft.has(".", "mem-per-gpu"),
     "GPUs by several options": lambda draft: sum(draft.has(".", name) for name in GPU_OPTIONS) > 1,
     "CPUs or tasks of a node": lambda draft: draft.has(".", "mincpus", "ntasks-per-node"),

@@ -91,9 +91,11 @@ def _types(jobs: JobTable, row: int, nodes: int, gpus: int) -> dict[str, int]:
     total = sum(asked.values())
     if jobs.per_task[row] and total:  # the sum is of both, and may be of several types
         return {kind: many * (1 if jobs.per_job[row] else nodes) for kind, many in asked.items() if many}
-    if len(asked) < 2 or not total or gpus % total:
+    if not total or (len(asked) < 2 and gpus % total == 0):
         return {jobs.gpu_type[row]: gpus} if gpus else {}
-    return {kind: many * (gpus // total) for kind, many in asked.items() if many}
+    found = {kind: many * (gpus // total) for kind, many in asked.items() if many}
+    others = gpus - sum(found.values())  # by another option beside this one, of a type that cannot be told
+    return found | ({"": found.get("", 0) + others} if others else {})
 
 
 def _task_cpus(cpus: int, tasks: int) -> int:

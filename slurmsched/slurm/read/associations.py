@@ -11,7 +11,7 @@ from ...cluster.columns import Labels
 from ...cluster.records.associations import OF_PARENT, AssociationTable
 from .records import reading
 
-_COMMAND = ("scontrol", "--oneliner", "show", "assoc_mgr", "flags=assoc")
+_COMMAND = ("scontrol", "show", "assoc_mgr", "flags=assoc", "--oneliner")
 _RECORD = re.compile(
     r"^ClusterName=\S* Account=(?P<account>\S*) UserName=(?P<user>[^(\s]*)\S* Partition=(?P<partition>\S*) "
     r"Priority=(?P<priority>\d+) .*?\bSharesRaw/\S+=(?P<shares>\d+)/\S* .*?\bParentAccount=(?P<parent>[^(\s]*)\S* "
