@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ...cluster.records.associations import NO_ASSOCIATIONS, AssociationTable
 from ...errors import SlurmError
 from ..app import App, artifacts_of
 
 if TYPE_CHECKING:
     from ...cluster.nodes import QosTable
+    from ...cluster.records.associations import AssociationTable
     from ...config import Settings
     from ...decide.rules import Rules
     from ...simulator.setup import Setup
@@ -91,6 +91,8 @@ def reach(rules: Rules, qos: QosTable, config: Mapping[str, str]) -> str:
 
 def associations_of(app: App) -> AssociationTable:
     """Return Slurm's accounts with their shares; none where it does not answer, or hides them."""
+    from ...cluster.records.associations import NO_ASSOCIATIONS
+
     try:
         return app.cluster().associations()
     except SlurmError:

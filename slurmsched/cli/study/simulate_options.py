@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ...cluster.records.associations import NO_ASSOCIATIONS, AssociationTable
 from ...errors import SlurmError
 from ..app import App
 from ..failure import NotFound, wrong_usage
 from .settings_in_force import associations_of, setups_in_force, site_setup
 
 if TYPE_CHECKING:
+    from ...cluster.records.associations import AssociationTable
     from ...simulator.case import Case
     from ...simulator.cluster_spec import ClusterSpec
     from ...simulator.setup import Setup
@@ -219,6 +219,8 @@ class SimulateOptions:
 
     def associations(self, app: App) -> AssociationTable:
         """Return the accounts of the Slurm whose history is replayed; none where it does not answer."""
+        from ...cluster.records.associations import NO_ASSOCIATIONS
+
         return associations_of(app) if self.slurm_config(app) else NO_ASSOCIATIONS
 
     def who(self) -> Workers | None:

@@ -65,15 +65,15 @@ def _limits(fields: Mapping[str, str], config: Mapping[str, str]) -> PartitionLi
         up=fields.get("State", "UP") == "UP",
         max_time_s=_seconds(fields.get("MaxTime", "")),
         qos="" if fields.get("QoS", "") in NOTHING else fields["QoS"],
-        job_factor=_number(fields, "PriorityJobFactor"),
+        job_factor=_number(fields, "PriorityJobFactor", otherwise=1),
         defaults=read_defaults(fields, config),
     )
 
 
-def _number(fields: Mapping[str, str], name: str) -> int:
-    """Return a limit; 0 for UNLIMITED, also as a number of 19 digits, and for a form of a newer release."""
+def _number(fields: Mapping[str, str], name: str, otherwise: int = 0) -> int:
+    """Return a limit; *otherwise* for UNLIMITED, also as a number of 19 digits, and for a form of a newer release."""
     text = fields.get(name, "")
-    return int(text) if _DIGITS.fullmatch(text) else 0
+    return int(text) if _DIGITS.fullmatch(text) else otherwise
 
 
 def _seconds(text: str) -> float:
