@@ -158,7 +158,7 @@ def test_the_database_is_away_and_comes_back(site, trouble):
             job = ended_meanwhile(site)
             site.until(lambda: "the database is away" in site.log, "the news of it")
             site.until(lambda: site.said("status")["database_available"] is False, "a status that tells")
-            assert 'slurmsched_fallback_active{part="database"} 1.0' in site.http("/metrics")
+            site.until(lambda: 'active{part="database"} 1.0' in site.http("/metrics"), "a metric that tells")
             site.fill()
             jobs = site.queue(3)
             site.until(lambda: site.ordered(jobs), "an order without the database")
