@@ -73,11 +73,11 @@ def run_best(
             if count:
                 free += _clear(jobs, order, runs, chosen, len(order), row, count, spare, yields)
         if not count and at < firm:
-            loose += _loosen(jobs, order, runs, chosen, at + 1, spare.loose, yields)
+            loose += _shift(jobs, order, runs, chosen, at + 1, spare.loose, yields, 1)
             count = find(jobs.resources, jobs.requests, row, spare.loose, barred)
             if count:
                 free += _clear(jobs, order, runs, chosen, at, row, count, spare, yields)
-            loose -= _tighten(jobs, order, runs, chosen, at + 1, spare.loose, yields)
+            loose += _shift(jobs, order, runs, chosen, at + 1, spare.loose, yields, -1)
         if count:
             free -= gpus
             loose -= gpus
@@ -242,7 +242,7 @@ def _open(
 
 
 @inner
-def _loosen(
+def _shift(
     jobs: DecisionJobs,
     order: IntArray,
     runs: BoolArray,
@@ -250,32 +250,17 @@ def _loosen(
     after: int,
     loose: FreeResources,
     yields: BoolArray,
+    sign: int,
 ) -> int:
-    """Add to *loose* what chosen jobs have that run, from the place *after* on in *order*; return their GPUs."""
+    """Add to *loose* what chosen jobs have that run and do not yield, or take it away; return their GPUs with *sign*.
+
+    They are those from the place *after* on in *order*.
+    """
     gpus = 0
     for at in range(after, len(order)):
         if runs[order[at]] and chosen[at] and not yields[order[at]]:
-            _move(loose, jobs, order[at], 1)
-            gpus += jobs.requests.gpus[order[at]]
-    return gpus
-
-
-@inner
-def _tighten(
-    jobs: DecisionJobs,
-    order: IntArray,
-    runs: BoolArray,
-    chosen: BoolArray,
-    after: int,
-    loose: FreeResources,
-    yields: BoolArray,
-) -> int:
-    """Take from *loose* what ``_loosen`` added, unless the job yields now; return the GPUs."""
-    gpus = 0
-    for at in range(after, len(order)):
-        if runs[order[at]] and chosen[at] and not yields[order[at]]:
-            _move(loose, jobs, order[at], -1)
-            gpus += jobs.requests.gpus[order[at]]
+            _move(loose, jobs, order[at], sign)
+            gpus += sign * jobs.requests.gpus[order[at]]
     return gpus
 
 
