@@ -62,7 +62,9 @@ class Labels:
 
     def map(self, values: Sequence[Any], dtype: Any) -> NDArray[Any]:
         """Return an array with one value per row, given *values* per distinct text (aligned with ``names``)."""
-        return np.array(values, dtype=dtype)[self.codes] if len(values) else np.zeros(len(self), dtype=dtype)
+        if len(values) < 2:
+            return np.full(len(self), values[0] if len(values) else 0, dtype=dtype)
+        return np.array(values, dtype=dtype)[self.codes]
 
     def said(self) -> BoolArray:
         """Select the rows whose text is not empty."""
@@ -72,6 +74,19 @@ class Labels:
     def equals(self, other: Labels) -> bool:
         """Return True if both columns hold the same texts, row by row."""
         return len(self) == len(other) and list(self) == list(other)
+
+
+def numbered(codes: IntArray, size: int) -> tuple[IntArray, IntArray]:
+    """Return the distinct *codes*, which are below *size*, sorted, and which of them each is, as ``np.unique`` does.
+
+    It sorts nothing where there are not many more possible codes than rows.
+    """
+    if size > len(codes) + 4096:
+        found, which = np.unique(codes, return_inverse=True)
+        return found, which.reshape(-1)
+    seen = np.zeros(size, dtype=np.bool_)
+    seen[codes] = True
+    return np.flatnonzero(seen), (np.cumsum(seen) - 1)[codes]
 
 
 @dataclass(frozen=True, eq=False)

@@ -53,6 +53,10 @@ FEW = 64
 """Minimum number of jobs that get points even if points are scarce."""
 
 
+PRIORITY_BITS = 32
+"""The length of Slurm's priorities, which are below those of any higher tier."""
+
+
 def decide(view: View, ordering: Ordering, rules: Rules, entering: Watch = unwatched) -> Plan:
     """Compute the jobs to run, their order, and the writes that make Slurm follow it.
 
@@ -319,10 +323,10 @@ def _rank_wishes(
     rows = np.flatnonzero(differs)
     if not len(rows):
         return []
-    present = np.empty(len(jobs), dtype=np.int64)
-    present[np.lexsort((jobs.job_id, -jobs.priority, -tier))] = np.arange(len(jobs))
-    wanted = np.where(rank >= 0, rank, len(jobs))
-    rows = rows[np.lexsort((wanted[rows], np.minimum(present, wanted)[rows]))]
+    slurms = (tier << PRIORITY_BITS) + jobs.priority
+    present = len(jobs) - np.searchsorted(np.sort(slurms), slurms[rows], side="right")
+    wanted = np.where(rank >= 0, rank, len(jobs))[rows]
+    rows = rows[np.lexsort((jobs.job_id[rows], wanted, np.minimum(present, wanted)))]
     return [
         Rank(job_id, value) for job_id, value in zip(jobs.job_id[rows].tolist(), points[rows].tolist(), strict=True)
     ]

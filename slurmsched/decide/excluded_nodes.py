@@ -92,9 +92,9 @@ def _shorter_lists(view: View, off: Mapping[int, frozenset[str]], changed: Colle
     jobs, found, names = view.pending, list[Action](), view.pending.steered.names
     ours = jobs.steered.map([types == ANY_TYPE for types in names], np.bool_)
     ours |= (jobs.left_s > 0) & jobs.steered.said()
-    for row in np.flatnonzero(ours & ~np.isin(np.arange(len(jobs)), list(off))).tolist():
+    for row in np.flatnonzero(ours).tolist():
         job_id, types, excluded = int(jobs.job_id[row]), jobs.steered[row], set(expanded(jobs.excluded_nodes[row]))
-        if job_id in changed:
+        if job_id in changed or row in off:
             continue
         if types == ANY_TYPE:
             found.append(Unsteer(job_id))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import repeat
 from typing import TypeGuard
 
 import numpy as np
@@ -76,11 +77,11 @@ MoveRule = Callable[[MoveNodes, View, Rules], str | None]
 
 def power_is_on(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
     """Refuse any action whose power the admin has not switched on, except to give a job its own partitions back."""
-    if isinstance(action, MovePartition) and action.gives_back:
-        return None
     only_kept_off = isinstance(action, Steer) and action.types == ANY_TYPE
     power = "migrate" if only_kept_off else action.power
-    return None if power in rules.powers else f"power.{power} is off"
+    if power in rules.powers or (isinstance(action, MovePartition) and action.gives_back):
+        return None
+    return f"power.{power} is off"
 
 
 def a_holding_power_is_on(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
@@ -96,9 +97,9 @@ def migration_is_on(action: Action, jobs: JobTable, row: int, rules: Rules) -> s
 
 def owner_did_not_opt_out(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
     """Refuse actions on a job with ``slurmsched:off``, except those that give it back, and the line of load control."""
-    if isinstance(action, Hold) and rules.admission is not None:
+    if not jobs.off[row] or gives_back(action) or (isinstance(action, Hold) and rules.admission is not None):
         return None
-    return "its owner said slurmsched:off" if jobs.off[row] and not gives_back(action) else None
+    return "its owner said slurmsched:off"
 
 
 def nobody_sits_in_front(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
@@ -591,6 +592,9 @@ NODE_RULES: dict[type[Action], NodeRule] = {
 }
 """The further rules of changes that leave a job other nodes, or ask for other ones."""
 
+ASKS_ANEW: frozenset[type[Action]] = frozenset({Steer, Rightsize, Resize, Share})
+"""The changes after which a pending job asks for something else, or for other nodes."""
+
 MOVE_RULES: tuple[MoveRule, ...] = (
     lending_is_on,
     partition_is_known,
@@ -685,38 +689,35 @@ def judge(wishes: Sequence[Action], view: View, rules: Rules) -> tuple[list[Acti
     nodes, may = _nodes_of_sized(wishes, places, view), Allowances(view.nodes, view.partitions)
     limits = JobLimits(view.limits, view.partitions)
     for wish, place in zip(wishes, places, strict=True):
-        refusal = _of_move(wish, view, rules) if isinstance(wish, MoveNodes) else _of_job(wish, place, rules)
-        if refusal is None and isinstance(wish, Start) and wish.beside:
+        refusal = _of_move(wish, view, rules) if place is None else _of_job(wish, *place, rules)
+        if refusal is None and type(wish) in ASKS_ANEW and _waits(place, view):
+            row = place[1]
+            refusal = _of_size(wish, view, row, nodes[wish.job_id], may) if isinstance(wish, Rightsize) else None
+            refusal = refusal or _of_limits(wish, view, row, limits) or _of_nodes(wish, view, row, may)
+        elif refusal is None and type(wish) is Start and wish.beside:
             refusal = _of_pair(wish, view, joined, rules)
-        if refusal is None and isinstance(wish, Rightsize) and place is not None:
-            refusal = _of_size(wish, view, place[1], nodes[wish.job_id], may)
-        if refusal is None and isinstance(wish, Steer | Rightsize | Resize | Share) and _waits(place, view):
-            refusal = _of_limits(wish, view, place[1], limits) or _of_nodes(wish, view, place[1], may)
         if refusal is None:
             allowed.append(wish)
-            if isinstance(wish, Start) and wish.beside:
-                mine = int(view.pending.gpus[_row(view.pending, wish.job_id)])
-                joined[wish.beside] = joined.get(wish.beside, 0) + mine
         else:
             refusals.append(refusal)
     return allowed, refusals
 
 
-def _of_job(wish: Action, place: tuple[JobTable, int] | None, rules: Rules) -> Refusal | None:
-    if place is None:
-        return Refusal(wish, UNKNOWN_JOB, "Slurm knows no such job")
+def _of_job(wish: Action, jobs: JobTable, row: int, rules: Rules) -> Refusal | None:
     for rule in RULES[type(wish)]:
-        why = rule(wish, *place, rules)
+        why = rule(wish, jobs, row, rules)
         if why is not None:
             return Refusal(wish, SPELLINGS[rule], why)
     return None
 
 
-def _of_pair(start: Start, view: View, joined: Joined, rules: Rules) -> Refusal | None:
+def _of_pair(start: Start, view: View, joined: dict[int, int], rules: Rules) -> Refusal | None:
     for rule in PAIR_RULES:
         why = rule(start, view, joined, rules)
         if why is not None:
             return Refusal(start, SPELLINGS[rule], why)
+    mine = int(view.pending.gpus[_row(view.pending, start.job_id)])
+    joined[start.beside] = joined.get(start.beside, 0) + mine
     return None
 
 
@@ -758,7 +759,9 @@ def _of_size(size: Rightsize, view: View, row: int, nodes: BoolArray, may: Allow
     return None
 
 
-def _of_move(move: MoveNodes, view: View, rules: Rules) -> Refusal | None:
+def _of_move(move: Action, view: View, rules: Rules) -> Refusal | None:
+    if not isinstance(move, MoveNodes):
+        return Refusal(move, UNKNOWN_JOB, "Slurm knows no such job")
     for rule in MOVE_RULES:
         why = rule(move, view, rules)
         if why is not None:
@@ -768,12 +771,13 @@ def _of_move(move: MoveNodes, view: View, rules: Rules) -> Refusal | None:
 
 def _rows(wishes: Sequence[Action], view: View) -> list[tuple[JobTable, int] | None]:
     """Return the table and row of each wish's job, None if it is in neither; pending wins over running."""
-    wanted = np.unique(np.array([job_of(wish) for wish in wishes], dtype=np.int64))
+    ids = list(map(job_of, wishes))
+    wanted = np.unique(np.array(ids, dtype=np.int64))
     places: dict[int, tuple[JobTable, int]] = {}
     for jobs in (view.running, view.pending):
         rows = _rows_of(wanted, jobs)
-        places |= {job_id: (jobs, row) for job_id, row in zip(jobs.job_id[rows].tolist(), rows.tolist(), strict=True)}
-    return [places.get(job_of(wish)) for wish in wishes]
+        places |= zip(jobs.job_id[rows].tolist(), zip(repeat(jobs), rows.tolist()), strict=True)
+    return list(map(places.get, ids))
 
 
 def _rows_of(wanted: IntArray, jobs: JobTable) -> IntArray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...cluster.columns import BoolArray, IntArray
+from ...cluster.columns import BoolArray, IntArray, numbered
 from ...cluster.exclusions import sent_to
 from ...cluster.jobs import JobTable
 from ...cluster.nodes import NodeTable
@@ -23,28 +23,78 @@ def fill(jobs: JobTable, rows: IntArray, nodes: NodeTable) -> BoolArray:
     """
     runs = np.zeros(len(rows), dtype=np.bool_)
     kinds, kind_of = _kinds(jobs, rows)
-    may_use = np.array([nodes.with_gpus_for(*kind) for kind in kinds], dtype=np.bool_).reshape(len(kinds), len(nodes))
-    cells, cell_of = np.unique(may_use, axis=1, return_inverse=True)
-    free = np.bincount(cell_of.reshape(-1), _free(nodes), cells.shape[1]).astype(np.int64).tolist()
-    own_first = np.argsort(cells.sum(axis=0), kind="stable").tolist()
-    cells_of = [[cell for cell in own_first if mine[cell]] for mine in cells.tolist()]
-    kinds_of = [np.flatnonzero(users).tolist() for users in cells.T]
-    room = [sum(free[cell] for cell in mine) for mine in cells_of]
-    gpus = (jobs.gpus * jobs.tasks)[rows]
-    candidates = np.flatnonzero((gpus > 0) & (gpus <= np.array(room, dtype=np.int64)[kind_of]))
-    columns = (candidates, kind_of[candidates], gpus[candidates])
-    for place, kind, wanted in zip(*(column.tolist() for column in columns), strict=True):
-        if wanted > room[kind]:
-            continue
-        runs[place], left = True, wanted
-        for cell in cells_of[kind]:
-            taken = min(free[cell], left)
-            if not taken:
-                continue
-            free[cell], left = free[cell] - taken, left - taken
-            for other in kinds_of[cell]:
-                room[other] -= taken
+    may_use, free = _cells(nodes, kinds)
+    sets, set_of_kind = _distinct(may_use)
+    room = sets @ free
+    gpus, set_of = (jobs.gpus * jobs.tasks)[rows], set_of_kind[kind_of]
+    candidates = np.flatnonzero((gpus > 0) & (gpus <= room[set_of]))
+    shared: BoolArray = np.any(sets[:, np.flatnonzero(sets.sum(axis=0) > 1)], axis=1)
+    for one in np.flatnonzero((room > 0) & ~shared).tolist():
+        mine = candidates[set_of[candidates] == one]
+        runs[mine] = _those_that_fit(gpus[mine], int(room[one]))
+    rest = candidates[shared[set_of[candidates]]]
+    if len(rest):
+        own_first = np.argsort(may_use.sum(axis=0), kind="stable")
+        runs[rest] = _in_turn(gpus[rest].tolist(), set_of[rest].tolist(), sets[:, own_first], free[own_first].tolist())
     return runs
+
+
+def _those_that_fit(gpus: IntArray, free: int) -> BoolArray:
+    """Select jobs that start on *free* GPUs which all of them may use: as ``_in_turn`` does, many at a time."""
+    runs, rows = np.zeros(len(gpus), dtype=np.bool_), np.arange(len(gpus))
+    while len(rows):
+        used = np.cumsum(gpus[:free])  # each job takes one at least
+        fits = int(np.searchsorted(used, free, side="right"))
+        runs[rows[:fits]] = True
+        free -= int(used[fits - 1])
+        kept = np.flatnonzero(gpus[fits:] <= free) + fits  # the next one does not fit, and so none of its size
+        rows, gpus = rows[kept], gpus[kept]
+    return runs
+
+
+def _in_turn(gpus: list[int], set_of: list[int], sets: BoolArray, free: list[int]) -> list[bool]:
+    """Select jobs that start one after the other; each takes GPUs of the first cells of its set."""
+    cells_of = [np.flatnonzero(mine).tolist() for mine in sets]
+    sets_of = [np.flatnonzero(users).tolist() for users in sets.T]
+    room, runs = [sum(free[cell] for cell in mine) for mine in cells_of], []
+    for one, wanted in zip(set_of, gpus, strict=True):
+        runs.append(wanted <= room[one])
+        left = wanted if runs[-1] else 0
+        for cell in cells_of[one]:
+            if not left:
+                break
+            if taken := min(free[cell], left):
+                free[cell], left = free[cell] - taken, left - taken
+                for other in sets_of[cell]:
+                    room[other] -= taken
+    return runs
+
+
+def _cells(nodes: NodeTable, kinds: list[tuple[str, str]]) -> tuple[BoolArray, IntArray]:
+    """Return which groups of nodes each of *kinds* may use, and the free GPUs of each group.
+
+    Nodes of a group are in the same partitions and have GPUs of the same types, or are open to the same kinds alone.
+    """
+    free = _free(nodes)
+    some = np.flatnonzero((free > 0) & nodes.usable)
+    alike = nodes.partitions.codes[some]
+    for column in (nodes.gpu_type, nodes.gpu_types):
+        alike = alike * len(column.names) + column.codes[some]
+    _, first, group_of = np.unique(alike, return_index=True, return_inverse=True)
+    firsts = nodes.take(some[first])
+    may_use = np.array([firsts.with_gpus_for(*kind) for kind in kinds], dtype=np.bool_).reshape(len(kinds), len(first))
+    cells, cell_of = _distinct(may_use.T)
+    sums = np.bincount(cell_of[group_of.reshape(-1)], free[some], len(cells))
+    return cells.T, sums.astype(np.int64)
+
+
+def _distinct(masks: BoolArray) -> tuple[BoolArray, IntArray]:
+    """Return the rows of *masks*, each once and sorted, and which of them each is: quickly for few."""
+    texts = [mask.tobytes() for mask in masks]
+    first = dict(reversed([*zip(texts, range(len(texts)), strict=True)]))
+    number = {text: place for place, text in enumerate(sorted(first))}
+    rows = np.array([first[text] for text in number], dtype=np.int64)
+    return masks[rows], np.array([number[text] for text in texts], dtype=np.int64)
 
 
 def _free(nodes: NodeTable) -> IntArray:
@@ -59,7 +109,7 @@ def _kinds(jobs: JobTable, rows: IntArray) -> tuple[list[tuple[str, str]], IntAr
     types, steered = len(jobs.gpu_type.names), len(jobs.steered.names)
     sent = list(map(sent_to, jobs.steered.names))
     codes = (jobs.partition.codes[rows] * types + jobs.gpu_type.codes[rows]) * steered + jobs.steered.codes[rows]
-    found, which = np.unique(codes, return_inverse=True)
+    found, which = numbered(codes, len(jobs.partition.names) * types * steered)
     kinds = [
         (
             jobs.partition.names[code // steered // types],
@@ -67,4 +117,4 @@ def _kinds(jobs: JobTable, rows: IntArray) -> tuple[list[tuple[str, str]], IntAr
         )
         for code in found.tolist()
     ]
-    return kinds, which.reshape(-1)
+    return kinds, which
