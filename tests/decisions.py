@@ -1,7 +1,8 @@
 """Each part of a policy, and the function that decides it in the daemon and in simulations.
 
 ``python -m tests.decisions`` prints the table, which stands in docs/design.md. Where the functions of a row are one
-object, what a simulation measures is what the daemon runs. The other rows are still decided twice, and say so.
+object, what a simulation measures is what the daemon runs. The other rows are still written several times, and say so:
+``FORMS`` names what else in the tree decides by the same rule, loops of studies and of explanations included.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from slurmsched.config.settings import DeadlineSettings, PolicySettings, PowerSe
 from slurmsched.daemon.policy_settings import policy_of, profiling_rules
 from slurmsched.decide import run_set
 from slurmsched.decide.deadlines.promises import promise
+from slurmsched.decide.ordering import greedy_fit
 from slurmsched.decide.rules import Rules
 from slurmsched.decide.sharing import packing
 from slurmsched.policies.admission import find_admission, load_of
@@ -32,11 +34,15 @@ from slurmsched.policies.contract import (
 )
 from slurmsched.simulator.cycle_driver import composed, whole_queue
 from slurmsched.simulator.elastic.experiment import shares_of
+from slurmsched.simulator.fast import loops
 from slurmsched.simulator.fast.loops import run_preemptively, run_to_end
 from slurmsched.simulator.fast.queue import come_in
+from slurmsched.simulator.machine import event_loop
 from slurmsched.simulator.pair_rules import pair_rules
 from slurmsched.simulator.setup import FAST_SELECTIONS, Setup
-from slurmsched.simulator.slurmctld.slurmctld import backfill_loop
+from slurmsched.simulator.slurmctld.slurmctld import backfill_loop, main_loop, step_s
+from slurmsched.simulator.studies.actor import week_loop
+from slurmsched.simulator.tasks.gangs import fits_in_turn
 
 Function = Callable[..., Any]
 
@@ -53,10 +59,25 @@ class Decision:
     fast: Function | None  #: in compiled loops
 
     @property
-    def once(self) -> bool:
-        """True if all that decide it call one object, or equal ones made of the same parameters."""
-        functions = [f for f in (self.daemon, self.ideal, self.slurm, self.fast) if f is not None]
-        return all(function == functions[0] for function in functions)
+    def forms(self) -> list[Function]:
+        """The different functions that decide it; objects made of the same parameters are one."""
+        found: list[Function] = []
+        others = FORMS.get((self.hook, self.part), ())
+        for function in (self.daemon, self.ideal, self.slurm, self.fast, *others):
+            if function is not None and all(function != one for one in found):
+                found.append(function)
+        return found
+
+
+IN_TURN, BESIDE_RESERVATIONS = (fits_in_turn, main_loop), (week_loop._start,)
+FORMS: dict[tuple[str, str], tuple[Function, ...]] = {
+    ("admission", "load"): (event_loop._let_in,),
+    ("selection", "strict"): IN_TURN,
+    ("selection", "backfill"): (*IN_TURN, greedy_fit.fill),
+    ("selection", "easy"): BESIDE_RESERVATIONS,
+    **dict.fromkeys((("ordering", name) for name in ("tiresias", "tiresias-promoting")), (loops._level, step_s)),
+}
+"""What decides by the same rule outside the columns of the table, by hook and part."""
 
 
 def decisions() -> Iterator[Decision]:
@@ -83,10 +104,10 @@ def decisions() -> Iterator[Decision]:
         slurm = whole_queue(setup.ordering, setup.admits).rules
         daemons, directs, models = (_admits(one) for one in (rules, ideal, slurm))
         yield Decision("admission", name, daemons, directs, models, fast)
-    loops = {"easy": backfill_loop, "conservative": backfill_loop, "preemptive": run_preemptively}
+    fast_loops = {"easy": backfill_loop, "conservative": backfill_loop, "preemptive": run_preemptively}
     for name in SELECTIONS:
         ideal = SELECTIONS.find(Setup.of("fifo", name).composition.selection).function
-        fast = loops.get(name, run_to_end) if name in FAST_SELECTIONS else None
+        fast = fast_loops.get(name, run_to_end) if name in FAST_SELECTIONS else None
         yield Decision("selection", name, None, ideal, None, fast)
     for name, placement in PLACEMENTS.items():
         yield Decision("placement", name, None, placement.function, None, placement.function)
@@ -129,14 +150,16 @@ def _admits(rules: Rules) -> Function:
 
 def table() -> str:
     """Return the rows as a table of Markdown."""
-    heads = ("hook", "part", "the daemon", "plans as they are", "beside slurmctld", "fast path", "decided")
+    heads = ("hook", "part", "the daemon", "plans as they are", "beside slurmctld", "fast path", "forms")
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for one in decisions():
         functions = (one.daemon, one.ideal, one.slurm, one.fast)
         first = next(function for function in functions if function is not None)
         place = functions.index(first)
         cells = [_name(f) if at == place or f != first else "the same" for at, f in enumerate(functions)]
-        lines.append(f"| {' | '.join([one.hook, one.part, *cells])} | {'once' if one.once else 'twice'} |")
+        more = [_name(form) for form in one.forms if form not in functions]
+        count = ": and ".join([str(len(one.forms)), *([", ".join(more)] if more else [])])
+        lines.append(f"| {' | '.join([one.hook, one.part, *cells])} | {count} |")
     return "\n".join(lines)
 
 
