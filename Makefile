@@ -66,7 +66,7 @@ test-lowest: .venv-lowest/.ready
 	mkdir -p -m 755 .venv-lowest/numba
 	touch $@
 
-# As root: builds the root trees of the other releases the first time; then about ten minutes for each release.
+# As root: builds the root trees of the other releases the first time; then half an hour and more for each release.
 test-releases: setup
 	$(BIN)/python scripts/test-releases --write docs/releases.md
 

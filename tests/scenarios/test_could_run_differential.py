@@ -315,6 +315,7 @@ def test_what_we_say_of_drawn_jobs_is_what_becomes_of_them_on_idle_nodes(bench, 
 
 @pytest.mark.lab
 @pytest.mark.soak
+@pytest.mark.draws
 def test_what_we_say_of_many_drawn_jobs_is_what_becomes_of_them_on_idle_nodes(bench, capsys):
     counts = compare(bench, -(-5000 // (CELLS + could_run_limits.GROUPS)), capsys, soak=True)
     assert counts.keys() == ALL_KINDS | could_run_limits.KINDS

@@ -209,5 +209,6 @@ def test_who_may_use_what_by_our_tables_may_use_it_by_slurm(bench):
 
 
 @pytest.mark.soak
+@pytest.mark.draws
 def test_who_may_use_what_by_our_tables_may_use_it_by_slurm_in_many_cases(bench):
     search(bench, 50, derandomize=False)

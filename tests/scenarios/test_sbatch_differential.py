@@ -229,5 +229,6 @@ def test_what_we_make_of_drawn_jobs_is_what_slurm_makes_of_them(bench, capsys):
 
 
 @pytest.mark.soak
+@pytest.mark.draws
 def test_what_we_make_of_many_drawn_jobs_is_what_slurm_makes_of_them(bench, capsys):
     compare(bench, 5000 // TOGETHER, capsys, soak=True)
