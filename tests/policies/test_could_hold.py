@@ -68,6 +68,7 @@ def why(partition: str = "all", **columns: Any) -> str:
         {"partition": "lean", "gpus": 1, "per_gpu": True, "memory_mib": 3_001.0},
         {"partition": "lean", "cpus": 3, "ntasks": 3, "cpu_memory_mib": 2_000.0},
         {"memory_mib": 16_000.0, "required_nodes": "n2"},
+        {"memory_mib": 24_000.0, "nodes": 2, "cpus": 2, "gpus": 2, "gpu_type": "a100", "per_node": "gres:gpu:a100:1"},
         {"partition": "lean,all", "cpus": 8, "ntasks": 1},
         {"partition": "few,all", "time_limit_s": 3600.0},
     ],

@@ -73,7 +73,7 @@ class Cluster:
             demand = demand_of(jobs, row)
         except ValueError:  # a list or a number in a form that we cannot read
             return None
-        if demand.all_memory_mib and (self.nodes.memory_mib == demand.all_memory_mib).any():
+        if demand.all_memory_mib and self._is_all_memory(demand):
             demand = replace(demand, memory_mib=0.0)
         if self._charges(demand):
             by_node = 0.0 if demand.cpu_memory_mib else demand.memory_mib
@@ -88,6 +88,13 @@ class Cluster:
                 return None
             found.append(one)
         return found[0] if len(found) == 1 else Never("; ".join(one.why for one in found), found[0].change)
+
+    def _is_all_memory(self, demand: Demand) -> bool:
+        """Return whether what a job asks for may be all memory of its nodes, of which *demand* has the mean."""
+        if demand.least_nodes == 1:
+            return bool((self.nodes.memory_mib == demand.all_memory_mib).any())
+        memory_mib = self.nodes.memory_mib
+        return bool(memory_mib.min(initial=np.inf) <= demand.all_memory_mib <= memory_mib.max(initial=0.0))
 
     @cached_property
     def _selected(self) -> dict[str | Test, BoolArray]:

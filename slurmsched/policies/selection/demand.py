@@ -28,7 +28,7 @@ class Demand:
     node_cpus: int  #: that each node must have, whatever its partition allows of them
     memory_mib: float  #: on each node
     cpu_memory_mib: float  #: for each CPU; 0 where it asks by node, or where that cannot be told
-    all_memory_mib: float  #: of each node, if it asks for all of it, which cannot be told; else 0
+    all_memory_mib: float  #: the mean of its nodes, if it asks for all of them, which cannot be told; else 0
     by_gpu: bool  #: asks for CPUs or memory by GPU, which no limit of a partition on memory binds
     gpus: dict[str, int]  #: by type, over all nodes
     node_gpus: dict[str, int]  #: by type, on each node; empty where they may be spread
