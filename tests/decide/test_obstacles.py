@@ -112,7 +112,15 @@ def test_a_job_that_waits_for_something_else_than_nodes_is_not_in_doubt(columns)
 def test_nodes_in_use_and_those_that_slurm_plans_with_explain_a_wait():
     busy = nodes((4, 4), used=(1, 1))
     planned = nodes((4, 4)).changed(state=Labels.of(["idle+planned"] * 2))
-    assert [unexplained(view(jobs(1, **WAITS), room=room)) for room in (busy, planned)] == [{}, {}]
+    two = jobs(2, **{name: values * 2 for name, values in WAITS.items()})
+    assert [unexplained(view(two, room=room)) for room in (busy, planned)] == [{}, {}]
+
+
+def test_nodes_that_slurm_can_plan_with_for_this_job_alone_explain_no_wait():
+    planned = nodes((4, 4)).changed(state=Labels.of(["idle+planned"] * 2))
+    assert len(unexplained(view(jobs(1, **WAITS), room=planned))) == 1
+    two = jobs(2, partition=["gpu", "fast,gpu"], **{name: values * 2 for name, values in WAITS.items()})
+    assert unexplained(view(two, room=planned)) == {}
 
 
 def test_behind_more_jobs_than_slurm_looks_at_a_job_without_a_reason_is_not_in_doubt():

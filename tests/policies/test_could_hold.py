@@ -65,6 +65,11 @@ def why(partition: str = "all", **columns: Any) -> str:
         {"gpus": 5, "gpu_type": "v100", "per_job": True, "per_task": True, "per_node": "gres:gpu:v100:2", "nodes": 1},
         {"gpus": 2, "per_node": "gres:gpu:2", "gpu_cpus": 4},
         {"partition": "many", "most_nodes": 3},
+        {"gpus": 5, "per_job": True, "per_gpu": True, "gpu_cpus": 2, "cpus": 10, "ntasks": 1, "per_node": "gres/gpu:5"},
+        {"gpus": 1, "per_job": True, "per_gpu": True, "gpu_cpus": 3, "cpus": 9, "ntasks": 9, "memory_mib": 18_000.0},
+        {"partition": "few", "required_nodes": "n[1-4]", "nodes": 2},  # from 24.11 on it has two of them
+        {"gpus": 12, "gpu_type": "a100", "per_task": True, "ntasks": 12, "cpus": 12, "nodes": 2},  # as many as can be
+        {"gpus": 26, "per_task": True, "per_node": "gres/gpu:2", "ntasks": 13, "cpus": 24},
         {"partition": "lean", "gpus": 1, "per_gpu": True, "memory_mib": 3_001.0},
         {"partition": "lean", "cpus": 3, "ntasks": 3, "cpu_memory_mib": 2_000.0},
         {"memory_mib": 16_000.0, "required_nodes": "n2"},
@@ -106,6 +111,7 @@ def test_a_job_that_some_nodes_can_hold_could_run(runs):
         ),
         ({"excluded_nodes": "n[1-4]"}, "no node of partition all is beside those that it excludes"),
         ({"partition": "one", "required_nodes": "n1"}, "partition one has no node n1"),
+        ({"partition": "one", "required_nodes": "n[1-2]"}, "no node of partition one is one of those that it asks for"),
         ({"partition": "elsewhere"}, "there is no partition elsewhere"),
     ],
 )

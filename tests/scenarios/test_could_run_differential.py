@@ -211,9 +211,8 @@ UNSAID = BESIDE | {
     "CPUs by GPU of spread ones": lambda draft: (
         draft.has(".", "cpus-per-gpu") and draft.has(".", "gpus", "gpus-per-task")
     ),
-    "GPUs by task where CPUs are bounded": lambda draft: (
-        draft.has(".", "gpus-per-task") and "cores" in draft.partitions
-    ),
+    "GPUs by task": lambda draft: draft.has(".", "gpus-per-task"),
+    "several named nodes": lambda draft: draft.has(",", "nodelist"),
     "memory by GPU": lambda draft: draft.has(".", "mem-per-gpu"),
     "GPUs by several options": lambda draft: sum(draft.has(".", name) for name in GPU_OPTIONS) > 1,
     "CPUs or tasks of a node": lambda draft: draft.has(".", "mincpus", "ntasks-per-node"),
@@ -228,13 +227,18 @@ UNSAID = BESIDE | {
 Of a job in one partition Slurm's own reason says so; of one in several it is that of one of them. squeue has the most
 nodes only where they may be resized, and MinCPUsNode alike for CPUs that a node must have, which no limit of a
 partition binds, and for tasks on it. That Slurm shows whole nodes may be due to one partition, and so may be the CPUs
-that it adds for memory (MaxMemPerCPU).
+that it adds for memory (MaxMemPerCPU). From 24.11 on a job has fewer of the nodes that it names where it needs fewer,
+and fewer tasks than it asks for where options about tasks or GPUs contradict each other.
 """
 
 ALONE = BESIDE | {
-    "memory by CPU that nodes must have": lambda draft: draft.has(".", "mincpus") and draft.has(".", "mem-per-cpu")
+    "CPUs that nodes must have": lambda draft: draft.has(".", "mincpus"),
+    **{name: UNSAID[name] for name in ("memory by GPU", "numbers of nodes with a feature")},
 }
-"""The same in one partition, where Slurm's reason is Resources: squeue has memory by node and by CPU alike."""
+"""The same in one partition, where Slurm gives the reason Resources: on 24.11 also for CPUs that a node must have."""
+
+RESERVED = "ReqNodeNotAvail, May be reserved"
+"""Slurm's word for nodes that are kept for another job: a reason to wait of which we know no more."""
 
 READ_APART = "what is read where somebody needs it"
 
@@ -260,7 +264,7 @@ def wrong(one: Judged, unsaid: Counter[str]) -> Iterator[str]:
         columns, words = sorted(READINGS[reading]), tolerated(one, reading)
         if words is None:
             yield f"it waits for ever ({one.reason}), and we do not say so with columns {columns}"
-        elif one.doubted[reading] or isinstance(one.draft, Limited):
+        elif one.doubted[reading] or isinstance(one.draft, Limited) or one.reason.startswith(RESERVED):
             unsaid[words] += 1
         else:
             yield f"it waits for ever ({one.reason}), and we do not say that it may with columns {columns}"

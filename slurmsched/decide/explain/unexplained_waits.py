@@ -6,11 +6,13 @@ several partitions Slurm's reason is that of one of them. That it stays on idle 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Set
 
 import numpy as np
 
 from ...cluster.columns import BoolArray
+from ...cluster.jobs import JobTable
 from ...cluster.reasons import ReasonKind, reason_of
 from ...cluster.state import View
 from ...policies.selection.could_hold import never
@@ -21,20 +23,42 @@ SETTLED_S = 120.0
 LOOKED_AT = 100
 """The jobs that Slurm looks at in a pass by default (default_queue_depth): one behind them may have no reason yet."""
 
+_PLANNED = "idle+planned"
+"""The state of a node that backfill keeps for a job: from 24.11 on for one that it never starts, too."""
+
 _NONE = frozenset({"", "None", "(null)"})
 _UNAVAILABLE = "ReqNodeNotAvail, UnavailableNodes"  # which may be idle again: Slurm judged one of several partitions
 
 
 def unexplained(view: View) -> dict[int, tuple[str, str]]:
     """Return, by row of the pending jobs that idle nodes could hold and Slurm leaves waiting, this and what helps."""
-    rows = np.flatnonzero(_waits(view))
-    nodes = view.nodes
-    idle = nodes.state.map([text == "idle" for text in nodes.state.names], np.bool_)
+    waits = _waits(view)
+    if not waits.any():
+        return {}
+    alone = waits & _in_partitions_of_no_other(view.pending)
+    found = [*_that_could_run(view, waits & ~alone, {"idle"}), *_that_could_run(view, alone, {"idle", _PLANNED})]
+    return {row: _words(view, row) for row in sorted(found)}
+
+
+def _that_could_run(view: View, jobs: BoolArray, states: Set[str]) -> list[int]:
+    """Return the rows of *jobs* that nodes in some *states* could hold on which nothing runs."""
+    rows, nodes = np.flatnonzero(jobs), view.nodes
+    idle = nodes.state.map([text in states for text in nodes.state.names], np.bool_)
     idle = np.flatnonzero(idle & (nodes.cpus_used == 0) & (nodes.gpus_used == 0))
     if not len(rows) or not len(idle):
-        return {}
+        return []
     too_large = never(view.pending.take(rows), nodes.take(idle), view.partitions)
-    return {row: _words(view, row) for at, row in enumerate(rows.tolist()) if at not in too_large}
+    return [row for at, row in enumerate(rows.tolist()) if at not in too_large]
+
+
+def _in_partitions_of_no_other(jobs: JobTable) -> BoolArray:
+    """Select jobs for which alone Slurm can plan with the nodes of their partitions."""
+    many: Counter[str] = Counter()
+    for names, count in zip(jobs.partition.names, np.bincount(jobs.partition.codes).tolist(), strict=False):
+        many.update(dict.fromkeys(names.split(","), count))
+    return jobs.partition.map(
+        [all(many[one] == 1 for one in names.split(",")) for names in jobs.partition.names], np.bool_
+    )
 
 
 def _waits(view: View) -> BoolArray:

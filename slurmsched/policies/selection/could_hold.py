@@ -171,8 +171,11 @@ class Cluster:
         excluded = set(demand.excluded)
         left = inside.copy()
         left[[self._names[name] for name in excluded if name in self._names]] = False
+        if demand.among:
+            left &= np.isin(np.arange(len(left)), [self._names[name] for name in demand.among if name in self._names])
+        one = "is one of those that it asks for" if demand.among else "is there"
         steps = [
-            (left, "is beside those that it excludes" if excluded else "is there"),
+            (left, "is beside those that it excludes" if excluded else one),
             *self._steps(demand, left, row),
         ]
         most = min(most_nodes, demand.most_nodes)
@@ -189,7 +192,7 @@ class Cluster:
 
         All nodes have the same one of the alternatives in brackets, but not those that the job names (seen on 22.05).
         """
-        if len(demand.constraint.choices) > 1 and demand.required:
+        if len(demand.constraint.choices) > 1 and (demand.required or demand.among):
             return (Choice(Test(every=False, parts=tuple(choice.each for choice in demand.constraint.choices))),)
         return demand.constraint.choices
 

@@ -35,7 +35,8 @@ class Demand:
     gpu_cpus: int  #: for each of its GPUs, on the node of that; 0 for none
     constraint: Constraint
     features: str
-    required: tuple[str, ...]
+    required: tuple[str, ...]  #: nodes that it must have
+    among: tuple[str, ...]  #: the only nodes that it may have, of which it needs fewer: from 24.11 on; else empty
     excluded: tuple[str, ...]
     exclusive: bool  #: takes whole nodes in any case
 
@@ -49,15 +50,20 @@ def demand_of(jobs: JobTable, row: int) -> Demand:
     each = int(jobs.gpus_each[row])
     least, most = _node_range(jobs.node_range[row], nodes, int(jobs.most_nodes[row]))
     asked = read_request(jobs.node_request[row])
-    task_cpus = _task_cpus(cpus, int(jobs.ntasks[row]))
+    named = expand(jobs.required_nodes[row]) if jobs.required_nodes[row] else ()
+    task_cpus = _task_cpus(cpus, int(jobs.ntasks[row])) if not jobs.gpu_cpus[row] else 1
+    if _may_lose_tasks(jobs, row, asked, task_cpus):
+        tasks = max(1, int(jobs.ntasks[row]))
+        types = {kind: max(1, many // tasks) for kind, many in types.items()}
+        gpus, cpus = sum(types.values()), task_cpus
     node_gpus = {} if spread and not each else {kind: each or -(-many // nodes) for kind, many in types.items()}
     on_a_node = max(task_cpus, asked.per_node if asked else 0)
     node_mib, cpu_mib = _memory_mib(jobs, row, asked)
     memory_mib, all_mib = max(node_mib, cpu_mib * on_a_node), 0.0
     if not memory_mib:  # by node or by CPU, or all memory of a node: by CPU it takes the least of one
         all_mib = float(jobs.memory_mib[row]) / nodes
-        memory_mib = float(jobs.memory_mib[row]) / max(nodes, cpus) * task_cpus
-    if jobs.per_gpu[row] and gpus:
+        memory_mib = float(jobs.memory_mib[row]) / max(nodes, cpus, gpus) * task_cpus
+    if jobs.per_gpu[row] and gpus and not jobs.gpu_cpus[row]:  # else it may be CPUs alone that it asks for by GPU
         # With several types on a node, Slurm takes the memory of those of one type (seen on 22.05).
         memory_mib = float(jobs.memory_mib[row]) / gpus * max((1, *node_gpus.values()))
     names = tuple(jobs.partition[row].split(","))
@@ -78,7 +84,8 @@ def demand_of(jobs: JobTable, row: int) -> Demand:
         gpu_cpus=int(jobs.gpu_cpus[row]),
         constraint=constraint_of(jobs.features[row]),
         features=jobs.features[row],
-        required=expand(jobs.required_nodes[row]) if jobs.required_nodes[row] else (),
+        required=named if len(named) <= least else (),
+        among=named if len(named) > least else (),
         excluded=_excluded(jobs.excluded_nodes[row]),
         # In several partitions it may be one of these that gives whole nodes, and that Slurm shows of the job.
         exclusive=bool(jobs.exclusive[row]) and len(names) == 1,
@@ -96,6 +103,16 @@ def _types(jobs: JobTable, row: int, nodes: int, gpus: int) -> dict[str, int]:
     found = {kind: many * (gpus // total) for kind, many in asked.items() if many}
     others = gpus - sum(found.values())  # by another option beside this one, of a type that cannot be told
     return found | ({"": found.get("", 0) + others} if others else {})
+
+
+def _may_lose_tasks(jobs: JobTable, row: int, asked: NodeRequest | None, task_cpus: int) -> bool:
+    """Return whether Slurm may start a job with GPUs by task with fewer tasks than are shown (seen on 24.11).
+
+    It does so where the job also says how many tasks go on a node, or asks for GPUs by another option.
+    """
+    if not jobs.per_task[row]:
+        return False
+    return bool(jobs.nodes[row] > 1 or jobs.per_node[row]) or asked is None or asked.per_node > task_cpus
 
 
 def _task_cpus(cpus: int, tasks: int) -> int:
