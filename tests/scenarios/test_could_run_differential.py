@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import tempfile
@@ -69,6 +70,7 @@ class Judged:
     job: int
     refused: str = ""  #: what sbatch said to the job, unless it took it at once
     reason: str = ""  #: of a job that waits on idle nodes
+    planned: bool = False  #: Slurm gives a time for its start all the same
     started: bool = False
     before: list[str] = field(default_factory=list)  #: by which it could never run, while its nodes were drained
     after: list[str] = field(default_factory=list)  #: while they were idle
@@ -126,6 +128,7 @@ class Bench:
             said, doubted = cannot_run(view), unexplained(replace(view, now_s=view.now_s + SETTLED_S))
             for row, job in ours(state, jobs):
                 jobs[job].reason = state.pending.reason[row]
+                jobs[job].planned |= math.isfinite(state.pending.started_s[row])
                 jobs[job].after.append(said[row].why if row in said else "")
                 jobs[job].doubted.append(row in doubted)
         for one in jobs.values():
@@ -264,7 +267,7 @@ def wrong(one: Judged, unsaid: Counter[str]) -> Iterator[str]:
         columns, words = sorted(READINGS[reading]), tolerated(one, reading)
         if words is None:
             yield f"it waits for ever ({one.reason}), and we do not say so with columns {columns}"
-        elif one.doubted[reading] or isinstance(one.draft, Limited) or one.reason.startswith(RESERVED):
+        elif one.doubted[reading] or one.planned or isinstance(one.draft, Limited) or one.reason.startswith(RESERVED):
             unsaid[words] += 1
         else:
             yield f"it waits for ever ({one.reason}), and we do not say that it may with columns {columns}"
