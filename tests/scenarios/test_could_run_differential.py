@@ -27,6 +27,7 @@ from slurmsched.decide.explain.obstacles import cannot_run
 from slurmsched.decide.explain.unexplained_waits import SETTLED_S, unexplained
 from slurmsched.errors import LabError, SlurmError
 from slurmsched.lab import Lab, LabSpec
+from slurmsched.lab.programs import slurm_release
 from slurmsched.lab.waiting import wait_until
 from slurmsched.models.runtime.baseline import RuntimeModel
 from slurmsched.policies.selection.could_hold import never
@@ -235,28 +236,33 @@ and fewer tasks than it asks for where options about tasks or GPUs contradict ea
 """
 
 ALONE = BESIDE | {
-    "CPUs that nodes must have": lambda draft: draft.has(".", "mincpus"),
-    **{name: UNSAID[name] for name in ("memory by GPU", "numbers of nodes with a feature")},
+    "memory by CPU that nodes must have": lambda draft: draft.has(".", "mincpus") and draft.has(".", "mem-per-cpu")
 }
-"""The same in one partition, where Slurm gives the reason Resources: on 24.11 also for CPUs that a node must have."""
+"""The same in one partition, where Slurm gives the reason Resources on 22.05."""
 
-RESERVED = "ReqNodeNotAvail, May be reserved"
-"""Slurm's word for nodes that are kept for another job: a reason to wait of which we know no more."""
+ALONE_NEWER = UNSAID | {
+    "GPUs of so many tasks": lambda draft: draft.has(".", "gpus") and draft.has(".", "ntasks"),
+    "CPUs by GPU of two types": lambda draft: draft.has(".", "cpus-per-gpu") and draft.has(",", "gres"),
+}
+"""From 24.11 on Slurm gives that reason for more jobs in one partition, and not that no nodes meet their request."""
+
+RESERVED = ("ReqNodeNotAvail, May be reserved", "Nodes required for job are DOWN")
+"""Slurm's words for nodes that are kept for another job: a reason to wait of which we know no more."""
 
 READ_APART = "what is read where somebody needs it"
 
 
-def tolerated(one: Judged, reading: int) -> str | None:
+def tolerated(one: Judged, reading: int, newer: bool) -> str | None:
     """Return why it need not be said of a job that it never starts; None if it must."""
     if isinstance(one.draft, Limited):
         return "minutes of running jobs" if one.reason == "QOSGrpCPURunMinutesLimit" else None
     if any(one.after[reading + 1 :]):
         return READ_APART
-    kinds = ALONE if len(one.draft.partitions) == 1 else UNSAID
+    kinds = UNSAID if len(one.draft.partitions) > 1 else ALONE_NEWER if newer else ALONE
     return next((words for words, has in kinds.items() if has(one.draft)), None)
 
 
-def wrong(one: Judged, unsaid: Counter[str]) -> Iterator[str]:
+def wrong(one: Judged, unsaid: Counter[str], newer: bool) -> Iterator[str]:
     """Yield what is wrong with what we said of a job; count in *unsaid* what we did not say and need not."""
     if one.started:
         yield from (f"it starts, and we say: {why}" for why in dict.fromkeys((*one.before, *one.after)) if why)
@@ -264,7 +270,7 @@ def wrong(one: Judged, unsaid: Counter[str]) -> Iterator[str]:
     for reading, why in enumerate(one.after):
         if why:
             continue
-        columns, words = sorted(READINGS[reading]), tolerated(one, reading)
+        columns, words = sorted(READINGS[reading]), tolerated(one, reading, newer)
         if words is None:
             yield f"it waits for ever ({one.reason}), and we do not say so with columns {columns}"
         elif one.doubted[reading] or one.planned or isinstance(one.draft, Limited) or one.reason.startswith(RESERVED):
@@ -301,10 +307,11 @@ def compare(
         ends.update("starts" if one.started else one.reason.partition(",")[0] for one in judged)
         ends["refused in any case"] += len(batch) + len(limited) - len(judged)
         for one in judged:
-            yield from (f"seed {seed}: {one.draft}\n  {words}" for words in wrong(one, unsaid))
+            yield from (f"seed {seed}: {one.draft}\n  {words}" for words in wrong(one, unsaid, newer))
             if one.draft in ALTERNATIVES and (one.refused or not one.started):
                 yield f"{one.draft}\n  it does not start: {one.refused or one.reason}"
 
+    newer = slurm_release(None) >= (24, 11)
     told = {"drawn": counts, "ends": ends, "not said": unsaid}
     search(st.integers(0, 2**32), batches, faults, told, capsys, derandomize=not soak)
     waits = ends.total() - ends["starts"] - ends["refused in any case"]
