@@ -71,7 +71,7 @@ class Judged:
     job: int
     refused: str = ""  #: what sbatch said to the job, unless it took it at once
     reason: str = ""  #: of a job that waits on idle nodes
-    planned: bool = False  #: Slurm gives a time for its start all the same
+    planned: bool = False  #: in one of the readings Slurm has a time for its start, or keeps nodes for another job
     started: bool = False
     before: list[str] = field(default_factory=list)  #: by which it could never run, while its nodes were drained
     after: list[str] = field(default_factory=list)  #: while they were idle
@@ -129,7 +129,9 @@ class Bench:
             said, doubted = cannot_run(view), unexplained(replace(view, now_s=view.now_s + SETTLED_S))
             for row, job in ours(state, jobs):
                 jobs[job].reason = state.pending.reason[row]
-                jobs[job].planned |= math.isfinite(state.pending.started_s[row])
+                jobs[job].planned |= math.isfinite(state.pending.started_s[row]) or jobs[job].reason.startswith(
+                    RESERVED
+                )
                 jobs[job].after.append(said[row].why if row in said else "")
                 jobs[job].doubted.append(row in doubted)
         for one in jobs.values():
@@ -273,7 +275,7 @@ def wrong(one: Judged, unsaid: Counter[str], newer: bool) -> Iterator[str]:
         columns, words = sorted(READINGS[reading]), tolerated(one, reading, newer)
         if words is None:
             yield f"it waits for ever ({one.reason}), and we do not say so with columns {columns}"
-        elif one.doubted[reading] or one.planned or isinstance(one.draft, Limited) or one.reason.startswith(RESERVED):
+        elif one.doubted[reading] or one.planned or isinstance(one.draft, Limited):
             unsaid[words] += 1
         else:
             yield f"it waits for ever ({one.reason}), and we do not say that it may with columns {columns}"
