@@ -41,7 +41,9 @@ def _damage_of_tables(database: Database) -> str:
 
     try:
         with database.inspection() as connection:
-            context = MigrationContext.configure(connection, opts={"compare_type": True})
+            context = MigrationContext.configure(
+                connection, opts={"compare_type": True, "version_table": schema.VERSION_TABLE}
+            )
             changes = [_in_words(change) for change in compare_metadata(context, metadata)]
             schema.check_version(connection, database.place)
     except SchemaMismatch as error:

@@ -1,4 +1,4 @@
-"""The version of the tables: upgraded by the package itself, refused where it is newer than the program."""
+"""The version of the tables: upgraded by the package itself, refused where it is newer, or older than the first."""
 
 from __future__ import annotations
 
@@ -13,6 +13,12 @@ from ..errors import ConfigError, MemoryUnavailable, SchemaMismatch
 from .database import Database, create_private
 
 UPGRADES = Path(__file__).parent / "upgrades"
+
+#: The table that holds the version.
+VERSION_TABLE = "slurmsched_version"
+
+#: The table that held it before the first release, whose tables nothing reads.
+_UNRELEASED = "alembic_version"
 
 #: Advisory lock that serialises upgrades of one PostgreSQL database by several daemons.
 _UPGRADE_LOCK = 7_305_808_869_229_538
@@ -31,7 +37,7 @@ def check(database: Database, scripts: Path = UPGRADES) -> None:
 
 def check_version(connection: Connection, place: str, scripts: Path = UPGRADES) -> None:
     """Raise ``SchemaMismatch`` unless the tables of *place* are of this program's version."""
-    current, versions = _current(connection), _versions(scripts)
+    current, versions = _current(connection, place), _versions(scripts)
     if current == versions[-1]:
         return
     _refuse_unknown(current, versions, place)
@@ -44,13 +50,14 @@ def check_version(connection: Connection, place: str, scripts: Path = UPGRADES) 
 def upgrade(database: Database, scripts: Path = UPGRADES) -> str:
     """Upgrade the tables to this program's version, in one transaction; return that version.
 
-    An SQLite file with older tables is first copied to ``NAME.before-VERSION`` in its directory.
+    Raises ``SchemaMismatch`` for unknown versions, whose tables it leaves untouched. An SQLite file with older
+    tables is first copied to ``NAME.before-VERSION`` in its directory.
     """
     database.create_file()
     versions = _versions(scripts)
     wanted = versions[-1]
     with database.transaction("reading the version of the tables") as connection:
-        current = _current(connection)
+        current = _current(connection, database.place)
         _demand_utf8(connection)
     if current == wanted:
         return wanted
@@ -68,9 +75,9 @@ def upgrade(database: Database, scripts: Path = UPGRADES) -> str:
 
 
 def version(database: Database) -> str | None:
-    """Return the version of the tables; None where there are none."""
+    """Return the version of the tables; None where there are none, ``SchemaMismatch`` for unreleased ones."""
     with database.transaction("reading the version of the tables") as connection:
-        return _current(connection)
+        return _current(connection, database.place)
 
 
 def _versions(scripts: Path) -> list[str]:
@@ -78,11 +85,17 @@ def _versions(scripts: Path) -> list[str]:
     return sorted(file.name[1:5] for file in (scripts / "versions").glob("v*.py"))
 
 
-def _current(connection: Connection) -> str | None:
-    if not inspect(connection).has_table("alembic_version"):
-        return None
-    found: str | None = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
-    return found
+def _current(connection: Connection, place: str) -> str | None:
+    tables = inspect(connection)
+    if tables.has_table(VERSION_TABLE):
+        found: str | None = connection.execute(text("SELECT version_num FROM slurmsched_version")).scalar()
+        return found
+    if tables.has_table(_UNRELEASED):
+        raise SchemaMismatch(
+            f"the tables in {place} were made before the first release of slurmsched, which leaves them untouched: "
+            "move the file away or set another database.url, then fetch the runs again with 'slurmsched history import'"
+        )
+    return None
 
 
 def _refuse_unknown(current: str | None, versions: list[str], place: str) -> None:

@@ -101,8 +101,8 @@ jobs = Table(
     Column("waiting_since_s", Seconds),
     Column("delayed_s", Seconds),
     Column("ran_s", Seconds),
-    Column("gpu_type", Words, nullable=False, server_default=""),
-    Column("ran_on", Words, nullable=False, server_default=""),
+    Column("gpu_type", Words, nullable=False),
+    Column("ran_on", Words, nullable=False),
     Column("waited_s", Seconds),
     Column("held_since_s", Seconds),
 )
@@ -123,7 +123,7 @@ outcomes = Table(
     Column("ended_s", Seconds, nullable=False),
     Column("runtime_s", Seconds, nullable=False),
     Column("state", Integer, nullable=False),
-    Column("gpu_type", Words, nullable=False, server_default=""),
+    Column("gpu_type", Words, nullable=False),
     Index("outcomes_by_end", "cluster", "ended_s"),
 )
 
@@ -281,7 +281,7 @@ policy_choices = Table(
     _cluster(),
     Column("at_s", Double, primary_key=True),
     *(_words(name) for name in ("line", "by", "reason")),
-    Column("synthesis", Text, nullable=False, server_default=""),  # the composition in force under "auto", as JSON
+    Column("synthesis", Text, nullable=False),  # the composition in force under "auto", as JSON
 )
 
 #: Partitions whose nodes we changed: host lists of their admin's nodes, and of the nodes that we set last.

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+
 import pytest
 from cli.fake_site import FakeSite, json_of, run
 
@@ -283,12 +286,22 @@ def test_a_database_that_the_first_start_makes_is_not_missing(site):
     assert next(one for one in json_of(site, "check")["findings"] if one["name"] == "database")["ok"] is True
 
 
-def test_tables_of_an_older_version_are_left_to_an_upgrade(site):
-    run(site, "history", "import")
-    store = site.open_store()
-    with store.database.transaction("making it older", write=True) as connection:
-        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0001'")
-    store.close()
-    result = run(site, "history", "import")
-    assert result.exit_code == 1
-    assert "run 'slurmsched db upgrade'" in result.stderr
+COMMANDS_ON_TABLES = (
+    ("history", "import"), ("history", "stats"), ("db", "upgrade"), ("run",), ("once",), ("pause",), ("story", "1"),
+    ("replay", "1"), ("policy", "set", "sjf", "--reason", "x"), ("train",), ("what-if",), ("queue",),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS_ON_TABLES, ids=" ".join)
+def test_tables_from_before_the_first_release_are_left_alone_by_every_command(site, tmp_path, command):
+    with closing(sqlite3.connect(tmp_path / "slurmsched.db")) as connection:
+        connection.execute("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)")
+        connection.execute("INSERT INTO alembic_version VALUES ('0016')")
+        connection.commit()
+    before = (tmp_path / "slurmsched.db").read_bytes()
+    result = run(site, *command)
+    assert result.exit_code == 1, result.output
+    assert "before the first release" in result.stderr
+    assert "'slurmsched history import'" in result.stderr
+    assert (tmp_path / "slurmsched.db").read_bytes() == before
+    assert not list(tmp_path.glob("slurmsched.db.before*"))

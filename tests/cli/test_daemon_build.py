@@ -127,7 +127,7 @@ def test_a_newer_database_is_refused(site):
     build(site).close()
     store = site.open_store()
     with store.database.transaction("making it newer", write=True) as connection:
-        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
+        connection.exec_driver_sql("UPDATE slurmsched_version SET version_num = '9999'")
     store.close()
     with pytest.raises(SchemaMismatch):
         build(site)

@@ -158,7 +158,7 @@ def test_bytes_that_were_overwritten_are_found_and_nothing_is_written_to_the_fil
         ("ALTER TABLE intents ADD COLUMN other TEXT", "intents has a strange column other"),
         ("DROP TABLE job_events", "job_events is missing"),
         ("DROP INDEX promises_by_state", "index promises_by_state is missing"),
-        ("UPDATE alembic_version SET version_num = '0042'", "version 0042"),
+        ("UPDATE slurmsched_version SET version_num = '0042'", "version 0042"),
     ],
 )
 def test_tables_that_were_changed_are_found_and_the_database_is_left_alone_until_they_are_as_before(

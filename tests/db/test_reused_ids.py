@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from db_worlds import CheckedMemory, jobs, look
-from sqlalchemy import text
 
 from slurmsched.cluster.actions import AskToStop, Rank, SetAdminComment, Share
 from slurmsched.cluster.jobs import JobState
-from slurmsched.db import schema
-from slurmsched.db.store import Store
 from slurmsched.db.tracking.story import StoryEvent
 
 FIRST_S, SECOND_S = 100.0, 5000.0
@@ -112,34 +108,3 @@ def test_what_nodes_tell_belongs_to_the_job_that_had_the_id_then(store):
     store.save("c", PendingWrites(story=[StoryEvent(300.0, "failed together", {}, 7)]))
     assert "failed together" in kinds(store, FIRST_S)
     assert "failed together" not in kinds(store)
-
-
-@pytest.fixture
-def older(url, tmp_path):
-    """A database of the release before this one."""
-    import shutil
-
-    scripts = tmp_path / "older"
-    shutil.copytree(schema.UPGRADES, scripts, ignore=shutil.ignore_patterns("__pycache__"))
-    for path in scripts.glob("versions/v*.py"):
-        if path.name > "v0010":
-            path.unlink()
-    store = Store(url, timeout_s=5.0)
-    schema.upgrade(store.database, scripts)
-    yield store
-    store.close()
-
-
-def test_stories_that_were_kept_by_an_earlier_release_are_told_apart_too(older):
-    rows = [(100.0, "submitted"), (200.0, "started"), (300.0, "ended"), (5000.0, "submitted"), (5100.0, "started")]
-    with older.database.transaction("writing", write=True) as connection:
-        for at_s, kind in rows:
-            connection.execute(
-                text(
-                    "INSERT INTO job_events (cluster, job_id, at_s, kind, details) VALUES ('c', 7, :at_s, :kind, '{}')"
-                ),
-                {"at_s": at_s, "kind": kind},
-            )
-    older.upgrade()
-    assert kinds(older, FIRST_S) == ["submitted", "started", "ended"]
-    assert kinds(older) == ["submitted", "started"]

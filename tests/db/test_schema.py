@@ -49,7 +49,8 @@ def next_version(tmp_path):
 
 def test_the_upgrades_make_the_tables_of_the_program(store):
     with store.database.transaction("comparing") as connection:
-        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        opts = {"compare_type": True, "version_table": schema.VERSION_TABLE}
+        context = MigrationContext.configure(connection, opts=opts)
         assert compare_metadata(context, metadata) == []
 
 
@@ -70,10 +71,30 @@ def test_a_database_without_tables_is_refused_with_what_to_do(url, tmp_path):
 
 def test_newer_tables_are_refused_with_both_versions(store):
     with store.database.transaction("pretending", write=True) as connection:
-        connection.execute(text("UPDATE alembic_version SET version_num = '0042'"))
+        connection.execute(text("UPDATE slurmsched_version SET version_num = '0042'"))
     for step in (store.check, store.upgrade):
         with pytest.raises(SchemaMismatch, match=f"have version 0042, this slurmsched knows up to {VERSION}: install"):
             step()
+
+
+def test_tables_from_before_the_first_release_are_refused_with_the_way_on_and_left_as_they_are(url, tmp_path):
+    store = Store(url)
+    store.database.create_file()
+    with store.database.transaction("as an early commit made them", write=True) as connection:
+        connection.execute(text("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)"))
+        connection.execute(text("INSERT INTO alembic_version VALUES ('0001')"))
+        connection.execute(text("CREATE TABLE outcomes (job_id BIGINT)"))
+        connection.execute(text("INSERT INTO outcomes VALUES (7)"))
+    files = {path: path.read_bytes() for path in tmp_path.rglob("*.db")}
+    for step in (store.check, store.upgrade, store.version):
+        with pytest.raises(
+            SchemaMismatch, match=r"before the first release .* untouched: .* 'slurmsched history import'"
+        ):
+            step()
+    with store.database.transaction("looking") as connection:
+        assert connection.execute(text("SELECT job_id FROM outcomes")).all() == [(7,)]
+    store.close()
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*.db")} == files
 
 
 def test_older_tables_are_upgraded_and_keep_their_rows(store, next_version):

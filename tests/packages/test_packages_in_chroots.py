@@ -136,7 +136,7 @@ def test_installed_it_works_and_purged_it_leaves_nothing(suite, machine):
     assert machine.run("getent", "passwd", "slurmsched").returncode == 2
 
 
-def test_an_upgrade_takes_the_database_and_what_ran_along_and_a_downgrade_the_copy(suite, machine, tmp_path):
+def test_an_upgrade_takes_settings_and_what_ran_along_and_leaves_a_database_from_before(suite, machine, tmp_path):
     machine = machine.beside(older(suite, tmp_path))
     machine.sh(f"{APT} install /packages/older.deb")
     assert machine.sh("slurmsched --version").split()[-1] == "0.1.0"
@@ -156,11 +156,15 @@ def test_an_upgrade_takes_the_database_and_what_ran_along_and_a_downgrade_the_co
     machine.sh(f"printf %s '{systemctl}' >/usr/bin/systemctl.new; chmod 755 /usr/bin/systemctl.new")
     machine.sh("mkdir -p /run/systemd/system && mv /usr/bin/systemctl.new /usr/bin/systemctl")
     machine.sh("printf '%s loaded active running x\\n' slurmsched.service slurmsched-train.timer >/var/log/units")
+    kept = machine.sh("sha256sum /var/lib/slurmsched/slurmsched.db")
     upgraded = machine.sh(f"{APT} install {package(suite)}")
     assert "predictions and simulations are compiled" in upgraded
+    assert "before the first release" in upgraded
+    assert "'slurmsched history import'" in upgraded
     assert machine.sh("slurmsched --version").split()[-1] == __version__
-    assert machine.sh(tables) > "0010\n"
-    assert machine.sh(runs) == "ada:1 bob:2 ada:4\n"
+    assert machine.sh("sha256sum /var/lib/slurmsched/slurmsched.db") == kept
+    machine.sh("cd /var/lib/slurmsched && mkdir -p old && mv slurmsched.db* old/")
+    assert "version 0001" in machine.sh("runuser -u slurmsched -- slurmsched db upgrade")
     assert "of the site" in machine.sh("cat /etc/slurmsched/slurmsched.toml")
     calls = [line for line in machine.sh("cat /var/log/systemctl").splitlines() if "slurmsched" in line]
     running = "slurmsched.service slurmsched-train.timer"
@@ -168,9 +172,8 @@ def test_an_upgrade_takes_the_database_and_what_ran_along_and_a_downgrade_the_co
 
     machine = machine.beside(tmp_path / "older")
     downgraded = machine.sh(f"{APT} install /packages/older.deb")
-    assert "install the newer slurmsched that wrote them, or restore the copy" in downgraded
-    copy = machine.sh("ls /var/lib/slurmsched/slurmsched.db.before-*").strip()
-    machine.sh(f"cd /var/lib/slurmsched && rm -f slurmsched.db slurmsched.db-* && mv {copy} slurmsched.db")
+    assert "the daemon does not start until this succeeds" in downgraded
+    machine.sh("cd /var/lib/slurmsched && rm -f slurmsched.db* && mv old/slurmsched.db* .")
     assert machine.sh(tables) == "0010\n"
     assert "version 0010" in machine.sh("runuser -u slurmsched -- slurmsched db upgrade")
     assert machine.sh(runs) == "ada:1 bob:2 ada:4\n"

@@ -101,7 +101,7 @@ def _of_database(app: App) -> list[Finding]:
             return [Finding("database", None, text)]
         place = app.store().place
     except SlurmschedError as error:
-        return [Finding("database", False, str(error), "slurmsched db upgrade")]
+        return [Finding("database", False, str(error))]
     return [Finding("database", True, f"{place}: the tables fit this version")]
 
 

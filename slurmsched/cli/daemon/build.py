@@ -58,7 +58,7 @@ from ...policies.deadlines.lease_solver import LeaseSolver
 from ...slurm.read.node_addresses import NodeAddresses
 from ...slurm.write.budget import Budget
 from ...slurm.write.writer import Writer
-from ..app import App, make_tables
+from ..app import App, has_tables, make_tables
 
 logger = logging.getLogger(__name__)
 
@@ -121,7 +121,7 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
     )
     facts = ClusterFacts(cluster, app.clock, patience_s)
     name = facts.latest.cluster
-    store = app.open_store(Unchanged) if dry else _opened(app)
+    store = _opened(app, dry)
     leads = leadership(store, name)
     flow = ProfilingController(artifacts)
     memory = Memory(store, cluster=name, monotonic=monotonic, leads=leads.held)
@@ -338,12 +338,17 @@ def _unmunge(facts: ClusterFacts) -> list[str]:
     return ["unmunge", *([f"--socket={socket[1]}"] if socket else [])]
 
 
-def _opened(app: App) -> Store:
-    """Return the database with fitting tables, created on the first start; one that is away is used on its return."""
-    store = app.open_store()
+def _opened(app: App, dry: bool) -> Store:
+    """Return the database with fitting tables, which the first start creates; one that is away is used on its return.
+
+    A *dry* run leaves a database without tables as it is.
+    """
+    store = app.open_store(Unchanged if dry else None)
     try:
-        make_tables(store)
-        store.check()
+        if not dry:
+            make_tables(store)
+        if has_tables(store):
+            store.check()
     except MemoryUnavailable as error:
         if store.path is not None and not os.path.exists(store.path):
             raise
