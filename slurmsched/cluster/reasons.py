@@ -7,7 +7,7 @@ Some reasons are texts with a name or a number in them: their beginning decides.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
@@ -269,11 +269,6 @@ def where_kind(reasons: Labels, partitions: Labels, *kinds: ReasonKind) -> BoolA
     several = partitions.map(["," in names for names in partitions.names], np.bool_)
     selected: BoolArray = np.where(one & several, ReasonKind.WAITS in kinds, wanted)
     return selected
-
-
-def unknown_words(texts: Iterable[str]) -> tuple[str, ...]:
-    """Return the texts that no known release of Slurm prints, in order and once each."""
-    return tuple(sorted({text for text in texts if not reason_of(text).known}))
 
 
 def _of_word(word: str) -> Reason | None:

@@ -7,6 +7,7 @@ together for the compressor. A first table is compared with an empty one.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 
@@ -14,7 +15,8 @@ import numpy as np
 
 from .column_codec import ColumnReader, ColumnWriter
 from .columns import IntArray, Labels, Table
-from .encoding import ADDED, derived_columns, full, stored_columns
+from .comment_columns import DERIVED, comment_columns
+from .jobs import JobTable
 from .row_matching import ORDERS, Matching, moved_rows, predicted_column, sums_last, with_growth
 
 T = TypeVar("T", bound=Table)
@@ -22,11 +24,7 @@ T = TypeVar("T", bound=Table)
 BESIDE = ("site_points",)
 """Columns of the table *beside* with which columns of this table grow."""
 
-LATER = ("spread_speed", "late_fall", "used_cpus", "used_memory_mib", "noise")
-"""Columns that changes of an earlier release lack, and whose value is then not zero: they are always written."""
-
 _ROWS = "rows"
-_BESIDE = "beside"  #: marks a table that was written with the one beside it; earlier releases had none
 
 
 def changes(table: Table, before: Table, matching: Matching, beside: tuple[Table, Table] | None = None) -> bytes:
@@ -37,7 +35,7 @@ def changes(table: Table, before: Table, matching: Matching, beside: tuple[Table
     head, body = ColumnWriter(), matching.rows - np.concatenate([[-1], matching.rows[:-1]]) - 1
     names = stored_columns(type(table))
     facts: dict[str, Any] = {"length": len(table)} if len(before) else {"length": len(table), "columns": names}
-    head.put(_ROWS, body, facts | ({_BESIDE: 1} if beside else {}))
+    head.put(_ROWS, body, facts)
     now, then = _with_beside(table, beside and beside[0]), _with_beside(before, beside and beside[1])
     for name in sums_last(names):
         column, earlier = now[name], then[name]
@@ -48,39 +46,46 @@ def changes(table: Table, before: Table, matching: Matching, beside: tuple[Table
             if moved is not None and moved.any():
                 head.put(f"{name} moved", moved.astype(np.int64), {})
             predicted = with_growth(predicted_column(name, earlier, matching, column, moved), name, now, then, matching)
-            head.put(name, column, {"there": 1} if name in LATER else {}, predicted)
+            head.put(name, column, {}, predicted)
     return head.bytes()
 
 
 def changed(kind: type[T], blob: bytes, before: T, beside: tuple[Table, Table] | None = None) -> T:
     """Return the table that ``changes`` made into *blob*, given its version *before* and the tables *beside* it.
 
-    Columns added since then are filled in, and derived ones are derived. Raises ``ValueError`` for other content.
+    Raises ``ValueError`` for other content, also for other columns.
     """
     try:
         reader = ColumnReader(blob)
         length = reader.entries[_ROWS]["length"]
         steps = reader.get(_ROWS, np.zeros(length, dtype=np.int64))
         matching = Matching(np.cumsum(steps + 1) - 1)
-        names = set(stored_columns(kind))
-        there = set(reader.entries[_ROWS].get("columns", names))
-        if there - names:
-            raise ValueError(f"they have the columns {', '.join(sorted(there - names))}")
-        columns = {name: full(length, neutral) for name, neutral in ADDED.get(kind, {}).items() if name not in there}
-        used = beside if _BESIDE in reader.entries[_ROWS] else None
-        now, then = _beside(used and used[0]) | columns, _with_beside(before, used and used[1])
-        for name in sums_last([name for name in stored_columns(kind) if name in there]):
+        names = stored_columns(kind)
+        if others := set(names) ^ set(reader.entries[_ROWS].get("columns", names)):
+            raise ValueError(f"they have the columns of another version: {', '.join(sorted(others))}")
+        now, then = _beside(beside and beside[0]), _with_beside(before, beside and beside[1])
+        for name in sums_last(names):
             earlier = then[name]
-            if name in LATER and name not in reader.entries:
-                now[name] = full(length, ADDED[kind][name])
-                now[name][~matching.new] = earlier[matching.rows[~matching.new]]
-            elif isinstance(earlier, Labels):
+            if isinstance(earlier, Labels):
                 now[name] = _labels(reader, name, earlier, matching)
             else:
                 now[name] = reader.column(name, now, then, matching)
-        return kind(**{name: now[name] for name in names}, **derived_columns(kind, now))
+        return kind(**{name: now[name] for name in names}, **_derived(kind, now))
     except (KeyError, TypeError, IndexError) as error:
         raise ValueError(f"these bytes hold no change of a {kind.__name__}: {error!r}") from error
+
+
+def stored_columns(kind: type[Table]) -> list[str]:
+    """Return the columns of a table of type *kind* that records hold; the others are derived from these."""
+    return [f.name for f in fields(kind) if kind is not JobTable or f.name not in DERIVED]
+
+
+def _derived(kind: type[Table], columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns that records leave out, from the stored ones of a table of type *kind*."""
+    if kind is not JobTable:
+        return {}
+    derived = comment_columns(columns["comment"])
+    return {name: derived[name] for name in DERIVED}
 
 
 def normal(table: T) -> T:

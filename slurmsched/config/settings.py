@@ -65,7 +65,7 @@ class PowerSettings:
     hold: bool = setting(False, "delay pending jobs through a StartTime that expires by itself")
     requeue: bool = setting(False, "requeue running jobs with slurmsched:ckpt in their comment")
     stop: bool = setting(False, "let jobs with slurmsched:stop= end once their training has what this asks for")
-    suspend: bool = setting(False, "suspend and resume running jobs")
+    suspend: bool = setting(False, "suspend and resume running jobs; no part of a policy does so yet")
     partition: bool = setting(False, "move pending jobs between partitions and set their node lists")
     comment: bool = setting(
         False, "write the answer to a deadline into the job's AdminComment; needs SlurmUser's rights"

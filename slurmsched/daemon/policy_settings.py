@@ -89,7 +89,7 @@ def ordering_of(settings: Settings, line: str | None = None) -> Ordering:
 
 
 def notes_on(policy: Policy) -> list[str]:
-    """Return sentences about what the ordering of *policy* cannot do with its rules."""
+    """Return sentences about what *policy* cannot do with its rules and powers."""
     name, rules, notes = policy.ordering.name, policy.rules, []
     if policy.ordering.turns and rules.lease is None:
         notes.append(
@@ -97,6 +97,8 @@ def notes_on(policy: Policy) -> list[str]:
         )
     if name == "gavel" and rules.steering is None:
         notes.append("gavel sends no job to a type of GPU without power.steer = true")
+    if "suspend" in rules.powers:
+        notes.append("power.suspend does nothing yet: no part of a policy suspends jobs")
     return notes
 
 

@@ -3,33 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, is_dataclass, replace
+from functools import cache
+from itertools import repeat
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
-from ..cluster.records.faults import Instability
 from ..cluster.records.node_loans import LentNodes
-from ..cluster.text.hostlist import expand, fold
+from ..errors import ConfigError
 from ..policies.admission import find_admission
 from ..policies.contract import PREEMPTIONS, PROFILINGS, SHARINGS, STOPPINGS, Ordering, find_ordering
-from ..policies.deadlines.lease_terms import LeaseTerms
-from ..policies.deadlines.value_steps import SOFT_STEPS
 from ..policies.registry import Part
 from ..policies.resizing import find_size_division
 from .points_cap import PriorityWeights
-from .rules import (
-    AdmissionRules,
-    Composition,
-    DeadlineRules,
-    LeaseRules,
-    MigrationRules,
-    ProfilingRules,
-    ResizingRules,
-    RightsizingRules,
-    Rules,
-    SharingRules,
-    SteeringRules,
-)
+from .rules import DeadlineRules, ProfilingRules, Rules
 from .synthesis_record import SynthesisStep
 
 
@@ -84,65 +72,26 @@ class Policy:
 
     def to_json(self) -> str:
         """Return one line for ``from_json``; policies with equal lines make equal decisions."""
-        rules = asdict(self.rules) | {
-            "powers": sorted(self.rules.powers),
-            "only_partitions": sorted(self.rules.only_partitions),
-            "loans": _stored(self.rules.loans),
-            "waiting": sorted(self.rules.waiting),
-        }
-        if not rules["waiting"]:
-            del rules["waiting"]
-        for part in ("composition", "admission", "lease", "steering", "migration", "rightsizing", "resizing"):
-            if rules[part] is None:  # as records had it before there was one
-                del rules[part]
         step = {} if self.synthesis is None else {"synthesis": self.synthesis.to_dict()}
         shadow = {} if self.shadow is None else {"shadow": self.shadow.line}
-        return json.dumps({"ordering": self.ordering.line, "rules": rules} | step | shadow, sort_keys=True)
+        facts = {"ordering": self.ordering.line, "rules": asdict(self.rules)} | step | shadow
+        return json.dumps(facts, sort_keys=True, default=sorted)
 
     @classmethod
     def from_json(cls, text: str) -> Policy:
-        """Return the policy that ``to_json`` wrote; ConfigError if a part of it no longer exists."""
-        stored = json.loads(text)
-        rules = stored["rules"]
-        rules |= {"powers": frozenset(rules["powers"]), "only_partitions": frozenset(rules["only_partitions"])}
-        rules["waiting"] = frozenset(rules.get("waiting", ()))
-        rules["weights"] = PriorityWeights(**rules.get("weights", {}))  # older records have the cap itself
-        if section := rules.get("deadlines"):
-            steps = tuple(map(tuple, section.get("soft_steps", SOFT_STEPS)))
-            leases = LeaseTerms(**section["leases"]) if section.get("leases") else None
-            lists = {"exempt": tuple(section["exempt"]), "soft_steps": steps}
-            rules["deadlines"] = DeadlineRules(**(section | lists | {"leases": leases}))
-        if section := rules.get("sharing"):
-            pairs = {"failed": tuple(map(tuple, section["failed"])), "unstable": _unstable(section.get("unstable", ()))}
-            pairs["curve"] = tuple(map(tuple, section.get("curve", SharingRules.curve)))
-            pairs["links"] = tuple(map(tuple, section.get("links", ())))
-            pairs["wide"] = section.get("wide", False)
-            rules["sharing"] = SharingRules(**(section | pairs))
-            SHARINGS.find(rules["sharing"].rule)
-        if section := rules.get("profiling"):
-            rules["profiling"] = ProfilingRules(**section)
-        if section := rules.get("composition"):
-            rules["composition"] = Composition(**section)
-        if section := rules.get("admission"):
-            rules["admission"] = AdmissionRules(**section)
-            find_admission(rules["admission"].part)
-        if section := rules.get("lease"):
-            rules["lease"] = LeaseRules(**section)
-            PREEMPTIONS.find(rules["lease"].part)
-        if section := rules.get("steering"):
-            rules["steering"] = SteeringRules(**section)
-        if section := rules.get("migration"):
-            rules["migration"] = MigrationRules(**section)
-        if section := rules.get("rightsizing"):
-            rules["rightsizing"] = RightsizingRules(**(section | {"accounts": tuple(section["accounts"])}))
-        if section := rules.get("resizing"):
-            rules["resizing"] = ResizingRules(**section)
-            find_size_division(rules["resizing"].division)
-        if rules.get("loans") is not None:
-            rules["loans"] = tuple(LentNodes(name, *map(expand, lists)) for name, *lists in rules["loans"])
+        """Return the policy that ``to_json`` wrote; ConfigError for other content, or if a part no longer exists."""
+        try:
+            stored = json.loads(text)
+            rules = _restored(Rules, stored["rules"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise ConfigError(f"this is no policy of this version of slurmsched: {error!r}") from error
+        for hook in _EXCHANGEABLE:
+            hook.part(rules)
+        if rules.resizing is not None:
+            find_size_division(rules.resizing.division)
         step = SynthesisStep.from_dict(stored["synthesis"]) if "synthesis" in stored else None
         shadow = find_ordering(stored["shadow"]) if "shadow" in stored else None
-        return cls(find_ordering(stored["ordering"]), Rules(**rules), step, shadow)
+        return cls(find_ordering(stored["ordering"]), rules, step, shadow)
 
     @property
     def plugins(self) -> tuple[str, ...]:
@@ -187,11 +136,19 @@ class Policy:
         return replace(self, rules=replace(self.rules, loans=loans))
 
 
-def _stored(loans: tuple[LentNodes, ...] | None) -> list[list[str]] | None:
-    return None if loans is None else [[one.partition, fold(one.own), fold(one.given)] for one in loans]
+def _restored(kind: Any, value: Any) -> Any:
+    """Return *value*, as JSON has it, as an instance of *kind*, an annotation of a field."""
+    inner = get_args(kind)
+    if isinstance(kind, UnionType):  # of a kind and None
+        return None if value is None else _restored(inner[0], value)
+    if is_dataclass(kind):
+        names = _hints(kind)  # type: ignore[arg-type]  # a class can be hashed
+        return kind(**{name: _restored(names[name], one) for name, one in value.items()})  # type: ignore[operator]
+    if get_origin(kind) is tuple:
+        return tuple(map(_restored, repeat(inner[0]) if inner[-1] is Ellipsis else inner, value))
+    return frozenset(value) if get_origin(kind) is frozenset else value
 
 
-def _unstable(stored: Iterable[Mapping[str, Any]]) -> tuple[Instability, ...]:
-    """Return the instabilities in a stored policy."""
-    lists = ("gpus", "partners", "partner_restarts")
-    return tuple(Instability(**{**one, **{name: tuple(one[name]) for name in lists}}) for one in stored)
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind)

@@ -608,61 +608,7 @@ MOVE_RULES: tuple[MoveRule, ...] = (
 
 
 UNKNOWN_JOB = "job_is_known"
-"""The stored spelling of the rule over every action on a job: Slurm knows it."""
-
-SPELLINGS: dict[Rule | PairRule | SizeRule | LimitRule | NodeRule | MoveRule, str] = {
-    power_is_on: "power_is_on",
-    a_holding_power_is_on: "a_holding_power_is_on",
-    migration_is_on: "migration_is_on",
-    owner_did_not_opt_out: "owner_did_not_opt_out",
-    nobody_sits_in_front: "nobody_sits_in_front",
-    owner_consented: "owner_consented",
-    owner_wants_an_early_end: "owner_wants_an_early_end",
-    not_asked_too_often: "not_asked_too_often",
-    job_is_pending: "job_is_pending",
-    job_is_running: "job_is_running",
-    job_is_suspended: "job_is_suspended",
-    hold_is_ours: "hold_is_ours",
-    token_is_ours: "token_is_ours",
-    type_is_open: "type_is_open",
-    nodes_are_open: "nodes_are_open",
-    type_is_accepted: "type_is_accepted",
-    exclusion_is_ours: "exclusion_is_ours",
-    size_is_ours: "size_is_ours",
-    nobody_else_sized_it: "nobody_else_sized_it",
-    size_is_its_own: "size_is_its_own",
-    sizing_is_wanted: "sizing_is_wanted",
-    share_is_kept: "share_is_kept",
-    best_is_kept: "best_is_kept",
-    nodes_have_it: "nodes_have_it",
-    limits_are_known: "limits_are_known",
-    limits_are_kept: "limits_are_kept",
-    nodes_are_left: "nodes_are_left",
-    nodes_have_the_gpus: "nodes_have_the_gpus",
-    shared_node_has_it: "shared_node_has_it",
-    resizing_is_on: "resizing_is_on",
-    partitions_are_ours: "partitions_are_ours",
-    gpus_are_its_own: "gpus_are_its_own",
-    gpus_are_agreed: "gpus_are_agreed",
-    gpus_are_plain: "gpus_are_plain",
-    owner_agreed_to_restarts: "owner_agreed_to_restarts",
-    job_is_alone: "job_is_alone",
-    sharing_is_on: "sharing_is_on",
-    host_is_running: "host_is_running",
-    host_is_alone: "host_is_alone",
-    host_has_open_gpus: "host_has_open_gpus",
-    host_has_as_many_gpus: "host_has_as_many_gpus",
-    host_is_on_one_node: "host_is_on_one_node",
-    owners_let_share: "owners_let_share",
-    lending_is_on: "lending_is_on",
-    partition_is_known: "partition_is_known",
-    partition_keeps_nodes: "partition_keeps_nodes",
-    partitions_are_apart: "partitions_are_apart",
-    node_is_known: "node_is_known",
-    node_keeps_partition: "node_keeps_partition",
-    promised_job_keeps_nodes: "promised_job_keeps_nodes",
-}
-"""The stored spelling of each rule: in records, metrics and JSON. A new function name changes none."""
+"""The name of the rule over every action on a job: Slurm knows it. Others have the names of their functions."""
 
 
 def gives_back(action: Action) -> bool:
@@ -707,7 +653,7 @@ def _of_job(wish: Action, jobs: JobTable, row: int, rules: Rules) -> Refusal | N
     for rule in RULES[type(wish)]:
         why = rule(wish, jobs, row, rules)
         if why is not None:
-            return Refusal(wish, SPELLINGS[rule], why)
+            return Refusal(wish, rule.__name__, why)
     return None
 
 
@@ -715,7 +661,7 @@ def _of_pair(start: Start, view: View, joined: dict[int, int], rules: Rules) -> 
     for rule in PAIR_RULES:
         why = rule(start, view, joined, rules)
         if why is not None:
-            return Refusal(start, SPELLINGS[rule], why)
+            return Refusal(start, rule.__name__, why)
     mine = int(view.pending.gpus[_row(view.pending, start.job_id)])
     joined[start.beside] = joined.get(start.beside, 0) + mine
     return None
@@ -740,14 +686,14 @@ def _waits(place: tuple[JobTable, int] | None, view: View) -> TypeGuard[tuple[Jo
 def _of_nodes(wish: Action, view: View, row: int, may: Allowances) -> Refusal | None:
     rule = NODE_RULES.get(type(wish))
     why = None if rule is None else rule(wish, view, row, may)
-    return None if rule is None or why is None else Refusal(wish, SPELLINGS[rule], why)
+    return None if rule is None or why is None else Refusal(wish, rule.__name__, why)
 
 
 def _of_limits(wish: Action, view: View, row: int, limits: JobLimits) -> Refusal | None:
     for rule in LIMIT_RULES:
         why = rule(wish, view, row, limits)
         if why is not None:
-            return Refusal(wish, SPELLINGS[rule], why)
+            return Refusal(wish, rule.__name__, why)
     return None
 
 
@@ -755,7 +701,7 @@ def _of_size(size: Rightsize, view: View, row: int, nodes: BoolArray, may: Allow
     for rule in SIZE_RULES:
         why = rule(size, view, row, nodes, may)
         if why is not None:
-            return Refusal(size, SPELLINGS[rule], why)
+            return Refusal(size, rule.__name__, why)
     return None
 
 
@@ -765,7 +711,7 @@ def _of_move(move: Action, view: View, rules: Rules) -> Refusal | None:
     for rule in MOVE_RULES:
         why = rule(move, view, rules)
         if why is not None:
-            return Refusal(move, SPELLINGS[rule], why)
+            return Refusal(move, rule.__name__, why)
     return None
 
 

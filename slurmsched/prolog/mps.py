@@ -65,7 +65,7 @@ class GpuShare:
         for name in os.listdir(self.directory) if os.path.isdir(self.directory) else []:
             if name.isdigit():
                 with contextlib.suppress(OSError, ValueError), open(os.path.join(self.directory, name)) as file:
-                    found[int(name)] = {"gpus": self.gpus, **json.load(file)}  # which earlier releases left out
+                    found[int(name)] = json.load(file)
         return found
 
     def note(self, job_id: int, body: Dict[str, Any]) -> None:

@@ -17,6 +17,7 @@ STARTED = {
     "why_mode": "",
     "problem": "no cycle has succeeded yet: no cycle has ended yet",
     "database_available": True,
+    "database_trouble": "",
     "last_error": "",
     "every_s": 15.0,
 }

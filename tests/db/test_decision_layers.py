@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from db_worlds import decision, jobs, same_decision
 
-from slurmsched.cluster.encoding import encode
 from slurmsched.db.database import insert_or
 from slurmsched.db.store import Store
 from slurmsched.db.tables import cycle_blobs
@@ -85,20 +84,7 @@ def test_a_record_is_read_from_three_blobs_at_most_and_a_layer_that_grew_old_is_
     assert 2 < len(middle) < 40
 
 
-def test_a_record_that_an_earlier_release_kept_is_read_as_ever(store):
-    record = decision(7)
-    parts = {name: encode(getattr(record.view, name)) for name in decisions.TABLES if hasattr(record.view, name)}
-    parts |= {"placing": encode(record.plan.jobs), "promised": encode(record.plan.promises)}
-    rows = [decisions._action_row(action) for action in record.plan.actions]
-    refused = [[decisions._action_row(r.action), r.rule, r.detail] for r in record.plan.refusals]
-    for name, value in (("actions", rows), ("refusals", refused), ("settings", record.settings_json)):
-        parts[name] = decisions.zlib.compress(decisions.json.dumps(value, default=decisions._plain).encode())
-    with store.database.transaction("writing", write=True) as connection:
-        decisions.save_decision(connection, "c", record, parts)
-    assert same_decision(record, store.decision(7, "c"))
-
-
-def test_layers_that_an_earlier_release_laid_are_read_as_ever():
+def test_layers_that_were_laid_once_are_read_as_ever():
     stored = json.loads(Path(__file__).parents[1].joinpath("golden", "layers.json").read_text())
     for record, blobs in zip(cycles(len(stored), 40), stored, strict=True):
         parts = {name: base64.b64decode(blob) for name, blob in blobs.items()}

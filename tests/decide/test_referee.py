@@ -41,7 +41,6 @@ from slurmsched.decide.referee import (
     PAIR_RULES,
     RULES,
     SIZE_RULES,
-    SPELLINGS,
     UNKNOWN_JOB,
     judge,
 )
@@ -205,7 +204,7 @@ def test_what_stands_against_a_start_beside_a_running_job_is_told_by_the_name_of
     start, waiting, running, rules = STARTS[rule]
     allowed, refusals = judged([start], waiting, running, rules)
     assert (allowed, [refusal.rule for refusal in refusals]) == ([], [rule])
-    assert {*STARTS} == {SPELLINGS[one] for one in PAIR_RULES}
+    assert {*STARTS} == {one.__name__ for one in PAIR_RULES}
 
 
 def test_a_suspended_job_has_no_guest_and_one_whose_owner_said_off_neither():
@@ -370,8 +369,16 @@ def test_every_kind_of_action_has_rules_and_every_rule_speaks_in_words():
         assert all(rule.__doc__ for rule in rules)
 
 
-def test_every_rule_has_the_stored_spelling_that_records_metrics_and_scripts_know():
-    assert sorted(SPELLINGS.values()) == [
+def test_the_names_of_rules_are_those_that_records_metrics_and_scripts_know():
+    rules = {
+        *MOVE_RULES,
+        *PAIR_RULES,
+        *SIZE_RULES,
+        *LIMIT_RULES,
+        *NODE_RULES.values(),
+        *(rule for rules in RULES.values() for rule in rules),
+    }
+    assert sorted(rule.__name__ for rule in rules) == [
         "a_holding_power_is_on",
         "best_is_kept",
         "exclusion_is_ours",
@@ -423,14 +430,6 @@ def test_every_rule_has_the_stored_spelling_that_records_metrics_and_scripts_kno
         "type_is_accepted",
         "type_is_open",
     ]
-    assert set(SPELLINGS) == {
-        *MOVE_RULES,
-        *PAIR_RULES,
-        *SIZE_RULES,
-        *LIMIT_RULES,
-        *NODE_RULES.values(),
-        *(rule for rules in RULES.values() for rule in rules),
-    }
     assert verdict(Rank(12345, 1)) == UNKNOWN_JOB == "job_is_known"
 
 

@@ -205,11 +205,9 @@ def test_a_speed_curve_is_the_mean_of_measured_pairs_and_never_rises():
     assert curve.knots() == ((0.2, 0.95), (0.4, 0.95), (0.6, 0.6), (0.8, 0.6))
 
 
-def test_the_speed_curve_of_a_model_comes_back_from_its_document_and_that_of_release_0_1_is_flat(fitted):
+def test_the_speed_curve_of_a_model_comes_back_from_its_document(fitted):
     document = json.loads(json.dumps(fitted.document()))
     assert SharingModel.of_document(document).speeds.knots() == fitted.speeds.knots()
-    del document["speeds"]
-    assert SharingModel.of_document(document).speeds.speed(np.array([0.1, 1.9])).tolist() == [0.85, 0.85]
 
 
 @pytest.mark.parametrize(

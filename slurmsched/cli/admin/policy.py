@@ -148,7 +148,7 @@ def serving(policy: Mapping[str, Any], now_s: float) -> str:
 def _warnings(facts: Mapping[str, Any]) -> Iterator[str]:
     if facts["trouble"]:
         yield facts["trouble"]
-    yield from facts.get("notes", ())  # absent from daemons of earlier releases
+    yield from facts["notes"]
     if facts["source"] != "daemon":
         yield "no daemon answers: a daemon would use this"
     elif facts["mode"] != "act":

@@ -50,7 +50,7 @@ def _living(reply: Mapping[str, Any], now_s: float) -> Iterator[str]:
     configured = f" (configured: {reply['configured_mode']})" if reply["mode"] != reply["configured_mode"] else ""
     yield f"slurmsched {reply['version']}, pid {reply['pid']}: mode {reply['mode']}{configured}{why}"
     yield f"health: {reply['problem'] or 'fine'}"
-    trouble = reply.get("database_trouble")  # absent from daemons of earlier releases
+    trouble = reply["database_trouble"]
     away = "away, deciding without history" + (f": {trouble}" if trouble else "")
     yield f"database: {'answers' if reply['database_available'] else away}"
     if policy := reply.get("policy"):

@@ -103,7 +103,3 @@ _NEUTRAL: dict[str, Any] = {
 def prediction_table(length: int, **columns: Any) -> PredictionTable:
     """Build a PredictionTable of *length* rows from *columns*; missing ones are neutral."""
     return table_of(PredictionTable, length, _NEUTRAL, columns)
-
-
-NO_PREDICTIONS = prediction_table(0)
-"""An empty table."""

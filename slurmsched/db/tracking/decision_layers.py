@@ -22,9 +22,6 @@ LAYERS = ("key", "since key", "since then")
 _BESIDE = {"placing": "pending", "forecast": "pending", "forecast_running": "running"}
 """Tables whose row *i* belongs to row *i* of another."""
 
-ADDED_TEXTS = {"solved": b"false", "shadow": b"[]"}
-"""Texts that records of earlier releases lack, with their value there."""
-
 _FRESH = 3  #: the number of records on a new layer whose mean size is the smallest to expect
 
 _FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 6, "lc": 0, "dict_size": 2**22}]
@@ -41,7 +38,7 @@ class RecordParts:
 
 def nothing(kinds: Mapping[str, type[Table]]) -> RecordParts:
     """Return the empty record below the first layer."""
-    return RecordParts({name: normal(table_of(kind, 0, {}, {})) for name, kind in kinds.items()}, ADDED_TEXTS)
+    return RecordParts({name: normal(table_of(kind, 0, {}, {})) for name, kind in kinds.items()}, {})
 
 
 @dataclass

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import zlib
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass, fields
 from typing import Any
@@ -13,16 +12,15 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection, Select, delete, func, select
 
-from ...cluster.actions import ACTIONS, Action, AskToStop, MovePartition, NodeChange, Refusal, Resize, spelling
+from ...cluster.actions import ACTIONS, Action, NodeChange, Refusal, spelling
 from ...cluster.columns import Table
-from ...cluster.encoding import decode
 from ...cluster.forecast import Forecast
 from ...cluster.jobs import JobTable
 from ...cluster.limits import LimitTable
 from ...cluster.nodes import AccountTable, NodeTable, PartitionTable, QosTable
 from ...cluster.plan import Placing, Plan
 from ...cluster.records.progress import ProgressTable
-from ...cluster.records.promises import NO_PROMISES, PromiseTable
+from ...cluster.records.promises import PromiseTable
 from ...cluster.records.solved_starts import SolvedStarts
 from ...cluster.state import View
 from ...cluster.table_delta import normal
@@ -105,39 +103,13 @@ def record_of_parts(parts: RecordParts, *, now_s: float, **rest: Any) -> Decisio
         raise ValueError(f"no decision record: {error!r}") from error
 
 
-def record_of(parts: dict[str, bytes], *, now_s: float, **rest: Any) -> DecisionRecord:
-    """Return the record in *parts* of earlier releases, one per table; ``ValueError`` for other content."""
-    try:
-        tables: dict[str, Any] = {name: decode(kind, parts[name]) for name, kind in _VIEW.items()}
-        view = View(now_s=now_s, **tables, promises=_promises(parts, "promises"))
-        plan = Plan(
-            decode(Placing, parts["placing"]),
-            tuple(_action(row) for row in _unpack(parts["actions"])),
-            tuple(Refusal(_action(row), rule, detail) for row, rule, detail in _unpack(parts["refusals"])),
-            _promises(parts, "promised"),
-        )
-        return DecisionRecord(now_s=now_s, view=view, plan=plan, settings_json=_unpack(parts["settings"]), **rest)
-    except (KeyError, TypeError, zlib.error) as error:
-        raise ValueError(f"no decision record: {error!r}") from error
-
-
 def restored(parts: dict[str, bytes], **rest: Any) -> DecisionRecord:
     """Return the record in the layers of ``BlobLayers``; ``ValueError`` for other content."""
     return record_of_parts(read_layers(parts, TABLES), **rest)
 
 
-def _promises(parts: dict[str, bytes], name: str) -> PromiseTable:
-    """Return the promises in part *name*, which records of earlier releases lack."""
-    return decode(PromiseTable, parts[name]) if name in parts else NO_PROMISES
-
-
-_LATER = AskToStop | MovePartition | Resize
-"""Actions whose last field records of earlier releases lack; so do those of now where it is empty or 0."""
-
-
 def _action_row(action: Action) -> list[Any]:
-    row = [spelling(action), *(getattr(action, f.name) for f in fields(action))]
-    return row if row[-1] or not isinstance(action, _LATER) else row[:-1]
+    return [spelling(action), *(getattr(action, f.name) for f in fields(action))]
 
 
 def _action(row: list[Any]) -> Action:
@@ -151,10 +123,6 @@ def _lines(rows: Iterable[Any]) -> bytes:
 
 def _rows(text: bytes) -> list[Any]:
     return [json.loads(line) for line in text.split(b"\n")] if text else []
-
-
-def _unpack(blob: bytes) -> Any:
-    return json.loads(zlib.decompress(blob))
 
 
 def _plain(value: Any) -> Any:
@@ -206,8 +174,7 @@ def load_decision(connection: Connection, number: int | None, cluster: str | Non
     )
     parts = {part: bytes(body) for part, body in connection.execute(links)}
     try:
-        made = record_of if "pending" in parts else restored
-        return made(
+        return restored(
             parts,
             number=found.number,
             now_s=found.at_s,

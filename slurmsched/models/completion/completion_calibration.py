@@ -105,7 +105,6 @@ class Calibration:
         starts_s = np.where(records.started, records.started_s, np.where(is_open, now_s, np.nan))
         ends_s = np.where(records.settled, records.ended_s, np.where(is_open, now_s, np.nan))
         unsure = np.full(len(records), GUESS)
-        scale = np.maximum(records.scale, GUESS)  # earlier releases recorded smaller ones
         return cls(
             _ends(
                 records,
@@ -123,7 +122,7 @@ class Calibration:
                 records.raw_finish_s,
                 records.finish_from_s,
                 records.finish_by_s,
-                scale,
+                records.scale,
             ),
         )
 

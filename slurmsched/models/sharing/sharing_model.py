@@ -151,18 +151,14 @@ class SharingModel:
 
     @classmethod
     def of_document(cls, document: SharingDocument) -> Self:
-        """Rebuild the model from its `document`. KeyError, TypeError or ValueError where it describes none.
-
-        Models of release 0.1 have no speed curve; theirs is flat.
-        """
+        """Rebuild the model from its `document`. KeyError, TypeError or ValueError where it describes none."""
         root = decision_tree.of_document(document["tree"])
         if unknown := {split.feature for split in _splits(root)} - set(_WORDS):
             raise ValueError(f"the tree asks for {', '.join(sorted(unknown))}")
         sums, chances = (np.array(document["pairs"][key], dtype=np.float64) for key in ("sums", "chances"))
         if sums.ndim != 1 or sums.shape != chances.shape or (np.diff(sums) <= 0.0).any():
             raise ValueError("the pair curve needs as many increasing sums as chances")
-        speeds = SpeedCurve.of(**document["speeds"]) if "speeds" in document else SpeedCurve.flat(MEDIUM_SPEED)
-        return cls(root, PairCurve(sums, chances), speeds)
+        return cls(root, PairCurve(sums, chances), SpeedCurve.of(**document["speeds"]))
 
 
 def score_of_speed(speed: FloatArray, tiny: float = TINY_SPEED, medium: float = MEDIUM_SPEED) -> IntArray:
