@@ -5,7 +5,8 @@
 -- again whenever it changes. It never stops a job for a fault of its own, and changes nothing in one unless
 -- PROFILE_PARTITION is set: then new jobs may start there too; or STEER_DELAY_S: then new jobs for GPUs of any type wait
 -- that long, so that the daemon can send them to a type before they start; or RIGHTSIZE_DELAY_S: then so do new jobs
--- that name the CPUs or the memory between which the daemon may choose (docs/elastic.md).
+-- that name the CPUs or the memory between which the daemon may choose (docs/elastic.md); or LINE_AHEAD_S: then so do
+-- all new jobs for GPUs, lest they start before the daemon has seen them (docs/policies.md).
 -- A site that has a job_submit.lua keeps it: save this file as slurmsched.lua beside it and write
 -- dofile("/etc/slurm/slurmsched.lua") before the last line of the site's; that asks us first, then the site.
 --
@@ -21,8 +22,8 @@ local PROFILE_GPUS = 8 -- most GPUs of such a job; profile.n_max of slurmsched.t
 local STEER_DELAY_S = 0 -- 0 for none; with power.steer a few seconds more than daemon.every_s
 local RIGHTSIZE_DELAY_S = 0 -- 0 for none; the same with power.rightsize
 
-local LINE_AHEAD_S = 0 -- 0 for any; with policy.admission = "load:X" three times daemon.every_s: users set no StartTime
--- of a job that is nearer, since Slurm would start it before the daemon holds it in line again
+local LINE_AHEAD_S = 0 -- 0 for any; with policy.admission = "load:X" three times daemon.every_s: new jobs for GPUs begin
+-- no sooner, and users set no nearer StartTime, since Slurm would start such jobs before the daemon holds them in line
 
 local ACCEPTED = "deadline=TIME, soft, PERCENT@TIME, gpus=MIN-MAX, ckpt, nopack, noprofile, coldstart=SECONDS, amp, "
   .. "urgency=0..10, iterations=N, pace=SECONDS, done=N, stop=never|opt|acc:X|loss:P%, busy=opt|acc:X, "
@@ -501,11 +502,26 @@ local function sized_after_s(job)
   return named and not known(job.reservation) and RIGHTSIZE_DELAY_S or 0
 end
 
--- The begin time of a new job that the daemon may send to a type of GPU, or size; nil where it stays as it is.
+-- Whether a job asks for GPUs, in whatever way.
+local function has_gpus(job)
+  for _, name in ipairs({ "tres_per_job", "tres_per_node", "tres_per_socket", "tres_per_task", "gres" }) do
+    if gpus_in(job[name]) > 0 then return true end
+  end
+  return false
+end
+
+-- No token is a way past the line.
+local function lined_up_after_s(job) return has_gpus(job) and not known(job.reservation) and LINE_AHEAD_S or 0 end
+
+local function changed_after_s(job)
+  if STEER_DELAY_S <= 0 and RIGHTSIZE_DELAY_S <= 0 or said(job.comment, "^off$") then return 0 end
+  if not known(job.script) or known(job.het_job_offset) then return 0 end
+  return math.max(steered_after_s(job), sized_after_s(job))
+end
+
+-- The begin time of a new job that the daemon may hold, send to a type of GPU, or size; nil where it stays as it is.
 local function seen_from(job, now)
-  if STEER_DELAY_S <= 0 and RIGHTSIZE_DELAY_S <= 0 or said(job.comment, "^off$") then return nil end
-  if not known(job.script) or known(job.het_job_offset) then return nil end
-  local delay_s = math.max(steered_after_s(job), sized_after_s(job))
+  local delay_s = math.max(lined_up_after_s(job), changed_after_s(job))
   local begin = known(job.begin_time) and job.begin_time or 0
   return delay_s > 0 and begin < now + delay_s and now + delay_s or nil
 end

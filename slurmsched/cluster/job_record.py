@@ -54,6 +54,7 @@ class JobRecord(NamedTuple):
     ran_on: str = ""  #: the seconds of its earlier runs by number of GPUs, as 1=600 4=1200
     waited_s: float = 0.0  #: its wait before earlier runs, less the time that it was held since ``waiting_since_s``
     held_since_s: float = float("nan")  #: when a hold of its owner or an admin was first seen; NaN without one
+    interactive: int = 0  #: 1 without a batch script
 
     @property
     def unit(self) -> int:
@@ -81,10 +82,9 @@ _COLUMNS = tuple(name for name in JobRecord._fields if name not in JobRecord._fi
 def jobs_in(table: JobTable, rows: IntArray) -> Iterator[JobRecord]:
     """Yield the jobs in *rows* of *table*, without fields that one observation lacks: first submit, phase, delays."""
     columns = (getattr(table, name) for name in _COLUMNS)
-    for values in zip(
-        *(list(c.take(rows)) if isinstance(c, Labels) else c[rows].tolist() for c in columns), strict=True
-    ):
-        yield JobRecord(*values)
+    lists = [list(c.take(rows)) if isinstance(c, Labels) else c[rows].tolist() for c in columns]
+    for values, interactive in zip(zip(*lists, strict=True), table.interactive[rows].tolist(), strict=True):
+        yield JobRecord(*values)._replace(interactive=int(interactive))
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def outcomes_of(runs: Iterable[EndedRun]) -> OutcomeTable:
 
 
 _TEXTS = ("name", "user", "account", "qos", "partition", "gpu_type")
-_INTS = ("job_id", "gpus", "nodes", "cpus")
+_INTS = ("job_id", "gpus", "nodes", "cpus", "interactive")
 _SECONDS = ("time_limit_s", "first_submit_s", "eligible_s", "started_s")
 
 

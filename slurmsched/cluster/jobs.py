@@ -100,6 +100,7 @@ class JobTable(Table):
     restarts: IntArray
     requeueable: BoolArray
     interactive: BoolArray  #: no batch script: salloc, srun, portals
+    interactive_used_s: FloatArray  #: if it is: GPU-seconds of its user's such runs that ended within a day
     exclusive: BoolArray
     reservation: Labels
     features: Labels

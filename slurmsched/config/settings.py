@@ -105,6 +105,12 @@ class PolicySettings:
         "accept-all",
         "jobs that are considered: accept-all, or load:X for X times the GPUs there are; needs power.hold",
     )
+    interactive_gpu_hours: float = setting(
+        2.0,
+        "GPU-hours a day for which interactive jobs of a user pass the line of such an admission, by their time limits",
+        least=0,
+        most=1000000,
+    )
     selection: str = setting("slurm", "jobs that start; on a cluster Slurm starts them: slurm")
     placement: str = setting("slurm", "nodes of jobs; on a cluster Slurm chooses them: slurm")
     preemption: str = setting(

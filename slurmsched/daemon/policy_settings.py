@@ -180,7 +180,8 @@ def admission_rules(settings: Settings) -> AdmissionRules | None:
         raise ConfigError(
             f"policy.admission = {settings.policy.admission!r} holds jobs back: it needs power.hold = true"
         )
-    return AdmissionRules(settings.policy.admission, hold_s=2 * settings.daemon.every_s)
+    hold_s, hours = 2 * settings.daemon.every_s, settings.policy.interactive_gpu_hours
+    return AdmissionRules(settings.policy.admission, hold_s=hold_s, interactive_gpu_hours=hours)
 
 
 def steering_rules(settings: Settings) -> SteeringRules | None:

@@ -12,6 +12,7 @@ from ..clock import Timer
 from ..cluster.actions import Action, MoveNodes, job_of, spelling
 from ..cluster.columns import BoolArray, Labels
 from ..cluster.events import Event, JobRequeued, JobSubmitted
+from ..cluster.interactive_use import WINDOW_S, InteractiveUse
 from ..cluster.job_tracker import JobTracker
 from ..cluster.modifications import ModificationTracker
 from ..cluster.records.faults import Mismatches
@@ -79,7 +80,7 @@ class Memory:
         self._store, self._cluster, self._limit = store, cluster, backlog
         self._ledger, self._intents, self._standings = JobTracker(), Intents(), Standings()
         self._modifications, self._leads = ModificationTracker(), leads
-        self._facts, self._usage = PendingWrites(), RecentUsage()
+        self._facts, self._usage, self._interactive = PendingWrites(), RecentUsage(), InteractiveUse()
         self._mismatches = Mismatches()
         self._control = Control()
         self._choice: PolicyChoice | None = None
@@ -130,8 +131,9 @@ class Memory:
         self._facts.story += map(story_of, changes.events)
         if len(changes.ended):
             self._facts.outcomes.append(changes.ended)
+            self._interactive.learn(changes.ended)
         self._flush()
-        with_intents = self._with_intents(changes.state, now_s)
+        with_intents = self._interactive.filled(self._with_intents(changes.state, now_s), now_s)
         if self._usage_wait.due:
             self._attempt(lambda: self._read_usage(now_s))
         return Remembered(self._usage.filled(with_intents), changes.events, changes.ended, self.available)
@@ -354,11 +356,13 @@ class Memory:
     def _read_all(self, now_s: float) -> None:
         jobs, intents = self._store.jobs(self._cluster), self._asked_for(now_s)
         number = self._store.last_number(self._cluster)
+        interactive = self._store.interactive_runs(self._cluster, now_s - WINDOW_S)
         try:
             last = self._store.latest_decision(self._cluster)
         except SchemaMismatch as error:
             logger.info("the standings of the last cycle are lost: %s", error)
             last = None
+        self._interactive.learn(interactive)
         self._intents.adopt(intents)
         self._own_intents = self._adopted = True
         mended = self._ledger.adopt(jobs)

@@ -124,6 +124,11 @@ class Store:
         with self.database.transaction("reading the history") as connection:
             return outcomes.load_outcomes(connection, cluster, since_s, until_s)
 
+    def interactive_runs(self, cluster: str, since_s: float) -> OutcomeTable:
+        """Return the runs without a batch script that ended since *since_s*."""
+        with self.database.transaction("reading interactive runs") as connection:
+            return outcomes.load_outcomes(connection, cluster, since_s, None, interactive=True)
+
     def add_profiles(self, cluster: str, news: Iterable[NodeProfile]) -> None:
         """Write profiles of nodes; one that covers more time replaces an earlier one of the same run."""
         with self.database.transaction("saving profiles", write=True) as connection:

@@ -105,6 +105,7 @@ jobs = Table(
     Column("ran_on", Words, nullable=False),
     Column("waited_s", Seconds),
     Column("held_since_s", Seconds),
+    Column("interactive", BigInteger, nullable=False),
 )
 
 #: Runs that ended. The first submit time is part of the key and stored in whole seconds, as in Slurm.
@@ -124,6 +125,7 @@ outcomes = Table(
     Column("runtime_s", Seconds, nullable=False),
     Column("state", Integer, nullable=False),
     Column("gpu_type", Words, nullable=False),
+    Column("interactive", BigInteger, nullable=False),
     Index("outcomes_by_end", "cluster", "ended_s"),
 )
 

@@ -13,6 +13,7 @@ from ..cluster.jobs import JobTable
 from ..cluster.plan import Standing
 from ..cluster.state import View
 from ..policies.admission import find_admission, in_line_since_s
+from .interactive import passes_line
 from .node_pools import NodePools
 from .ordering.eligibility import standing
 from .ordering.ranking import classes
@@ -65,7 +66,7 @@ def waiting_outside(view: View, rules: Rules, standings: IntArray, starving: Boo
 def scopes(view: View, rules: Rules, standings: IntArray, starving: BoolArray) -> Iterator[Scope]:
     """Yield the lines of a cluster on which Slurm starts the jobs, those of higher classes first."""
     view = replace(view, pending=with_components(view.pending))
-    jobs, above = view.pending, stands_above(view, starving)
+    jobs, above = view.pending, stands_above(view, rules, starving)
     admit = find_admission("accept-all" if rules.admission is None else rules.admission.part)
     pools = NodePools(view.nodes)
     pool, pool_running = pools.of(jobs.partition), pools.of(view.running.partition)
@@ -122,11 +123,14 @@ def may_wait(view: View, rules: Rules, standings: IntArray) -> BoolArray:
     return np.asarray(np.isin(standings, _IN_LINE) | begins, dtype=np.bool_)
 
 
-def stands_above(view: View, starving: BoolArray) -> BoolArray:
-    """Select pending jobs that no admission keeps out: starving, promised, interactive, or without GPUs."""
+def stands_above(view: View, rules: Rules, starving: BoolArray) -> BoolArray:
+    """Select pending jobs that no admission keeps out.
+
+    They are starving, promised, interactive within the allowance of their user, or without GPUs.
+    """
     jobs, promises = view.pending, view.promises
     promised = np.isin(jobs.job_id, promises.job_id[promises.open])
-    return np.asarray(starving | promised | jobs.interactive | (jobs.gpus == 0))
+    return np.asarray(starving | promised | passes_line(view, rules) | (jobs.gpus == 0))
 
 
 def hold_wishes(view: View, rules: Rules, outside: IntArray) -> list[Action]:

@@ -120,8 +120,8 @@ def _yielding(
 
 
 def _may_be_delayed(jobs: JobTable, rules: DeadlineRules) -> BoolArray:
-    """Select jobs whose total delay stays within ``hold_most_s`` after one more hold."""
-    return np.asarray(jobs.delayed_s + rules.hold_s <= rules.hold_most_s)
+    """Select jobs whose total delay stays within ``hold_most_s`` after one more hold; no interactive one is delayed."""
+    return np.asarray((jobs.delayed_s + rules.hold_s <= rules.hold_most_s) & ~jobs.interactive)
 
 
 def _plan(

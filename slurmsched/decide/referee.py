@@ -103,7 +103,9 @@ def owner_did_not_opt_out(action: Action, jobs: JobTable, row: int, rules: Rules
 
 
 def nobody_sits_in_front(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
-    """Refuse to hold, move, stop or requeue an interactive job (salloc, srun, a portal's)."""
+    """Refuse to move, stop or requeue an interactive job (salloc, srun, a portal's), or to hold it but in a line."""
+    if isinstance(action, Hold) and rules.admission is not None:
+        return None
     return "the job is interactive" if jobs.interactive[row] else None
 
 

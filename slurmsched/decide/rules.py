@@ -142,6 +142,7 @@ class AdmissionRules:
 
     part: str  #: the part of the policy that admits jobs, as ``find_admission`` takes it
     hold_s: float = 30.0  #: a hold with less time left is renewed; 0 makes no holds
+    interactive_gpu_hours: float = 2.0  #: for which interactive jobs of a user pass the line within a day
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -155,3 +156,22 @@ def test_a_user_takes_back_no_begin_time_that_keeps_a_job_in_line(guarded, user)
     assert begins() not in ("", set_by_us)
     assert update("update", f"JobId={job}", "StartTime=now+30", by=None) == 0, "the daemon and root may"
     guarded.run(["scancel", job])
+
+
+def test_a_new_job_for_gpus_does_not_start_before_a_cycle_has_seen_it(guarded, user):
+    jobs: list[str] = []
+
+    def waits_s(*options: str) -> float:
+        done = guarded.run(["sbatch", "--parsable", "--output=/dev/null", *options, "--wrap=true"], user=user)
+        jobs.append(done.stdout.strip())
+        shown = guarded.run(
+            ["squeue", "--noheader", f"--jobs={jobs[-1]}", "--states=all", "--format=%S"]
+        ).stdout.split()
+        starts = {datetime.fromisoformat(text) for text in shown if text != "N/A"}
+        return (min(starts) - datetime.now()).total_seconds() if starts else 0.0
+
+    assert waits_s() <= 0, "it asks for no GPU"
+    for options in (["--gres=gpu:1"], ["--gpus=1", "--comment=slurmsched:off"], ["--gpus-per-node=1", "--array=1-2"]):
+        assert 30 < waits_s(*options) <= 60
+    assert waits_s("--gres=gpu:1", "--begin=now+1hour") > 3000, "its own begin time is later"
+    guarded.run(["scancel", *jobs])

@@ -89,6 +89,8 @@ def test_a_bound_on_the_load_holds_jobs_for_two_cycles_and_accept_all_none():
     held = PowerSettings(order=True, hold=True)
     rules = policy_of(Settings(policy=PolicySettings(admission="load:1.2"), power=held)).rules
     assert rules.admission == AdmissionRules("load:1.2", hold_s=30.0)
+    section = PolicySettings(admission="load:1.2", interactive_gpu_hours=0.5)
+    assert policy_of(Settings(policy=section, power=held)).rules.admission.interactive_gpu_hours == 0.5
     assert policy_of(Settings(power=held)).rules.admission is None
 
 

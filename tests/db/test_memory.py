@@ -60,6 +60,22 @@ def test_a_job_is_remembered_from_submit_to_end(store, memory):
     assert store.story("c", 1)[-1].details == {"state": "COMPLETED", "restart": 0}
 
 
+def test_interactive_runs_of_a_user_count_for_a_day_after_their_end_and_for_a_new_process_too(store, memory):
+    day_s, only = 86_400.0, np.array([True])
+    memory.remember(look(None, running(interactive=only, gpus=np.array([2]))), 210)
+    memory.remember(look(None, None, ended(interactive=only, gpus=np.array([2]))), 310)
+    waiting = jobs(3, 11, interactive=np.array([True, True, False]), user=["user1", "user0", "user0"])
+    assert set(store.history("c").user) == {"user0"}
+    for later in (memory, CheckedMemory(store, cluster="c")):
+        seen = later.remember(look(waiting), 320).state.pending
+        assert seen.interactive_used_s.tolist() == [0.0, 200.0, 0.0], "two GPUs from 200 to 300"
+        assert later.remember(look(waiting), 301 + day_s).state.pending.interactive_used_s.tolist() == [0.0] * 3
+    batch = CheckedMemory(store, cluster="d")
+    batch.remember(look(None, running()), 210)
+    batch.remember(look(None, None, ended()), 310)
+    assert not batch.remember(look(waiting), 320).state.pending.interactive_used_s.any()
+
+
 def test_a_question_to_stop_that_was_never_answered_counts_but_gives_no_reason_to_requeue(store, memory):
     memory.remember(look(None, running()), 210)
     memory.intend(1, [AskToStop(1, "URG"), SetAdminComment(1, "slurmsched:met")], 211)

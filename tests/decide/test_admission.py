@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -109,7 +110,7 @@ def test_most_cycles_renew_no_hold_of_the_first_jobs_in_line():
     "columns",
     [
         {"qos": ["normal"] * 3 + ["high"]},
-        {"interactive": np.array([False] * 3 + [True])},
+        {"interactive": np.array([False] * 3 + [True]), "time_limit_s": np.full(4, 3600.0)},
         {"gpus": np.array([2, 2, 2, 0])},
         {"partition": ["gpu"] * 3 + ["elsewhere"]},
         {"eligible_s": NOW_S - np.array([600.0, 600.0, 600.0, 700_000.0])},
@@ -120,6 +121,73 @@ def test_a_job_that_stands_above_the_bound_is_never_outside(columns):
     by = replace(rules(), scope="points")
     assert outside(crowd(4), by) == [2, 3, 4]
     assert outside(crowd(4, **columns), by) in ([2, 3], [1, 2, 3]), "it may take the room of one that came before it"
+
+
+HOUR = {"time_limit_s": np.full(4, 3600.0)}
+
+
+def salloc(**columns: Any) -> View:
+    """Three jobs that fill the cluster, and an interactive one of two GPUs for an hour that came after them."""
+    only = np.array([False] * 3 + [True])
+    return crowd(4, **(HOUR | {"interactive": only, "user": ["alice"] * 3 + ["bob"]} | columns))
+
+
+def allowance(hours: float) -> Rules:
+    return replace(rules(), admission=AdmissionRules("load:1", interactive_gpu_hours=hours))
+
+
+def test_an_interactive_job_passes_the_line_within_the_allowance_of_its_user_and_stands_in_it_beyond():
+    assert 4 not in outside(salloc(), allowance(2.0))
+    assert outside(salloc(), allowance(1.9)) == [2, 3, 4]
+    assert outside(salloc(), allowance(0.0)) == [2, 3, 4]
+    assert set(holds(decide(salloc(), SJF, allowance(0.0)))) == {2, 3, 4}, "it waits under a hold, like any other job"
+    assert not decide(salloc(), SJF, allowance(0.0)).refusals
+    endless = salloc(time_limit_s=np.array([3600.0] * 3 + [np.inf]))
+    assert outside(endless, allowance(1e6)) == [2, 3, 4]
+    assert 4 not in outside(endless, allowance(np.inf)), "as records had it before there was an allowance"
+
+
+@pytest.mark.parametrize(
+    "more", [{"exclusive": np.array([False] * 3 + [True])}, {"most_nodes": np.array([0] * 3 + [8])}]
+)
+def test_an_interactive_job_that_may_get_more_gpus_than_it_asks_for_stands_in_line(more):
+    assert outside(salloc(**more), allowance(100.0)) == [2, 3, 4]
+
+
+def test_what_interactive_jobs_of_a_user_had_and_have_counts_and_that_of_others_does_not():
+    used_s = np.array([0.0] * 3 + [1800.0])
+    assert 4 not in outside(salloc(interactive_used_s=used_s), allowance(2.5))
+    assert outside(salloc(interactive_used_s=used_s), allowance(2.4)) == [2, 3, 4]
+    for user, interactive, least in (("bob", True, 6.0), ("bob", False, 2.0), ("carol", True, 2.0)):
+        run = {"gpus": np.array([4]), "user": [user], "interactive": np.array([interactive])}
+        running = running_jobs(1, time_limit_s=np.array([3600.0]), **run)
+        seen = salloc()
+        seen = replace(view(seen.pending, running=running), now_s=seen.now_s)
+        assert outside(seen, allowance(least))[-1:] != [4]
+        assert outside(seen, allowance(least - 0.1))[-1:] == [4]
+
+
+def test_of_several_interactive_jobs_of_a_user_those_pass_that_came_first_and_fit():
+    seen = salloc(
+        interactive=np.ones(4, dtype=bool),
+        user=["bob", "bob", "carol", "bob"],
+        time_limit_s=np.array([3600.0, 5400.0, 3600.0, 1800.0]),
+    )
+    full = replace(seen, running=running_jobs(1, gpus=np.array([8])))
+    assert outside(full, allowance(3.0)) == [2], "an hour and half an hour on two GPUs"
+    assert outside(full, allowance(2.9)) == [2, 4]
+    later = replace(full, pending=full.pending.take([3, 2, 1, 0]), forecast=full.forecast.take([3, 2, 1, 0]))
+    assert outside(later, allowance(2.9)) == [4, 2], "whatever the order in which Slurm shows them"
+
+
+def test_an_interactive_job_in_line_hears_why_it_does_not_pass():
+    by = allowance(2.5)
+    seen = salloc(interactive_used_s=np.array([0.0] * 3 + [3600.0]))
+    assert why(seen, decide(seen, SJF, by), by, 4).reason.endswith(
+        "Interactive jobs of a user pass this line for 2.5 GPU-hours a day (policy.interactive_gpu_hours): "
+        "bob has 1, and this job asks for 2 by its time limit."
+    )
+    assert "GPU-hours" not in why(seen, decide(seen, SJF, by), by, 3).reason
 
 
 def test_a_higher_qos_is_bounded_by_its_own_jobs_and_counts_for_the_lower_ones():
@@ -230,6 +298,9 @@ def test_a_prediction_takes_jobs_outside_for_the_last_in_their_order_and_not_for
 def test_a_record_has_the_bound_and_one_without_is_as_before():
     policy = Policy(SJF, rules(1.2))
     assert Policy.from_json(policy.to_json()) == policy
+    former = json.loads(policy.to_json())
+    del former["rules"]["admission"]["interactive_gpu_hours"]
+    assert Policy.from_json(json.dumps(former)).rules.admission.interactive_gpu_hours == np.inf
     assert "admission" not in Policy(SJF, Rules()).to_json()
 
 

@@ -44,7 +44,7 @@ from slurmsched.decide.referee import (
     UNKNOWN_JOB,
     judge,
 )
-from slurmsched.decide.rules import DeadlineRules, RightsizingRules, Rules, SharingRules
+from slurmsched.decide.rules import AdmissionRules, DeadlineRules, RightsizingRules, Rules, SharingRules
 
 TO_FOUR, SIZES = Resize(1, 4, 2, 2), "slurmsched:gpus=2-4"
 TO_A100, OFF_N2 = Steer(1, "a100", "n2"), Steer(1, ANY_TYPE, "n2")
@@ -74,6 +74,12 @@ def verdict(action, rules=ALL, promises=NO_PROMISES, *, room=None, limits=None, 
 @pytest.mark.parametrize("action", [*PENDING, *RUNNING], ids=repr)
 def test_with_every_power_and_consent_each_action_may_be_done(action):
     assert verdict(action) is None
+
+
+def test_an_interactive_job_may_be_held_in_a_line_alone():
+    line = replace(ALL, admission=AdmissionRules("load:1"))
+    assert verdict(Hold(1, 1.0), line, interactive=True) is None
+    assert verdict(MovePartition(1, "x"), line, interactive=True) == "nobody_sits_in_front"
 
 
 def test_a_suspended_job_may_be_resumed():

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from lab_site import Site
 
 
@@ -21,6 +25,20 @@ def line_outside(site: Site, count: int) -> tuple[int, list[int]]:
     jobs = site.queue(count)
     site.until(lambda: set(jobs) <= set(site.begin_times()), "holds of all jobs outside")
     return filler, jobs
+
+
+@contextmanager
+def salloc(site: Site, name: str, *options: str) -> Iterator[int]:
+    """An interactive job of one GPU that waits."""
+    lab, quiet = site.lab, subprocess.DEVNULL
+    argv = lab.command(["salloc", "--no-shell", f"-J{name}", "--gres=gpu:1", *options], user="bob")
+    environment = {"env": lab.env("bob"), "cwd": lab.layout.work}
+    with subprocess.Popen(argv, stdin=quiet, stdout=quiet, stderr=quiet, **environment) as waiting:
+        try:
+            site.until(lambda: lab.ask(["squeue", "-h", "-t", "PD", "-n", name, "-o", "%A"]).split() != [], "a salloc")
+            yield int(lab.ask(["squeue", "-h", "-n", name, "-o", "%A"]))
+        finally:
+            waiting.terminate()
 
 
 def test_jobs_come_in_as_they_came_and_start_by_themselves_after_the_daemon_was_killed(new_site):
@@ -63,3 +81,21 @@ def test_off_begin_times_and_heterogeneous_jobs_are_no_way_past_the_line_and_rel
         assert standings(site)[off] == "outside"
     assert site.run("release-all").returncode == 0
     site.until(lambda: site.begin_times() == {}, "nothing that is held any more")
+
+
+def test_an_interactive_job_beyond_the_allowance_of_its_user_waits_in_line_and_starts_from_there(new_site):
+    site = new_site(
+        daemon="mode = 'act'\nevery_s = 5",
+        power="order = true\nhold = true",
+        policy="ordering = 'sjf'\nadmission = 'load:1'\ninteractive_gpu_hours = 1",
+    )
+    with site.daemon():
+        filler = site.fill()
+        with salloc(site, "long", "-t300") as long, salloc(site, "short", "-t5") as short:
+            site.until(lambda: long in site.begin_times(), "a hold of the long one")
+            assert standings(site) == {long: "outside", short: "ranked"}
+            assert short not in site.begin_times()
+            words = site.said("why", str(long))["why"]["reason"]
+            assert "and this job asks for 5 by its time limit." in words
+            site.lab.run(["scancel", str(filler)])
+            site.until(lambda: {site.states()[job] for job in (long, short)} == {"RUNNING"}, "both in their GPUs")

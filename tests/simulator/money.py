@@ -88,6 +88,11 @@ def in_time(number: int, at_s: float, **details: Any) -> list[Piece]:
     ]
 
 
+def at_a_prompt(number: int, at_s: float) -> list[Piece]:
+    """A chain of short interactive jobs, each of which fits into a small allowance."""
+    return in_time(number, at_s, interactive=True)
+
+
 def in_width(number: int, at_s: float, array: bool = False) -> list[Piece]:
     """A job on each GPU in place of one on four."""
     return [Piece(at_s, number, gpus=1, array=number + 1 if array else 0) for _ in range(GPUS)]
@@ -117,6 +122,14 @@ def held_and_released(number: int, at_s: float) -> list[Piece]:
             at_s - EARLY_S, number, ticket_s=at_s, acts=(*(act for pair in acts for act in pair), (at_s, RELEASE, 0.0))
         )
     ]
+
+
+def let_go_by_moments(number: int, at_s: float) -> list[Piece]:
+    """Held, and let go for a moment again and again, to start where GPUs are free just then."""
+    turns = at_s + 600.0 * np.arange(1, 145)
+    acts = [((turn, RELEASE, 0.0), (turn + 5.0, HOLD, 0.0)) for turn in turns.tolist()]
+    last = float(turns[-1]) + 600.0, RELEASE, 0.0
+    return [Piece(at_s, number, acts=((at_s + 1, HOLD, 0.0), *(act for pair in acts for act in pair), last))]
 
 
 def begins_later(number: int, at_s: float) -> list[Piece]:
@@ -226,6 +239,7 @@ LYING: Mapping[str, Strategy] = {
     "submitted held": submitted_held,
     "ran and held": ran_and_held,
     "held by turns": held_and_released,
+    "let go by moments": let_go_by_moments,
     "begins later": begins_later,
     "begin moved": begin_moved,
     "begins in moments": begin_just_ahead,
@@ -235,6 +249,7 @@ LYING: Mapping[str, Strategy] = {
     "off": says("off"),
     "heterogeneous": says("", het=True),
     "interactive": says("", interactive=True),
+    "interactive pieces": at_a_prompt,
 }
 
 
@@ -281,12 +296,14 @@ class Way:
     restarts: bool = False  #: jobs save their work; half of them run on half or twice as many GPUs
     types: bool = False
     ahead_s: float = 0.0  #: LINE_AHEAD_S of its job_submit.lua
+    load: float = 0.95  #: of the others, on GPUs of the fastest type
 
 
 def ways() -> dict[str, Way]:
     order = {"powers": frozenset({"order"}), "scope": "queue", "starvation_s": 28_800.0}
     promises = {"powers": frozenset({"order", "hold", "comment"}), "deadlines": DeadlineRules()}
     line = {"powers": frozenset({"order", "hold"}), "admission": AdmissionRules("load:0.8", hold_s=2 * EVERY_S)}
+    full = {**line, "admission": AdmissionRules("load:1.2", hold_s=2 * EVERY_S)}
     changes = {"powers": frozenset({"order", "hold", "requeue", "steer", "resize"})}
     leases = {"powers": frozenset({"order", "requeue"}), "lease": LeaseRules("lease 20m", 1_200.0)}
     every = {"steering": SteeringRules(), "resizing": ResizingRules(), "lease": LeaseRules("lease 20m", 1_200.0)}
@@ -295,9 +312,12 @@ def ways() -> dict[str, Way]:
         "deadlines": Way(Policy(find_ordering("sjf"), Rules(**{**order, **promises})), deadlines=True),
         "line": Way(Policy(find_ordering("sjf"), Rules(**{**order, **line})), ahead_s=3 * EVERY_S),
         "line without job_submit.lua": Way(Policy(find_ordering("sjf"), Rules(**{**order, **line}))),
+        "line above 1": Way(Policy(find_ordering("sjf"), Rules(**{**order, **full})), ahead_s=3 * EVERY_S),
         "mlfs-h": Way(Policy(find_ordering("mlfs-h"), Rules(**{**order, **leases})), restarts=True),
         "wfq": Way(Policy(find_ordering("wfq"), Rules(**order))),
-        "powers": Way(Policy(find_ordering("sjf"), Rules(**{**order, **changes, **every})), restarts=True, types=True),
+        "powers": Way(
+            Policy(find_ordering("sjf"), Rules(**{**order, **changes, **every})), restarts=True, types=True, load=0.72
+        ),
     }
 
 

@@ -56,13 +56,16 @@ class OwnedCluster(SimulatedCluster):
     """The modelled Slurm with its users."""
 
     owners: Owners = field(default_factory=Owners)
-    ahead_s: float = 0.0  #: the nearest begin time that its job_submit.lua lets owners set (LINE_AHEAD_S)
+    ahead_s: float = 0.0  #: LINE_AHEAD_S of its job_submit.lua: no new job begins sooner, nor by its owner
     done: int = 0  #: acts so far
 
     def __post_init__(self) -> None:
         super().__post_init__()
         for job in self.owners.after:
             self.model.wishes.barred[self._rows[job]] = True
+        if self.ahead_s:
+            for row, submit_s in enumerate(self.jobs.submit_s.tolist()):
+                begin_at(self.model, row, submit_s + self.ahead_s)
 
     def submitted_as(self, row: int, begin_s: float, held: bool) -> None:
         """Let a job that is not submitted yet have a begin time of its owner, or be held from the start."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -10,6 +10,9 @@ from ..columns import FloatArray, IntArray, Labels, Table
 
 NO_TYPES = Labels(np.zeros(0, dtype=np.int64), ("",))
 """The types of GPUs of runs from a source that does not know them; the table fills in a row for each run."""
+
+NOT_KNOWN = np.zeros(0, dtype=np.int64)
+"""The interactive runs of such a source."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,10 @@ class OutcomeTable(Table):
     runtime_s: FloatArray  #: ended - started, less time suspended where Slurm reports it
     state: IntArray  #: a JobState that has ended
     gpu_type: Labels = NO_TYPES  #: of all nodes of the run; empty where unknown, or of several types
+    interactive: IntArray = field(default_factory=lambda: NOT_KNOWN)  #: 1 without a batch script; 0 where not known
 
     def __post_init__(self) -> None:
         if self.gpu_type is NO_TYPES:
             object.__setattr__(self, "gpu_type", Labels(np.zeros(len(self.job_id), dtype=np.int64), NO_TYPES.names))
+        if self.interactive is NOT_KNOWN:
+            object.__setattr__(self, "interactive", np.zeros(len(self.job_id), dtype=np.int64))

@@ -40,8 +40,13 @@ def add_outcomes(connection: Connection, cluster: str, table: OutcomeTable) -> i
     return len(news)
 
 
-def load_outcomes(connection: Connection, cluster: str, since_s: float | None, until_s: float | None) -> OutcomeTable:
-    """Return the runs that ended in [since_s, until_s), oldest end first, in the same order from every database."""
+def load_outcomes(
+    connection: Connection, cluster: str, since_s: float | None, until_s: float | None, *, interactive: bool = False
+) -> OutcomeTable:
+    """Return the runs that ended in [since_s, until_s), oldest end first, in the same order from every database.
+
+    With *interactive* these are only the runs without a batch script.
+    """
     query = (
         select(*(outcomes.c[name] for name in _NAMES))
         .where(outcomes.c.cluster == cluster)
@@ -51,6 +56,8 @@ def load_outcomes(connection: Connection, cluster: str, since_s: float | None, u
         query = query.where(outcomes.c.ended_s >= since_s)
     if until_s is not None:
         query = query.where(outcomes.c.ended_s < until_s)
+    if interactive:
+        query = query.where(outcomes.c.interactive == 1)
     columns = list(zip(*connection.execute(query), strict=True)) or [()] * len(_NAMES)
     return OutcomeTable(**{name: _column(name, values) for name, values in zip(_NAMES, columns, strict=True)})
 

@@ -10,6 +10,7 @@ from ...cluster.state import View
 from ...cluster.text.plural import count
 from ...policies.admission import LoadBound, find_admission
 from ..admission import Scope, in_order, scopes
+from ..interactive import HOUR_S, interactive_queue
 from ..rules import Rules
 
 
@@ -19,8 +20,22 @@ def admission_words(view: View, plan: Plan, rules: Rules, row: int) -> str:
         return ""
     for scope in scopes(view, rules, plan.jobs.standing, plan.jobs.starving):
         if row in scope.rows:
-            return _words(scope, view.pending, row, rules.admission.part)
+            return _words(scope, view.pending, row, rules.admission.part) + _interactive_words(view, rules, row)
     return ""
+
+
+def _interactive_words(view: View, rules: Rules, row: int) -> str:
+    """Return why the allowance of its user does not let an interactive job pass; empty for any other job."""
+    queue = interactive_queue(view, rules)
+    found = np.flatnonzero(queue.rows == row)
+    if not len(found):
+        return ""
+    used_h, asked_h, most_h = queue.used_s[found[0]] / HOUR_S, queue.asked_s[found[0]] / HOUR_S, queue.most_s / HOUR_S
+    asks = f"asks for {asked_h:.3g} by its time limit" if np.isfinite(asked_h) else "sets no bound on what it asks for"
+    return (
+        f" Interactive jobs of a user pass this line for {most_h:g} GPU-hours a day (policy.interactive_gpu_hours): "
+        f"{view.pending.user[row]} has {used_h:.3g}, and this job {asks}."
+    )
 
 
 def _words(scope: Scope, jobs: JobTable, row: int, line: str) -> str:

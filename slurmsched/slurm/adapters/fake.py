@@ -386,10 +386,11 @@ def _as_outcomes(jobs: list[FakeJob]) -> OutcomeTable:
     return OutcomeTable(
         job_id=numbers("job_id").astype(np.int64),
         restart=numbers("restarts").astype(np.int64),
-        **{
-            name: Labels.of(getattr(job, name) for job in jobs)
-            for name in ("name", "user", "account", "qos", "partition")
-        },
+        name=Labels.of(job.name for job in jobs),
+        user=Labels.of(job.user for job in jobs),
+        account=Labels.of(job.account for job in jobs),
+        qos=Labels.of(job.qos for job in jobs),
+        partition=Labels.of(job.partition for job in jobs),
         gpus=numbers("gpus").astype(np.int64),
         nodes=ones,
         cpus=ones.copy(),

@@ -68,6 +68,7 @@ class _Run:
     state: int
     restart: int = 0
     gpu_type: str = ""
+    interactive: int = 0  #: sacct does not say
 
 
 def read_outcomes(

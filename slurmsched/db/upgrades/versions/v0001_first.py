@@ -62,7 +62,7 @@ def _jobs_and_runs() -> None:
     _make(
         "jobs",
         ("cluster:64", "unit#"),
-        *_numbers("job_id", "array_job_id", "task_id", "tasks", "gpus", "nodes", "cpus", "restarts"),
+        *_numbers("job_id", "array_job_id", "task_id", "tasks", "gpus", "nodes", "cpus", "restarts", "interactive"),
         *_texts(*_OF_A_JOB, "gpu_type", "ran_on"),
         *_seconds("time_limit_s", "submitted_s", "first_submit_s", "eligible_s", "started_s"),
         *_seconds("waiting_since_s", "delayed_s", "ran_s", "waited_s", "held_since_s"),
@@ -72,7 +72,7 @@ def _jobs_and_runs() -> None:
         "outcomes",
         ("cluster:64", "job_id#", "first_submit_s#", "restart#"),
         *_texts(*_OF_A_JOB, "gpu_type"),
-        *_numbers("gpus", "nodes", "cpus"),
+        *_numbers("gpus", "nodes", "cpus", "interactive"),
         *_seconds("time_limit_s", "eligible_s", "started_s"),
         *_columns(sa.Double, "ended_s", "runtime_s"),
         *_columns(sa.Integer, "state"),
