@@ -133,17 +133,32 @@ def stands_above(view: View, rules: Rules, starving: BoolArray) -> BoolArray:
     return np.asarray(starving | promised | passes_line(view, rules) | (jobs.gpus == 0))
 
 
-def hold_wishes(view: View, rules: Rules, outside: IntArray) -> list[Action]:
-    """Return the holds of the jobs *outside* that would end before the cycle after the next.
+def held_by_users(view: View, rules: Rules, standings: IntArray, starving: BoolArray) -> IntArray:
+    """Return the pending jobs that their users hold and would stand in line without that.
+
+    Slurm starts a job at once that its user releases at a moment when its GPUs are free. So these get begin times of
+    ours too, and come into the line when they are released. One with a later begin time of its owner keeps that.
+    """
+    admission = rules.admission
+    if admission is None or rules.composition is not None:
+        return np.zeros(0, dtype=np.int64)
+    jobs = view.pending
+    held = (standings == Standing.HELD_BY_USER) & ~jobs.shares & (NodePools(view.nodes).of(jobs.partition) >= 0)
+    own = np.isfinite(jobs.eligible_s) & (jobs.eligible_s > view.now_s + admission.hold_s) & ~jobs.held_by_us
+    return np.flatnonzero(held & ~own & ~stands_above(view, rules, starving))
+
+
+def hold_wishes(view: View, rules: Rules, outside: IntArray, held: IntArray) -> list[Action]:
+    """Return the holds of jobs *outside*, and *held* by their users, that would end before the cycle after the next.
 
     A hold is the longer the farther back its job stands in line: a long line costs few writes, and without the daemon
     the jobs come free in their order. Holds end together, at multiples of a step, so that most cycles write none. A job
     that comes inside is released at once, however long its hold is.
     """
-    if rules.admission is None or not rules.admission.hold_s or rules.composition is not None or not len(outside):
+    if rules.admission is None or not rules.admission.hold_s or rules.composition is not None:
         return []
     jobs, now_s, least_s = view.pending, view.now_s, rules.admission.hold_s
-    rows = in_order(jobs, outside)
+    rows = np.concatenate([in_order(jobs, outside), held])
     left_s = np.where(jobs.held_by_us, np.nan_to_num(jobs.eligible_s - now_s), 0.0)[rows]
     until_s = _hold_ends_s(len(rows), now_s, least_s)
     due = left_s <= least_s

@@ -16,7 +16,7 @@ from ..cluster.plan import Placing, Plan, Standing
 from ..cluster.state import View
 from ..cluster.ties import in_ms, in_points
 from ..policies.contract import Ordering
-from .admission import hold_wishes, waiting_outside
+from .admission import held_by_users, hold_wishes, waiting_outside
 from .deadlines.blocking import blocking_jobs
 from .deadlines.deadline_comment import answer_wishes
 from .deadlines.order_leases import lease_wishes
@@ -161,9 +161,9 @@ def _plan(
         entering("share")
         moves = [*moves, *packing_wishes(view, ranked, runs, rules.sharing, busy, joins=joins)]
     entering(ORDER)
-    outside = np.flatnonzero(standings == Standing.OUTSIDE)
+    outside, by_users = np.flatnonzero(standings == Standing.OUTSIDE), held_by_users(view, rules, standings, starving)
     off = kept_off(view, rules.migration)
-    releases = _release_wishes(jobs, view.now_s, np.concatenate([held, outside, unsafe(view, off)]), rules)
+    releases = _release_wishes(jobs, view.now_s, np.concatenate([held, outside, by_users, unsafe(view, off)]), rules)
     holds: list[Action] = []
     if rules.deadlines is not None:
         holds = [Hold(job, view.now_s + rules.deadlines.hold_s) for job in jobs.job_id[held].tolist()]
@@ -195,7 +195,7 @@ def _plan(
         stop_requests = [*stop_requests, *sizes.stops]
     # A burst of jobs needs as many of the one as of the other.
     ranks = [wish for each in zip_longest(steers, rightsizes, ranks) for wish in each if wish is not None]
-    kept_out = hold_wishes(view, rules, outside)
+    kept_out = hold_wishes(view, rules, outside, by_users)
     ends = end_wishes(view, rules)
     wishes = [
         *back.wishes,

@@ -1,7 +1,8 @@
 """``python -m tests.bench.gaming [baseline] [trained] [LOG ...]``: what steering one's forecasts pays; many minutes.
 
-``python -m tests.bench.gaming money [WAY ...]``: what a pace, iterations, tickets, begin times, deadlines and pieces
-pay beside the daemon's own cycle, and baiting beside steering, sizes and leases (``tests/simulator/money.py``).
+``python -m tests.bench.gaming money [WAY ...] [STRATEGY ...] [SEED ...]``: what a pace, iterations, tickets, begin
+times, deadlines, pieces and salloc pay beside the daemon's own cycle, and baiting beside steering, sizes and leases
+(``tests/simulator/money.py``): the median gain of all sites with its interval, and the largest (``paired.py``).
 
 A cheater's thirty three-hour jobs of a month are added to a log (``tests/simulator/gaming.py``), under honesty and
 under each strategy, with and without records of overruns. The baseline learns every hour, the tables are trained every
@@ -27,7 +28,7 @@ from tests.simulator.gaming import HOUR_S, ORDERINGS, STRATEGIES, Gamed, Waits, 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 MONTH_S = 30 * DAY_S
 MODELS = ("baseline", "trained")
-MONEY_SEEDS = (1, 2)
+MONEY_SEEDS = (1, 2, 3, 4, 5)
 
 
 @dataclass(frozen=True)
@@ -83,24 +84,24 @@ def bench(log: Log, model: str) -> None:
 
 
 def bench_money(asked: set[str]) -> None:
-    """One line per strategy: its gain against honesty, and the others' mean wait in hours, for each way to decide."""
+    """One line per way and strategy: its gain against honesty over all sites, and the mean waits in hours."""
     sys.path.append(str(Path(__file__).parents[1] / "simulator"))  # as pytest has it, for modules that tests share
     import money
+    from paired import Gain
 
-    ways = money.ways()
-    chosen = [name for name in ways if name in asked or not asked]
-    sites = [money.site(seed) for seed in MONEY_SEEDS]
-    print(f"{len(sites[0].jobs)} jobs of others, {len(MONEY_SEEDS)} sites; hours (gain) others: {', '.join(chosen)}")
-    fair: dict[str, float] = {}
-    for name, strategy in {"honest": money.honest, **money.BAITING, **money.LYING}.items():
-        cells = []
-        for way in chosen:
-            found = [
-                money.waits(site, ways[way], strategy, seed) for site, seed in zip(sites, MONEY_SEEDS, strict=True)
-            ]
+    ways, strategies = money.ways(), {**money.BAITING, **money.LYING}
+    seeds = sorted(map(int, filter(str.isdecimal, asked))) or MONEY_SEEDS
+    chosen = [name for name in ways if name in asked or not asked & set(ways)]
+    names = [name for name in strategies if name in asked or not asked & set(strategies)]
+    print(f"{len(seeds)} sites; median gain [its interval] largest; mean wait in hours of the cheater, of others")
+    for way in chosen:
+        sites = {seed: ways[way].site(seed) for seed in seeds}
+        fair = [money.waits(sites[seed], ways[way], money.honest, seed) for seed in seeds]
+        for name in names:
+            found = [money.waits(sites[seed], ways[way], strategies[name], seed) for seed in seeds]
+            gain = Gain.of([one.cheater_h for one in fair], [one.cheater_h for one in found])
             mine_h, others_h = (sum(column) / len(found) for column in zip(*map(astuple, found), strict=True))
-            cells.append(f"{mine_h:6.2f} ({fair.setdefault(way, mine_h) / max(mine_h, 1e-9):5.2f}) {others_h:.2f}")
-        print(f"  {name:26}" + " | ".join(cells), flush=True)
+            print(f"  {way:12} {name:26} {gain} {mine_h:6.2f} {others_h:6.2f}", flush=True)
 
 
 def main() -> None:

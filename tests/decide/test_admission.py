@@ -229,6 +229,34 @@ def test_jobs_that_slurm_does_not_start_or_that_we_leave_alone_neither_count_nor
     assert outside(crowd(4, **columns)) == left
 
 
+def test_a_job_that_its_user_holds_is_delayed_too_so_that_it_comes_into_the_line_when_it_is_let_go():
+    by_user = ["Priority"] * 3 + ["JobHeldUser"]
+    columns = {"reason": by_user, "priority": np.array([9, 9, 9, 0])}
+    never_s = NOW_S - np.array([600.0, 599.0, 598.0, np.nan])
+    seen = crowd(4, eligible_s=never_s, **columns)
+    plan = decide(seen, SJF, rules())
+    assert outside(seen, rules()) == [2, 3]
+    assert set(holds(plan)) == {2, 3, 4}
+    kept = crowd(4, eligible_s=never_s + np.array([0, 0, 0, np.nan]), **columns).pending.changed(
+        eligible_s=np.array([NOW_S - 600.0] * 3 + [NOW_S + 300.0]), held_by_us=np.array([False] * 3 + [True])
+    )
+    kept_on = decide(replace(seen, pending=kept), SJF, rules())
+    assert 4 not in holds(kept_on)
+    assert not [wish for wish in kept_on.actions if isinstance(wish, Release)]
+    let_go = kept.changed(priority=np.array([9] * 4), reason=Labels.of(["Priority"] * 3 + ["BeginTime"]))
+    assert outside(replace(seen, pending=let_go), rules()) == [2, 3, 4]
+    room = decide(replace(seen, pending=let_go), SJF, rules(9.0))
+    assert [wish for wish in room.actions if isinstance(wish, Release)] == [Release(4)]
+    own = crowd(4, eligible_s=NOW_S + np.array([-600.0, -600.0, -600.0, 86_400.0]), **columns)
+    assert 4 not in holds(decide(own, SJF, rules())), "its owner's begin time stays"
+    assert set(holds(decide(crowd(4, eligible_s=never_s, gpus=np.array([2, 2, 2, 0]), **columns), SJF, rules()))) == {
+        2,
+        3,
+    }
+    admin = columns | {"reason": ["Priority"] * 3 + ["JobHeldAdmin"]}
+    assert 4 not in holds(decide(crowd(4, eligible_s=never_s, **admin), SJF, rules())), "an admin lets it go as it is"
+
+
 def test_a_nice_value_is_no_way_in():
     assert outside(crowd(4, nice=np.array([0, 0, 0, 5]))) == [2, 3, 4]
 

@@ -298,6 +298,10 @@ class Way:
     ahead_s: float = 0.0  #: LINE_AHEAD_S of its job_submit.lua
     load: float = 0.95  #: of the others, on GPUs of the fastest type
 
+    def site(self, seed: int, peers: int = PEERS) -> Site:
+        """Return a site on which this way is tried."""
+        return site(seed, peers, self.load)
+
 
 def ways() -> dict[str, Way]:
     order = {"powers": frozenset({"order"}), "scope": "queue", "starvation_s": 28_800.0}
