@@ -79,6 +79,12 @@ def test_off_begin_times_and_heterogeneous_jobs_are_no_way_past_the_line_and_rel
         site.until(lambda: {off, leader, leader + 1} <= set(site.begin_times()), "holds of off and of a whole hetjob")
         site.until(lambda: standings(site).get(begins) == "outside", "a begin time that comes, in line")
         assert standings(site)[off] == "outside"
+        held = site.lab.submit(*plain, "--hold", "--wrap=true", user="alice")
+        site.until(lambda: held in site.begin_times(), "a begin time of a job that its user holds")
+        assert standings(site)[held] == "held_by_user"
+        assert site.lab.run(["scontrol", "release", str(held)], user="alice").returncode == 0
+        site.until(lambda: standings(site).get(held) == "outside", "a job that its user let go, in line")
+        assert held in site.begin_times()
     assert site.run("release-all").returncode == 0
     site.until(lambda: site.begin_times() == {}, "nothing that is held any more")
 
