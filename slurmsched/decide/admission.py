@@ -31,6 +31,9 @@ HOLD_MOST_S = 1_800.0
 _IN_LINE = (Standing.RANKED, Standing.OUTSIDE)
 """Standings of jobs that can wait outside, apart from what is no way in (``may_wait``)."""
 
+_KEPT = (Standing.HELD_BY_USER, Standing.WAITS_FOR_DEPENDENCY)
+"""Standings that users choose, and end when they like."""
+
 
 @dataclass(frozen=True, eq=False)
 class Scope:
@@ -110,17 +113,22 @@ def may_wait(view: View, rules: Rules, standings: IntArray) -> BoolArray:
     whose begin time holds all components (seen on 22.05). A job whose begin time comes before the next cycle waits from
     now on: Slurm would start it at that moment.
     """
-    jobs = view.pending
-    alone = np.isin(standings, (Standing.OWNER_SAID_OFF, Standing.HETEROGENEOUS, Standing.NICE_SET))
-    if alone.any():
-        nobody = np.zeros(len(jobs), dtype=np.int64)
-        willing = jobs.changed(off=nobody.astype(np.bool_), het_job_id=nobody, nice=nobody)
-        own = standing(willing, view.partitions, rules.only_partitions)
-        own[(jobs.het_job_id > 0) & (jobs.het_job_id != jobs.job_id)] = Standing.HETEROGENEOUS
-        standings = np.where(alone, own, standings)
+    jobs, standings = view.pending, _own_standings(view, rules, standings)
     ahead_s = 0.0 if rules.admission is None else rules.admission.hold_s / 2
     begins = (standings == Standing.WAITS_FOR_BEGIN) & (jobs.eligible_s <= view.now_s + ahead_s)
     return np.asarray(np.isin(standings, _IN_LINE) | begins, dtype=np.bool_)
+
+
+def _own_standings(view: View, rules: Rules, standings: IntArray) -> IntArray:
+    """Return *standings* as they would be without ``off`` and nice values, and with leaders for heterogeneous jobs."""
+    alone = np.isin(standings, (Standing.OWNER_SAID_OFF, Standing.HETEROGENEOUS, Standing.NICE_SET))
+    if not alone.any():
+        return standings
+    jobs, nobody = view.pending, np.zeros(len(view.pending), dtype=np.int64)
+    willing = jobs.changed(off=nobody.astype(np.bool_), het_job_id=nobody, nice=nobody)
+    own = standing(willing, view.partitions, rules.only_partitions)
+    own[(jobs.het_job_id > 0) & (jobs.het_job_id != jobs.job_id)] = Standing.HETEROGENEOUS
+    return np.where(alone, own, standings)
 
 
 def stands_above(view: View, rules: Rules, starving: BoolArray) -> BoolArray:
@@ -133,23 +141,25 @@ def stands_above(view: View, rules: Rules, starving: BoolArray) -> BoolArray:
     return np.asarray(starving | promised | passes_line(view, rules) | (jobs.gpus == 0))
 
 
-def held_by_users(view: View, rules: Rules, standings: IntArray, starving: BoolArray) -> IntArray:
-    """Return the pending jobs that their users hold and would stand in line without that.
+def kept_by_users(view: View, rules: Rules, standings: IntArray, starving: BoolArray) -> IntArray:
+    """Return the pending jobs that their users hold, or let depend on others, and that would stand in line otherwise.
 
-    Slurm starts a job at once that its user releases at a moment when its GPUs are free. So these get begin times of
-    ours too, and come into the line when they are released. One with a later begin time of its owner keeps that.
+    Slurm starts such a job at once if its GPUs are free when its user releases it, or when the other job ends, and a
+    user can choose that moment. So these get begin times of ours too, and come into the line from there; Slurm shows
+    the hold or the dependency meanwhile (seen on 22.05). One with a later begin time of its owner keeps that.
     """
     admission = rules.admission
     if admission is None or rules.composition is not None:
         return np.zeros(0, dtype=np.int64)
-    jobs = view.pending
-    held = (standings == Standing.HELD_BY_USER) & ~jobs.shares & (NodePools(view.nodes).of(jobs.partition) >= 0)
+    jobs = with_components(view.pending)
+    view, standings = replace(view, pending=jobs), _own_standings(view, rules, standings)
+    held = np.isin(standings, _KEPT) & ~jobs.shares & (NodePools(view.nodes).of(jobs.partition) >= 0)
     own = np.isfinite(jobs.eligible_s) & (jobs.eligible_s > view.now_s + admission.hold_s) & ~jobs.held_by_us
     return np.flatnonzero(held & ~own & ~stands_above(view, rules, starving))
 
 
-def hold_wishes(view: View, rules: Rules, outside: IntArray, held: IntArray) -> list[Action]:
-    """Return the holds of jobs *outside*, and *held* by their users, that would end before the cycle after the next.
+def hold_wishes(view: View, rules: Rules, outside: IntArray, kept: IntArray) -> list[Action]:
+    """Return the holds of jobs *outside* and *kept* by their users that would end before the cycle after the next.
 
     A hold is the longer the farther back its job stands in line: a long line costs few writes, and without the daemon
     the jobs come free in their order. Holds end together, at multiples of a step, so that most cycles write none. A job
@@ -158,7 +168,7 @@ def hold_wishes(view: View, rules: Rules, outside: IntArray, held: IntArray) -> 
     if rules.admission is None or not rules.admission.hold_s or rules.composition is not None:
         return []
     jobs, now_s, least_s = view.pending, view.now_s, rules.admission.hold_s
-    rows = np.concatenate([in_order(jobs, outside), held])
+    rows = np.concatenate([in_order(jobs, outside), kept])
     left_s = np.where(jobs.held_by_us, np.nan_to_num(jobs.eligible_s - now_s), 0.0)[rows]
     until_s = _hold_ends_s(len(rows), now_s, least_s)
     due = left_s <= least_s

@@ -16,7 +16,7 @@ from ..cluster.plan import Placing, Plan, Standing
 from ..cluster.state import View
 from ..cluster.ties import in_ms, in_points
 from ..policies.contract import Ordering
-from .admission import held_by_users, hold_wishes, waiting_outside
+from .admission import hold_wishes, kept_by_users, waiting_outside
 from .deadlines.blocking import blocking_jobs
 from .deadlines.deadline_comment import answer_wishes
 from .deadlines.order_leases import lease_wishes
@@ -161,7 +161,7 @@ def _plan(
         entering("share")
         moves = [*moves, *packing_wishes(view, ranked, runs, rules.sharing, busy, joins=joins)]
     entering(ORDER)
-    outside, by_users = np.flatnonzero(standings == Standing.OUTSIDE), held_by_users(view, rules, standings, starving)
+    outside, by_users = np.flatnonzero(standings == Standing.OUTSIDE), kept_by_users(view, rules, standings, starving)
     off = kept_off(view, rules.migration)
     releases = _release_wishes(jobs, view.now_s, np.concatenate([held, outside, by_users, unsafe(view, off)]), rules)
     holds: list[Action] = []

@@ -32,8 +32,7 @@ def next_change_s(view: View, plan: Plan, ordering: Ordering, rules: Rules) -> f
     elif rules.deadlines is not None:
         times += _promises(view, plan, rules.deadlines)
     if rules.admission is not None and rules.composition is None:
-        held = (plan.jobs.standing == Standing.HELD_BY_USER) & jobs.held_by_us
-        ends_s = jobs.eligible_s[(plan.jobs.standing == Standing.OUTSIDE) | held]
+        ends_s = jobs.eligible_s[jobs.held_by_us | (plan.jobs.standing == Standing.OUTSIDE)]
         times.append(float(np.nanmin(ends_s, initial=np.inf)) - rules.admission.hold_s)
         begins_s = view.pending.eligible_s[plan.jobs.standing == Standing.WAITS_FOR_BEGIN]
         times.append(float(np.nanmin(begins_s, initial=np.inf)) - rules.admission.hold_s / 2)

@@ -253,6 +253,10 @@ def test_a_job_that_its_user_holds_is_delayed_too_so_that_it_comes_into_the_line
         2,
         3,
     }
+    depends = {"reason": ["Priority"] * 3 + ["Dependency"]}
+    assert set(holds(decide(crowd(4, eligible_s=never_s, **depends), SJF, rules()))) == {2, 3, 4}
+    also_off = depends | {"off": [False] * 3 + [True], "nice": np.array([0, 0, 0, 5])}
+    assert set(holds(decide(crowd(4, eligible_s=never_s, **also_off), SJF, rules()))) == {2, 3, 4}
     admin = columns | {"reason": ["Priority"] * 3 + ["JobHeldAdmin"]}
     assert 4 not in holds(decide(crowd(4, eligible_s=never_s, **admin), SJF, rules())), "an admin lets it go as it is"
 
@@ -277,7 +281,7 @@ def test_a_nice_value_ends_no_begin_time_of_an_owner_and_no_dependency():
     eligible_s = np.array([NOW_S - 600.0, NOW_S - 599.0, NOW_S + 86_400.0, np.nan])
     seen = crowd(4, eligible_s=eligible_s, **waits)
     assert outside(seen) == [2]
-    assert set(holds(decide(seen, SJF, rules()))) == {2}, "a hold would let it start before its time"
+    assert set(holds(decide(seen, SJF, rules()))) == {2, 4}, "a hold would let the third one start before its time"
 
 
 def test_an_array_comes_in_with_its_first_task_and_all_of_its_tasks_count():

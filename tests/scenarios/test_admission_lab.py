@@ -85,6 +85,12 @@ def test_off_begin_times_and_heterogeneous_jobs_are_no_way_past_the_line_and_rel
         assert site.lab.run(["scontrol", "release", str(held)], user="alice").returncode == 0
         site.until(lambda: standings(site).get(held) == "outside", "a job that its user let go, in line")
         assert held in site.begin_times()
+        after = site.lab.submit(*plain, f"--dependency=afterany:{held}", "--wrap=true", user="alice")
+        site.until(lambda: after in site.begin_times(), "a begin time of a job that waits for another one")
+        assert standings(site)[after] == "waits_for_dependency"
+        site.lab.run(["scancel", str(held)])
+        site.until(lambda: standings(site).get(after) == "outside", "a job whose dependency ended, in line")
+        assert after in site.begin_times()
     assert site.run("release-all").returncode == 0
     site.until(lambda: site.begin_times() == {}, "nothing that is held any more")
 

@@ -103,7 +103,7 @@ class OwnedCluster(SimulatedCluster):
         barred = {job for job in self.owners.after if self.model.wishes.barred[self._rows[job][0]]}
         if not barred:
             return state
-        rows = np.isin(state.pending.job_id, list(barred))
+        rows = np.isin(state.pending.job_id, list(barred)) & ~(state.pending.eligible_s > self.now_s)
         eligible_s = np.where(rows, np.nan, state.pending.eligible_s)
         return replace(state, pending=state.pending.changed(eligible_s=eligible_s))
 
@@ -115,7 +115,8 @@ class OwnedCluster(SimulatedCluster):
                 del self.owners.after[job]
                 for row in self._rows[job]:
                     self.model.wishes.barred[row] = False
-                    begin_at(self.model, row, self.now_s)
+                    if life.begin_s[row] <= self.now_s:  # else one that was set meanwhile counts from now on
+                        begin_at(self.model, row, self.now_s)
                 changed = True
         for job, at_s in self.owners.not_before_s.items():
             for row in self._rows[job]:
