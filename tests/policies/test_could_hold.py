@@ -69,7 +69,7 @@ def why(partition: str = "all", **columns: Any) -> str:
         {"gpus": 1, "per_job": True, "per_gpu": True, "gpu_cpus": 3, "cpus": 9, "ntasks": 9, "memory_mib": 18_000.0},
         {"partition": "few", "required_nodes": "n[1-4]", "nodes": 2},  # from 24.11 on it has two of them
         {"gpus": 12, "gpu_type": "a100", "per_task": True, "ntasks": 12, "cpus": 12, "nodes": 2},  # as many as can be
-        {"gpus": 26, "per_task": True, "per_node": "gres/gpu:2", "ntasks": 13, "cpus": 24},
+        {"gpus": 26, "per_task": True, "per_node": "gres/gpu:2", "ntasks": 13, "cpus": 24, "memory_mib": 48_000.0},
         {"partition": "lean", "gpus": 1, "per_gpu": True, "memory_mib": 3_001.0},
         {"partition": "lean", "cpus": 3, "ntasks": 3, "cpu_memory_mib": 2_000.0},
         {"memory_mib": 16_000.0, "required_nodes": "n2"},

@@ -52,10 +52,6 @@ def demand_of(jobs: JobTable, row: int) -> Demand:
     asked = read_request(jobs.node_request[row])
     named = expand(jobs.required_nodes[row]) if jobs.required_nodes[row] else ()
     task_cpus = _task_cpus(cpus, int(jobs.ntasks[row])) if not jobs.gpu_cpus[row] else 1
-    if _may_lose_tasks(jobs, row, asked, task_cpus):
-        tasks = max(1, int(jobs.ntasks[row]))
-        types = {kind: max(1, many // tasks) for kind, many in types.items()}
-        gpus, cpus = sum(types.values()), task_cpus
     node_gpus = {} if spread and not each else {kind: each or -(-many // nodes) for kind, many in types.items()}
     on_a_node = max(task_cpus, asked.per_node if asked else 0)
     node_mib, cpu_mib = _memory_mib(jobs, row, asked)
@@ -66,6 +62,9 @@ def demand_of(jobs: JobTable, row: int) -> Demand:
     if jobs.per_gpu[row] and gpus and not jobs.gpu_cpus[row]:  # else it may be CPUs alone that it asks for by GPU
         # With several types on a node, Slurm takes the memory of those of one type (seen on 22.05).
         memory_mib = float(jobs.memory_mib[row]) / gpus * max((1, *node_gpus.values()))
+    if _may_lose_tasks(jobs, row, asked, task_cpus):
+        tasks = max(1, int(jobs.ntasks[row]))
+        types, cpus = {kind: max(1, many // tasks) for kind, many in types.items()}, task_cpus
     names = tuple(jobs.partition[row].split(","))
     return Demand(
         partitions=names,
