@@ -10,7 +10,8 @@ import pytest
 
 from slurmsched.cli.command_table import COMMANDS
 from slurmsched.cli.reference import commands_page, settings_page
-from slurmsched.cluster.comment_columns import DERIVED, STORED
+from slurmsched.cluster.columns import Labels
+from slurmsched.cluster.jobs import comment_columns
 from slurmsched.cluster.text.comment import CommentOptions
 from slurmsched.config.catalogue import every_setting
 
@@ -60,7 +61,7 @@ def test_each_token_of_a_user_has_an_effect_and_the_page_of_tokens_says_which():
     used = {name for file in files for name in column.findall(file.read_text())}
     says = {"deadline_s": "deadline", "cpus_least": "cpus", "mem_least_mib": "mem_mib"}
     says |= {"least_gpus": "gpus", "batch_least": "batch"}
-    used = {says.get(name, name) for name in used & {"deadline_s", *STORED, *DERIVED}}
+    used = {says.get(name, name) for name in used & {"deadline_s", *comment_columns(Labels.of([""]))}}
     fields = set(CommentOptions.__slots__) - {"share"}  # no user's to say
     assert tokens("In effect now") == fields == fields & used
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from enum import Enum
+from functools import cache, partial
 from typing import Any, Self, TypeVar, get_type_hints
 
 import numpy as np
@@ -144,6 +145,54 @@ class Table:
         return all(_same(getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
 
 
+class Filler(Enum):
+    """Who fills in a column."""
+
+    SLURM = "Slurm"
+    COMMENT = "its owner's comment"
+    MEMORY = "earlier observations"
+    INTENTS = "our requests to Slurm"
+    LEARNT = "what its kind did before"
+    SIMULATOR = "a simulated cluster"
+    QUESTION = "a job that is only asked about"
+
+
+@dataclass(frozen=True)
+class Column:
+    """The declaration of a column: who fills it in, its neutral value, and how it is read."""
+
+    by: Filler
+    neutral: Any = 0  #: 0 stands for an empty text too
+    fields: tuple[str, ...] = ()  #: of squeue -O (squeue(1))
+    read: Callable[..., Any] | None = None  #: makes the column of the texts of all fields, or an option of a comment
+    each: Callable[[str], Any] | None = None  #: makes the value of one text, in place of *read*
+    part: int | None = None  #: which part of what *read* returns, where several columns are read at once
+    optional: bool = False  #: read only where somebody needs it
+    recorded: bool = True  #: decision records hold it
+
+
+def column(by: Filler, squeue: str | tuple[str, ...] = (), read: Any = None, **rest: Any) -> Any:
+    """Declare a column of a table; *squeue* names the fields of squeue that it is made of."""
+    names = (squeue,) if isinstance(squeue, str) else squeue
+    return field(metadata={"column": Column(by, fields=names, read=read, **rest)})
+
+
+from_slurm, from_comment = partial(column, Filler.SLURM), partial(column, Filler.COMMENT, (), recorded=False)
+from_memory, from_intents = partial(column, Filler.MEMORY), partial(column, Filler.INTENTS)
+learnt, simulated, asked_about = (partial(column, by) for by in (Filler.LEARNT, Filler.SIMULATOR, Filler.QUESTION))
+
+
+@cache
+def declared(kind: type[Any]) -> dict[str, Column]:
+    """Return the declarations of the columns of a type of tables, by name."""
+    return {f.name: f.metadata["column"] for f in fields(kind) if "column" in f.metadata}
+
+
+def dtype_of(kind: type[Table], name: str) -> Any:
+    """Return the type of the numbers in column *name*; None for a column of texts."""
+    return _DTYPES.get(_types(kind)[name])  # type: ignore[arg-type]  # a class can be hashed
+
+
 def table_of(kind: type[T], length: int, neutral: Mapping[str, Any], columns: Mapping[str, Any]) -> T:
     """Build a table of *length* rows from *columns*; missing ones are *neutral*, else zero or empty.
 
@@ -153,6 +202,9 @@ def table_of(kind: type[T], length: int, neutral: Mapping[str, Any], columns: Ma
     if unknown := sorted(set(columns) - set(types)):
         raise ValueError(f"{kind.__name__} has no column {', '.join(unknown)}")
     return kind(**{name: _column(types[name], length, columns.get(name), neutral.get(name, 0)) for name in types})
+
+
+_DTYPES: dict[Any, Any] = {IntArray: np.int64, FloatArray: np.float64, BoolArray: np.bool_}
 
 
 @cache
@@ -166,7 +218,7 @@ def _column(kind: Any, length: int, values: Any, neutral: Any) -> Any:
         if values is None:
             return Labels(np.zeros(length, dtype=np.int64), ("",))
         return values if isinstance(values, Labels) else Labels.of(values)
-    dtype = {IntArray: np.int64, FloatArray: np.float64, BoolArray: np.bool_}[kind]
+    dtype = _DTYPES[kind]
     return np.full(length, neutral, dtype=dtype) if values is None else np.array(values, dtype=dtype)
 
 

@@ -10,9 +10,47 @@ from typing import Any
 import numpy as np
 
 from ..errors import CommentError
-from .columns import BoolArray, FloatArray, IntArray, Labels, Table, table_of
-from .comment_columns import comment_columns
+from .columns import (
+    BoolArray,
+    Filler,
+    FloatArray,
+    IntArray,
+    Labels,
+    Table,
+    asked_about,
+    declared,
+    dtype_of,
+    from_comment,
+    from_intents,
+    from_memory,
+    from_slurm,
+    learnt,
+    simulated,
+    table_of,
+)
+from .comment_columns import columns_of_comments, steps_text
+from .squeue_values import (
+    array_ids,
+    array_limit,
+    by_task,
+    cpus_in,
+    gpus_and_types,
+    gpus_per_gpu,
+    ids,
+    is_given,
+    is_not_one,
+    is_one,
+    labels,
+    mib_in,
+    node_counts,
+    numbers,
+    requests,
+    task_id,
+    tasks_in,
+    times,
+)
 from .text.comment import Deadline
+from .text.tres import count, seconds
 
 SETTLE_S = 3.0
 """The shortest time, in seconds, between a job's requeue and its next start.
@@ -46,6 +84,9 @@ class JobState(IntEnum):
         return JobState.COMPLETED <= self <= JobState.REQUEUED
 
 
+_GPU_FIELDS = ("NumNodes", "NumTasks", "tres", "tres-per-job", "tres-per-node", "tres-per-socket", "tres-per-task")
+
+
 @dataclass(frozen=True, eq=False)
 class JobTable(Table):
     """Jobs; the pending tasks of one array are one row, since arrays are the unit of order.
@@ -53,143 +94,205 @@ class JobTable(Table):
     Times are Unix seconds, NaN where unknown; texts are empty where Slurm has none.
     """
 
-    job_id: IntArray  #: the id that scontrol takes to write this row (the array's for an array)
-    array_job_id: IntArray  #: 0 unless part of an array
-    task_id: IntArray  #: of one array task that started; -1 for a plain job or a whole pending array
-    array_limit: IntArray  #: the most tasks of its array that run at once (``%N``); 0 for no such limit
-    tasks: IntArray  #: number of pending tasks in this row; 1 for a plain job
-    het_job_id: IntArray  #: leader of a heterogeneous job; 0 otherwise
-    name: Labels
-    user: Labels
-    account: Labels
-    qos: Labels
-    partition: Labels  #: comma list as submitted
-    state: IntArray  #: a JobState
-    reason: Labels  #: Slurm's reason for the wait
-    gpus: IntArray  #: per task, over all its nodes
-    gpu_type: Labels
-    nodes: IntArray
-    most_nodes: IntArray  #: on which it may be spread; 0 where not known
-    ntasks: IntArray  #: those that its CPUs are for; 0 where not known
-    cpus: IntArray
-    memory_mib: FloatArray  #: over all nodes
-    node_memory_mib: FloatArray  #: that it asks of each node; 0 where not known
-    cpu_memory_mib: FloatArray  #: that it asks for each CPU; 0 where not known
-    time_limit_s: FloatArray  #: infinite where unlimited
-    submitted_s: FloatArray  #: Slurm's, reset by a requeue
-    first_submit_s: FloatArray  #: ours, kept through requeues
-    eligible_s: FloatArray  #: Slurm's, moved by every new StartTime, ours too
-    waiting_since_s: FloatArray  #: EligibleTime without begin times of ours; NaN where it is the same, infinite if held
-    delayed_s: FloatArray  #: total delay by begin times of ours
-    waited_s: FloatArray  #: its wait before earlier runs and before a hold, less holds since ``waiting_since_s``
-    away_s: FloatArray  #: the time that it neither waited nor ran: held, before a begin time, under a dependency
-    started_s: FloatArray  #: for pending jobs Slurm's own estimate, where it has one
-    ended_s: FloatArray  #: for running jobs the latest end by time limit
-    ran_s: FloatArray  #: seconds of this run and of the earlier ones that it continues
-    ran_on: Labels  #: those of the earlier ones by number of GPUs, as 1=600 4=1200; empty where not known
-    priority: IntArray  #: as Slurm has it, our points included
-    site_points: IntArray  #: SiteFactor, 0 if none
-    age_points: IntArray
-    fairshare_points: IntArray
-    size_points: IntArray
-    partition_points: IntArray
-    qos_points: IntArray
-    tres_points: IntArray
-    fixed: BoolArray  #: somebody set the priority by hand; multifactor no longer applies
-    nice: IntArray
-    restarts: IntArray
-    requeueable: BoolArray
-    interactive: BoolArray  #: no batch script: salloc, srun, portals
-    interactive_used_s: FloatArray  #: if it is: GPU-seconds of its user's such runs that ended within a day
-    exclusive: BoolArray
-    reservation: Labels
-    features: Labels
-    licences: Labels
-    dependency: Labels
-    required_nodes: Labels
-    excluded_nodes: Labels  #: host list; empty too where nobody reads it (``power.steer``, ``power.migrate``)
-    own_partition: Labels  #: the partitions that its owner asked for, where the present ones are ours; else empty
-    steered: Labels  #: the types of GPUs that we sent it to, as a100+v100; empty where the excluded nodes are not ours
-    steered_s: FloatArray  #: when we sent it to these types, else when we let it go; 0 where never
-    left_nodes: Labels  #: the overloaded nodes that we last asked it to leave, a host list; empty for none within a day
-    left_s: FloatArray  #: when we asked for that, also where it is not known whether this was sent; 0 for never
-    node_request: Labels  #: its CPUs and memory as Slurm has them (``node_request``); empty where nobody reads them
-    own_request: Labels  #: those that its owner asked for, where the present ones are ours; else empty
-    sized_s: FloatArray  #: when we last changed them, or gave its own back; 0 where never
-    request_changed: BoolArray  #: somebody else has changed them since
-    used_cpus: FloatArray  #: the CPUs per node that runs of its kind kept busy at most (``usage``); NaN where unknown
-    used_memory_mib: FloatArray  #: the memory per node that they used at most; NaN where unknown
-    type_speeds: Labels  #: the speed of its kind by type of GPU over the fastest, as a100=1 v100=0.4; empty if unknown
-    avoided: Labels  #: our changes that kept it from starting, and are not repeated (``avoided``); empty for none
-    half_written: Labels  #: our changes of which Slurm took one part and not the other, as rightsize+resize
-    own_gpus: IntArray  #: the GPUs that its owner asked for, where it asks for others by us now; else 0
-    resized_s: FloatArray  #: when we last changed that number; 0 where never
-    gpus_each: IntArray  #: its GPUs on each node, where its number of nodes is ours too; else 0
-    taken_nodes: IntArray  #: the nodes that Slurm took of a change of ours of which it counts others; else 0
-    node_range: Labels  #: the nodes that Slurm may give it, as 1-2, each with its GPUs; empty of one number or unread
-    size_speeds: Labels  #: the speed of its kind by GPUs over that on the fewest, as 2=1 4=1.7; empty if unknown
-    sample_speeds: Labels  #: the samples in a second of its kind with a batch that grows, in the same way
-    step_samples: IntArray  #: the samples of a step of this run, if it reports them and its batch may grow; else 0
-    noise: FloatArray  #: the gradient noise scale that it reports, in samples, if its batch may grow; NaN if not known
-    restart_cost_s: FloatArray  #: what its last restarts, or those of all jobs, took; 0 where there were none
-    node_list: Labels  #: where it runs
-    node_gpus: Labels  #: its GPUs on each of these nodes, as 8,4; empty where not known, and they are taken as even
-    beside: IntArray  #: the job on whose GPUs it runs as a second job, where the cluster shows it; 0 for none
-    guest_gpus: IntArray  #: its GPUs on which a second job runs, where the cluster shows them
-    sensitive: BoolArray  #: it slows down when spread over more nodes than it needs
-    spread_speed: FloatArray  #: speed of its kind on more nodes than needed, over that on as few; NaN if not measured
-    comment: Labels
-    off: BoolArray  #: its comment has ``slurmsched:off``
-    ckpt: BoolArray  #: its owner allows requeues
-    deadline_s: FloatArray  #: the time by which its owner wants the result; infinite without one
-    held_by_us: BoolArray  #: its StartTime is an expiring hold of ours
-    asked_s: FloatArray  #: time of our last stop request; NaN without one
-    asks: IntArray  #: number of our stop requests within a day
-    told: Labels  #: what we last wrote, or tried to write, into its AdminComment
-    per_node: Labels  #: generic resources requested per job or per node, as squeue writes them
-    gpu_util: FloatArray  #: 0..1, mean of earlier runs of it or of its kind; NaN where never measured
-    memory_util: FloatArray  #: the same of the memory controller
-    gpu_memory_mib: FloatArray  #: the largest use of one GPU by such runs; NaN where never measured
-    unstable: BoolArray  #: the utilisation of such runs was unsteady
-    measured: BoolArray  #: there are such runs
-    share_score: IntArray  #: its disturbance of another job on its GPUs: 0 tiny, 1 medium, 2 jumbo
-    shares: BoolArray  #: the share token in its comment is ours
-    asked_for: Labels  #: PARTITIONS GPUS such as gpu gpu:a100:2, of a job that shares: what it has back if it does not
-    given_back: BoolArray  #: it waited for GPUs to share without success and got its own back
-    share_refusal: Labels  #: Slurm's message if it recently refused to change its GPUs into shared ones; else empty
-    per_job: BoolArray  #: requests GPUs for the whole job, so that they may be spread over nodes
-    per_task: BoolArray  #: requests generic resources per task or socket, which cannot be changed into slots
-    per_gpu: BoolArray  #: it or its partition requests CPUs or memory per GPU, which slots would change
-    gpu_cpus: IntArray  #: the CPUs that it requests per GPU; 0 for none
-    # The columns from here on are derived from the comment (``comment_columns``).
-    nopack: BoolArray  #: its owner wants no other job on its GPUs
-    noprofile: BoolArray  #: its owner wants it never measured
-    amp: BoolArray  #: it trains in mixed precision
-    soft: BoolArray  #: a result after its deadline has value too
-    least_gpus: IntArray  #: the fewest GPUs with which its owner lets it run (``gpus=``); 0 where nothing was said
-    most_gpus: IntArray  #: the most; 0 where nothing was said
-    coldstart_s: FloatArray  #: seconds before its GPU use is typical; 0 where none were said
-    iterations: IntArray  #: planned training iterations; 0 where none were said
-    pace_s: FloatArray  #: seconds per iteration; NaN where none were said
-    done: IntArray  #: iterations done before the present run, or the next one of a job that waits
-    stop_level: FloatArray  #: the accuracy, or the fall of the loss, in its owner's rule; NaN without one
-    urgency: FloatArray  #: 0..10; NaN where none was said
-    busy_level: FloatArray  #: the accuracy in ``busy``; NaN without one
-    cpus_least: IntArray  #: the fewest CPUs per node that its owner says it can run with; 0 where none were said
-    cpus_best: IntArray  #: the most CPUs per node that it can use; 0 where none were said
-    mem_least_mib: IntArray  #: the least memory per node that its owner says it can run with; 0 where none was said
-    mem_best_mib: IntArray  #: the most memory per node that it can use; 0 where none was said
-    batch_least: IntArray  #: the samples of a step on the GPUs that its owner asked for; 0 where none were said
-    batch_most: IntArray  #: the most samples of a step on more GPUs; 0 where none were said
-    deadline_at_s: IntArray  #: the deadline in seconds since the moment that ``deadline_since`` names
-    deadline_since: Labels  #: submit, epoch or local (see ``Deadline``); empty where there is no deadline
-    stop: Labels  #: its owner's rule for an early end: never, opt, acc or loss; empty where none was said
-    busy: Labels  #: opt or acc, what ``stop`` may become while the cluster is overloaded; empty where none was said
-    types: Labels  #: the types of GPUs that its owner accepts, as a100+v100; empty for any
-    graph: Labels  #: the graph of its tasks (``text.task_graph``); empty where none was said
-    steps: Labels  #: its own steps after a soft deadline, as ``soft_steps`` reads them
-    share_token: Labels  #: the GPUs that a share token names, ours or not; empty where there is none
-    comment_problem: Labels  #: the first thing wrong with its tokens, in words for its owner
+    #: the id that scontrol takes to write this row (the array's for an array)
+    job_id: IntArray = from_slurm("JobID", ids)
+    array_job_id: IntArray = from_slurm(("ArrayJobID", "ArrayTaskID"), array_ids)  #: 0 unless part of an array
+    #: of one array task that started; -1 for a plain job or a whole pending array
+    task_id: IntArray = from_slurm("ArrayTaskID", each=task_id, neutral=-1)
+    #: the most tasks of its array that run at once (``%N``); 0 for no such limit
+    array_limit: IntArray = from_slurm("ArrayTaskID", each=array_limit)
+    #: number of pending tasks in this row; 1 for a plain job
+    tasks: IntArray = from_slurm("ArrayTaskID", each=tasks_in, neutral=1)
+    het_job_id: IntArray = from_slurm("HetJobID", numbers)  #: leader of a heterogeneous job; 0 otherwise
+    name: Labels = from_slurm("Name", labels)
+    user: Labels = from_slurm("UserName", labels)
+    account: Labels = from_slurm("Account", labels)
+    qos: Labels = from_slurm("QOS", labels)
+    partition: Labels = from_slurm("Partition", labels)  #: comma list as submitted
+    state: IntArray = from_slurm("State")  #: a JobState
+    reason: Labels = from_slurm("Reason", labels)  #: Slurm's reason for the wait
+    gpus: IntArray = from_slurm(_GPU_FIELDS, gpus_and_types, part=0)  #: per task, over all its nodes
+    gpu_type: Labels = from_slurm(_GPU_FIELDS, gpus_and_types, part=1)
+    #: it or its partition requests CPUs or memory per GPU, which slots would change
+    per_gpu: BoolArray = from_slurm(("cpus-per-tres", "mem-per-tres"), is_given)
+    #: the CPUs that it requests per GPU; 0 for none
+    gpu_cpus: IntArray = from_slurm("cpus-per-tres", each=gpus_per_gpu)
+    nodes: IntArray = from_slurm(("NumNodes", "tres"), node_counts, neutral=1)
+    most_nodes: IntArray = asked_about()  #: on which it may be spread; 0 where not known
+    ntasks: IntArray = from_slurm("NumTasks", each=count)  #: those that its CPUs are for; 0 where not known
+    cpus: IntArray = from_slurm("tres", each=cpus_in, neutral=1)
+    memory_mib: FloatArray = from_slurm("tres", each=mib_in)  #: over all nodes
+    node_memory_mib: FloatArray = asked_about()  #: that it asks of each node; 0 where not known
+    cpu_memory_mib: FloatArray = asked_about()  #: that it asks for each CPU; 0 where not known
+    time_limit_s: FloatArray = from_slurm("TimeLimit", each=seconds, neutral=np.inf)  #: infinite where unlimited
+    submitted_s: FloatArray = from_slurm("SubmitTime", times)  #: Slurm's, reset by a requeue
+    first_submit_s: FloatArray = from_memory()  #: ours, kept through requeues
+    #: Slurm's, moved by every new StartTime, ours too
+    eligible_s: FloatArray = from_slurm("EligibleTime", times, neutral=np.nan)
+    #: EligibleTime without begin times of ours; NaN where it is the same, infinite if held
+    waiting_since_s: FloatArray = from_memory(neutral=np.nan)
+    delayed_s: FloatArray = from_memory()  #: total delay by begin times of ours
+    #: its wait before earlier runs and before a hold, less holds since ``waiting_since_s``
+    waited_s: FloatArray = from_memory()
+    #: the time that it neither waited nor ran: held, before a begin time, under a dependency
+    away_s: FloatArray = from_memory()
+    #: for pending jobs Slurm's own estimate, where it has one
+    started_s: FloatArray = from_slurm("StartTime", times, neutral=np.nan)
+    ended_s: FloatArray = from_slurm("EndTime", times, neutral=np.nan)  #: for running jobs the latest end by time limit
+    ran_s: FloatArray = from_memory()  #: seconds of this run and of the earlier ones that it continues
+    #: those of the earlier ones by number of GPUs, as 1=600 4=1200; empty where not known
+    ran_on: Labels = from_memory()
+    priority: IntArray = from_slurm("PriorityLong", numbers, neutral=1)  #: as Slurm has it, our points included
+    site_points: IntArray = from_slurm()  #: SiteFactor, 0 if none
+    age_points: IntArray = from_slurm()
+    fairshare_points: IntArray = from_slurm()
+    size_points: IntArray = from_slurm()
+    partition_points: IntArray = from_slurm()
+    qos_points: IntArray = from_slurm()
+    tres_points: IntArray = from_slurm()
+    fixed: BoolArray = from_slurm()  #: somebody set the priority by hand; multifactor no longer applies
+    nice: IntArray = from_slurm("Nice", numbers)
+    restarts: IntArray = from_slurm("RestartCnt", numbers)
+    requeueable: BoolArray = from_slurm("Requeue", is_one, neutral=True)
+    interactive: BoolArray = from_slurm("BatchFlag", is_not_one)  #: no batch script: salloc, srun, portals
+    #: if it is: GPU-seconds of its user's such runs that ended within a day
+    interactive_used_s: FloatArray = from_memory()
+    exclusive: BoolArray = from_slurm("OverSubscribe")
+    reservation: Labels = from_slurm("Reservation", labels)
+    features: Labels = from_slurm("Feature", labels)
+    licences: Labels = from_slurm("Licenses", labels)
+    dependency: Labels = from_slurm("Dependency", labels)
+    required_nodes: Labels = from_slurm("ReqNodes", labels)
+    #: host list; empty too where nobody reads it (``power.steer``, ``power.migrate``)
+    excluded_nodes: Labels = from_slurm("ExcNodes", optional=True)
+    #: the partitions that its owner asked for, where the present ones are ours; else empty
+    own_partition: Labels = from_intents()
+    #: the types of GPUs that we sent it to, as a100+v100; empty where the excluded nodes are not ours
+    steered: Labels = from_intents()
+    steered_s: FloatArray = from_intents()  #: when we sent it to these types, else when we let it go; 0 where never
+    #: the overloaded nodes that we last asked it to leave, a host list; empty for none within a day
+    left_nodes: Labels = from_intents()
+    #: when we asked for that, also where it is not known whether this was sent; 0 for never
+    left_s: FloatArray = from_intents()
+    #: its CPUs and memory as Slurm has them (``node_request``); empty where nobody reads them
+    node_request: Labels = from_slurm(optional=True)
+    own_request: Labels = from_intents()  #: those that its owner asked for, where the present ones are ours; else empty
+    sized_s: FloatArray = from_intents()  #: when we last changed them, or gave its own back; 0 where never
+    request_changed: BoolArray = from_intents()  #: somebody else has changed them since
+    #: the CPUs per node that runs of its kind kept busy at most (``usage``); NaN where unknown
+    used_cpus: FloatArray = learnt(neutral=np.nan)
+    #: the memory per node that they used at most; NaN where unknown
+    used_memory_mib: FloatArray = learnt(neutral=np.nan)
+    #: the speed of its kind by type of GPU over the fastest, as a100=1 v100=0.4; empty if unknown
+    type_speeds: Labels = learnt()
+    #: our changes that kept it from starting, and are not repeated (``avoided``); empty for none
+    avoided: Labels = from_intents()
+    #: our changes of which Slurm took one part and not the other, as rightsize+resize
+    half_written: Labels = from_intents()
+    #: the GPUs that its owner asked for, where it asks for others by us now; else 0
+    own_gpus: IntArray = from_intents()
+    resized_s: FloatArray = from_intents()  #: when we last changed that number; 0 where never
+    gpus_each: IntArray = from_intents()  #: its GPUs on each node, where its number of nodes is ours too; else 0
+    #: the nodes that Slurm took of a change of ours of which it counts others; else 0
+    taken_nodes: IntArray = from_intents()
+    #: the nodes that Slurm may give it, as 1-2, each with its GPUs; empty of one number or unread
+    node_range: Labels = from_slurm(optional=True)
+    #: the speed of its kind by GPUs over that on the fewest, as 2=1 4=1.7; empty if unknown
+    size_speeds: Labels = learnt()
+    sample_speeds: Labels = learnt()  #: the samples in a second of its kind with a batch that grows, in the same way
+    #: the samples of a step of this run, if it reports them and its batch may grow; else 0
+    step_samples: IntArray = learnt()
+    #: the gradient noise scale that it reports, in samples, if its batch may grow; NaN if not known
+    noise: FloatArray = learnt(neutral=np.nan)
+    #: what its last restarts, or those of all jobs, took; 0 where there were none
+    restart_cost_s: FloatArray = learnt()
+    node_list: Labels = from_slurm("NodeList", labels)  #: where it runs
+    #: its GPUs on each of these nodes, as 8,4; empty where not known, and they are taken as even
+    node_gpus: Labels = simulated()
+    #: the job on whose GPUs it runs as a second job, where the cluster shows it; 0 for none
+    beside: IntArray = simulated()
+    guest_gpus: IntArray = simulated()  #: its GPUs on which a second job runs, where the cluster shows them
+    sensitive: BoolArray = simulated()  #: it slows down when spread over more nodes than it needs
+    #: speed of its kind on more nodes than needed, over that on as few; NaN if not measured
+    spread_speed: FloatArray = learnt(neutral=np.nan)
+    comment: Labels = from_slurm("Comment", labels)
+    off: BoolArray = from_comment(lambda said: said.off, recorded=True)  #: its comment has ``slurmsched:off``
+    ckpt: BoolArray = from_comment(lambda said: said.ckpt, recorded=True)  #: its owner allows requeues
+    #: the time by which its owner wants the result; infinite without one
+    deadline_s: FloatArray = from_memory(neutral=np.inf)
+    held_by_us: BoolArray = from_intents()  #: its StartTime is an expiring hold of ours
+    asked_s: FloatArray = from_intents(neutral=np.nan)  #: time of our last stop request; NaN without one
+    asks: IntArray = from_intents()  #: number of our stop requests within a day
+    told: Labels = from_intents()  #: what we last wrote, or tried to write, into its AdminComment
+    #: generic resources requested per job or per node, as squeue writes them
+    per_node: Labels = from_slurm(("tres-per-job", "tres-per-node"), requests)
+    #: 0..1, mean of earlier runs of it or of its kind; NaN where never measured
+    gpu_util: FloatArray = learnt(neutral=np.nan)
+    memory_util: FloatArray = learnt(neutral=np.nan)  #: the same of the memory controller
+    #: the largest use of one GPU by such runs; NaN where never measured
+    gpu_memory_mib: FloatArray = learnt(neutral=np.nan)
+    unstable: BoolArray = learnt()  #: the utilisation of such runs was unsteady
+    measured: BoolArray = learnt()  #: there are such runs
+    share_score: IntArray = learnt(neutral=2)  #: its disturbance of another job on its GPUs: 0 tiny, 1 medium, 2 jumbo
+    shares: BoolArray = from_intents()  #: the share token in its comment is ours
+    #: PARTITIONS GPUS such as gpu gpu:a100:2, of a job that shares: what it has back if it does not
+    asked_for: Labels = from_intents()
+    given_back: BoolArray = from_intents()  #: it waited for GPUs to share without success and got its own back
+    #: Slurm's message if it recently refused to change its GPUs into shared ones; else empty
+    share_refusal: Labels = from_intents()
+    #: requests GPUs for the whole job, so that they may be spread over nodes
+    per_job: BoolArray = from_slurm("tres-per-job", is_given)
+    #: requests generic resources per task or socket, which cannot be changed into slots
+    per_task: BoolArray = from_slurm(("tres-per-socket", "tres-per-task"), by_task)
+    nopack: BoolArray = from_comment(lambda said: said.nopack)  #: its owner wants no other job on its GPUs
+    noprofile: BoolArray = from_comment(lambda said: said.noprofile)  #: its owner wants it never measured
+    amp: BoolArray = from_comment(lambda said: said.amp)  #: it trains in mixed precision
+    soft: BoolArray = from_comment(lambda said: said.soft)  #: a result after its deadline has value too
+    #: the fewest GPUs with which its owner lets it run (``gpus=``); 0 where nothing was said
+    least_gpus: IntArray = from_comment(lambda said: said.gpus and said.gpus[0])
+    most_gpus: IntArray = from_comment(lambda said: said.gpus and said.gpus[1])  #: the most; 0 where nothing was said
+    #: seconds before its GPU use is typical; 0 where none were said
+    coldstart_s: FloatArray = from_comment(lambda said: said.coldstart_s)
+    #: planned training iterations; 0 where none were said
+    iterations: IntArray = from_comment(lambda said: said.iterations)
+    #: seconds per iteration; NaN where none were said
+    pace_s: FloatArray = from_comment(lambda said: said.pace_s, neutral=np.nan)
+    #: iterations done before the present run, or the next one of a job that waits
+    done: IntArray = from_comment(lambda said: said.done)
+    #: the accuracy, or the fall of the loss, in its owner's rule; NaN without one
+    stop_level: FloatArray = from_comment(lambda said: said.stop and said.stop.level, neutral=np.nan)
+    urgency: FloatArray = from_comment(lambda said: said.urgency, neutral=np.nan)  #: 0..10; NaN where none was said
+    #: the accuracy in ``busy``; NaN without one
+    busy_level: FloatArray = from_comment(lambda said: said.busy and said.busy.level, neutral=np.nan)
+    #: the fewest CPUs per node that its owner says it can run with; 0 where none were said
+    cpus_least: IntArray = from_comment(lambda said: said.cpus and said.cpus[0])
+    #: the most CPUs per node that it can use; 0 where none were said
+    cpus_best: IntArray = from_comment(lambda said: said.cpus and said.cpus[1])
+    #: the least memory per node that its owner says it can run with; 0 where none was said
+    mem_least_mib: IntArray = from_comment(lambda said: said.mem_mib and said.mem_mib[0])
+    #: the most memory per node that it can use; 0 where none was said
+    mem_best_mib: IntArray = from_comment(lambda said: said.mem_mib and said.mem_mib[1])
+    #: the samples of a step on the GPUs that its owner asked for; 0 where none were said
+    batch_least: IntArray = from_comment(lambda said: said.batch and said.batch[0])
+    #: the most samples of a step on more GPUs; 0 where none were said
+    batch_most: IntArray = from_comment(lambda said: said.batch and said.batch[1])
+    #: the deadline in seconds since the moment that ``deadline_since`` names
+    deadline_at_s: IntArray = from_comment(lambda said: said.deadline and said.deadline.at_s)
+    #: submit, epoch or local (see ``Deadline``); empty where there is no deadline
+    deadline_since: Labels = from_comment(lambda said: said.deadline and said.deadline.since)
+    #: its owner's rule for an early end: never, opt, acc or loss; empty where none was said
+    stop: Labels = from_comment(lambda said: said.stop and said.stop.rule)
+    #: opt or acc, what ``stop`` may become while the cluster is overloaded; empty where none was said
+    busy: Labels = from_comment(lambda said: said.busy and said.busy.rule)
+    #: the types of GPUs that its owner accepts, as a100+v100; empty for any
+    types: Labels = from_comment(lambda said: "+".join(said.types))
+    #: the graph of its tasks (``text.task_graph``); empty where none was said
+    graph: Labels = from_comment(lambda said: said.graph and str(said.graph))
+    #: its own steps after a soft deadline, as ``soft_steps`` reads them
+    steps: Labels = from_comment(lambda said: steps_text(said.steps))
+    #: the GPUs that a share token names, ours or not; empty where there is none
+    share_token: Labels = from_comment(lambda said: said.share)
+    comment_problem: Labels = from_comment()  #: the first thing wrong with its tokens, in words for its owner
 
     @property
     def came_s(self) -> FloatArray:
@@ -218,34 +321,22 @@ class JobTable(Table):
         return None
 
 
-NEUTRAL: dict[str, Any] = {
-    "task_id": -1,
-    "tasks": 1,
-    "nodes": 1,
-    "cpus": 1,
-    "time_limit_s": np.inf,
-    "started_s": np.nan,
-    "ended_s": np.nan,
-    "eligible_s": np.nan,
-    "waiting_since_s": np.nan,
-    "asked_s": np.nan,
-    "deadline_s": np.inf,
-    "priority": 1,
-    "requeueable": True,
-    "gpu_util": np.nan,
-    "memory_util": np.nan,
-    "gpu_memory_mib": np.nan,
-    "share_score": 2,
-    "spread_speed": np.nan,
-    "used_cpus": np.nan,
-    "used_memory_mib": np.nan,
-    "noise": np.nan,
-    "pace_s": np.nan,
-    "stop_level": np.nan,
-    "urgency": np.nan,
-    "busy_level": np.nan,
+NEUTRAL: dict[str, Any] = {name: one.neutral for name, one in declared(JobTable).items()}
+"""The default values of columns; for texts 0 means empty."""
+
+_OF_COMMENTS = {
+    name: (one.read, dtype_of(JobTable, name), one.neutral)
+    for name, one in declared(JobTable).items()
+    if one.by is Filler.COMMENT
 }
-"""The default values of columns; every other column is zero, false or empty."""
+
+DERIVED = tuple(name for name, one in declared(JobTable).items() if not one.recorded)
+"""Columns that decision records leave out: decoding derives them from the comment."""
+
+
+def comment_columns(comment: Labels) -> dict[str, Any]:
+    """Return the columns of jobs that their owners fill in by *comment*; malformed items count as absent."""
+    return columns_of_comments(comment, _OF_COMMENTS)
 
 
 def job_table(length: int, **columns: Any) -> JobTable:

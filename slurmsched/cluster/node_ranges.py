@@ -36,4 +36,4 @@ class NodeRanges:
 
     def _remembered(self, jobs: JobTable) -> JobTable:
         texts = [self._ranges.get(job, "") for job in jobs.job_id.tolist()]
-        return replace(jobs, node_range=Labels.of(texts)) if any(texts) else jobs
+        return jobs.changed(node_range=Labels.of(texts)) if any(texts) else jobs

@@ -103,7 +103,7 @@ class SizeSpeeds:
         for row in rows.tolist():
             texts[row] = self._texts.get(kind_of(jobs.user[row], jobs.name[row]), ("", ""))
         speeds, samples = zip(*texts, strict=True)
-        return replace(jobs, size_speeds=Labels.of(speeds), sample_speeds=Labels.of(samples))
+        return jobs.changed(size_speeds=Labels.of(speeds), sample_speeds=Labels.of(samples))
 
 
 def _medians(paces: dict[str, dict[_Place, dict[tuple[int, int], float]]], kind: str) -> dict[_Place, float]:
@@ -150,7 +150,7 @@ class RestartCosts:
         for row in sizes.tolist():
             own = self._costs.get(kind_of(jobs.user[row], jobs.name[row]))
             cost_s[row] = median(own.values()) if own else every_s
-        return replace(state, running=replace(jobs, restart_cost_s=cost_s))
+        return replace(state, running=jobs.changed(restart_cost_s=cost_s))
 
 
 def read_sizes(text: str) -> dict[int, float]:

@@ -126,7 +126,7 @@ class SpreadSpeeds:
         _, first, which = np.unique(pairs, return_index=True, return_inverse=True)
         kinds = (kind_of(jobs.user[row], jobs.name[row]) for row in first.tolist())
         speeds = np.array([self._speeds.get(kind, np.nan) for kind in kinds])
-        return replace(jobs, spread_speed=speeds[which])
+        return jobs.changed(spread_speed=speeds[which])
 
 
 def _hardware(nodes: NodeTable) -> dict[str, tuple[int, str]]:

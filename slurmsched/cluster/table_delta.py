@@ -15,8 +15,7 @@ import numpy as np
 
 from .column_codec import ColumnReader, ColumnWriter
 from .columns import IntArray, Labels, Table
-from .comment_columns import DERIVED, comment_columns
-from .jobs import JobTable
+from .jobs import DERIVED, JobTable, comment_columns
 from .row_matching import ORDERS, Matching, moved_rows, predicted_column, sums_last, with_growth
 
 T = TypeVar("T", bound=Table)

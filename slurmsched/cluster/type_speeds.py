@@ -125,7 +125,7 @@ class TypeSpeeds:
             self._texts.get(Group(kind_of(jobs.user[row], jobs.name[row]), int(jobs.gpus[row])), "")
             for row in first.tolist()
         ]
-        return replace(jobs, type_speeds=Labels(which.reshape(-1).astype(np.int64), tuple(texts)).renamed(texts))
+        return jobs.changed(type_speeds=Labels(which.reshape(-1).astype(np.int64), tuple(texts)).renamed(texts))
 
 
 def latest(groups: dict[G, dict[K, T]], group: G) -> dict[K, T]:

@@ -176,7 +176,7 @@ class ProgressBook:
                     continue
                 noise[row] = median(run.noises) if run.noises else np.nan
                 samples[row] = run.samples if run.running and run.reported_restart == jobs.restarts[row] else 0
-        return replace(jobs, noise=noise, step_samples=samples)
+        return jobs.changed(noise=noise, step_samples=samples)
 
 
 def _user_name(uid: int) -> str:

@@ -16,9 +16,6 @@ from ..cluster.jobs import JobState
 TESTED = ((22, 5), (24, 11), (26, 5))
 """The releases that the conformance suite ran against (docs/releases.md)."""
 
-NOTHING = frozenset({"", "(null)", "N/A", "n/a", "None assigned"})
-"""Texts that commands print for a field without a value, NO_VAL included; cluster/text/tres.py reads the numbers."""
-
 JOB_STATES = {
     **{state.name: state for state in JobState},
     "BOOT_FAIL": JobState.NODE_FAIL,

@@ -7,8 +7,7 @@ from daemon_worlds import plan, view
 
 from slurmsched.cluster.actions import Rank, Refusal
 from slurmsched.cluster.columns import Labels
-from slurmsched.cluster.comment_columns import DERIVED
-from slurmsched.cluster.jobs import job_table
+from slurmsched.cluster.jobs import DERIVED, job_table
 from slurmsched.daemon.api.privacy import HIDDEN, narrow, owns, veil
 from slurmsched.decide.explain import explain
 from slurmsched.decide.explain.why import why

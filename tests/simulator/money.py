@@ -17,8 +17,7 @@ from gaming import fresh
 from owners import BEGIN, HOLD, NICE, RELEASE, Act, OwnedCluster, OwnedDriver, Owners
 
 from slurmsched.cluster.columns import FloatArray, IntArray, Labels
-from slurmsched.cluster.comment_columns import comment_columns
-from slurmsched.cluster.jobs import JobTable
+from slurmsched.cluster.jobs import JobTable, comment_columns
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import AdmissionRules, DeadlineRules, LeaseRules, ResizingRules, Rules, SteeringRules
 from slurmsched.models.runtime.baseline import RuntimeModel

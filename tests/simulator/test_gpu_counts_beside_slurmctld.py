@@ -8,8 +8,8 @@ import numpy as np
 
 from slurmsched.cluster.actions import AskToStop, Resize
 from slurmsched.cluster.columns import Labels
-from slurmsched.cluster.comment_columns import comment_columns
 from slurmsched.cluster.forecast import Forecast
+from slurmsched.cluster.jobs import comment_columns
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import ResizingRules, Rules
 from slurmsched.policies.contract import find_ordering

@@ -11,6 +11,9 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
+NOTHING = frozenset({"", "(null)", "N/A", "n/a", "None assigned"})
+"""Texts that commands print for a field without a value, NO_VAL included; the functions here read the numbers."""
+
 _ABSENT = frozenset(("", "n/a", "(null)", "none"))
 _ENDLESS = frozenset(("unlimited", "infinite"))
 _UNSET = _ABSENT | {"not_set", "invalid", "partition_limit", "unknown"}

@@ -9,9 +9,8 @@ import numpy as np
 
 from ...cluster.actions import job_of
 from ...cluster.columns import BoolArray, Labels, Rows, Table
-from ...cluster.comment_columns import DERIVED
 from ...cluster.forecast import Forecast
-from ...cluster.jobs import JobTable, job_table
+from ...cluster.jobs import DERIVED, JobTable, job_table
 from ...cluster.plan import Plan
 from ...cluster.state import View
 from ...decide.phrasing import HIDDEN

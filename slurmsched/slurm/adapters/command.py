@@ -39,6 +39,7 @@ from ...cluster.records.associations import NO_ASSOCIATIONS, AssociationTable
 from ...cluster.records.outcomes import OutcomeTable, RefusedRecord
 from ...cluster.records.usage import NO_USAGE, UsageTable
 from ...cluster.state import ClusterState
+from ...cluster.text.tres import NOTHING
 from ...errors import SlurmError, SlurmRefused, SlurmUnavailable
 from ..port import (
     RIGHTS,
@@ -60,7 +61,7 @@ from ..read.permissions import permissions_of, with_associations
 from ..read.records import RecordColumns, cut, heads, long_format, reading
 from ..read.sacct import read_outcomes, read_runs
 from ..read.usage import read_usage
-from ..versions import IN_A_MOMENT, NOTHING, TASK_UNREFUSED, UNKNOWN_JOB, SlurmRelease
+from ..versions import IN_A_MOMENT, TASK_UNREFUSED, UNKNOWN_JOB, SlurmRelease
 from ..write.verbs import CHANGED_MEANWHILE, MARK, Request, lines, ours_to_tell, signals, slots_line
 from .command_runner import CommandRunner, Printed, mark, unreachable
 
@@ -179,12 +180,14 @@ class SlurmCommand:
         wanted, columns = self.apart(), {}
         if "excluded_nodes" in wanted:
             states = {"PENDING": "PD", "RUNNING": "R"} if "node_loads" in wanted else {"PENDING": "PD"}
-            columns[squeue.EXCLUDED] = _apart(jobs, states, self._exclusions(["-t", ",".join(states.values())]), UNREAD)
-        if parts := [(column, of) for name, column, of in squeue.REQUESTED if name in wanted]:
+            columns["excluded_nodes"] = _apart(
+                jobs, states, self._exclusions(["-t", ",".join(states.values())]), UNREAD
+            )
+        if parts := [(name, of) for name, of in squeue.REQUESTED if name in wanted]:
             shown = self._request_columns(["-t", "PD"])
-            for column, of in parts:
-                gone = UNREAD if column == squeue.NODE_REQUEST else ""
-                columns[column] = _apart(jobs, {"PENDING"}, _of_arrays_too(shown, of(shown)), gone)
+            for name, of in parts:
+                gone = UNREAD if name == "node_request" else ""
+                columns[name] = _apart(jobs, {"PENDING"}, _of_arrays_too(shown, of(shown)), gone)
         return RecordColumns(jobs.by_name | columns)
 
     def _exclusions_of(self, jobs: Sequence[int]) -> dict[int, str]:

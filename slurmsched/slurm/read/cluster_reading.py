@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 
@@ -45,7 +44,7 @@ def state_of(
         with reading("sprio"):
             pending = sprio.with_factors(pending, factors)
     else:
-        pending = replace(pending, site_points=np.maximum(pending.priority - BASIC_BAND, 0))
+        pending = pending.changed(site_points=np.maximum(pending.priority - BASIC_BAND, 0))
     running = (jobs.state >= JobState.CONFIGURING) & (jobs.state <= JobState.COMPLETING)
     ended = (jobs.state >= JobState.COMPLETED) & (jobs.state <= JobState.REQUEUED)
     with reading("sinfo"):

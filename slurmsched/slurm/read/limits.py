@@ -23,8 +23,7 @@ from ...cluster.limits import (
     USER,
     LimitTable,
 )
-from ...cluster.text.tres import memory_mib, seconds
-from ..versions import NOTHING
+from ...cluster.text.tres import NOTHING, memory_mib, seconds
 from .records import reading
 
 QOS_FIELDS = {

@@ -11,8 +11,7 @@ import numpy as np
 from ...cluster.columns import Labels, table_of
 from ...cluster.nodes import PartitionTable
 from ...cluster.sbatch_defaults import JobDefaults
-from ...cluster.text.tres import seconds
-from ..versions import NOTHING
+from ...cluster.text.tres import NOTHING, seconds
 from .job_defaults import read_defaults
 
 _FIELD = re.compile(r"(?:^|\s)([A-Za-z]+)=(\S*)")

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from ...cluster.permissions import RELEASES, Association, PartitionAccess, Permissions, Release
-from ..versions import NOTHING, TESTED, SlurmRelease
+from ...cluster.text.tres import NOTHING
+from ..versions import TESTED, SlurmRelease
 from .partitions import partition_records
 from .records import reading
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -47,7 +46,7 @@ def with_factors(jobs: JobTable, columns: RecordColumns) -> JobTable:
     total = sum(points.values()) - np.where(is_listed, numbers["nice"][first[at]], 0)
     fixed = is_listed & (np.abs(numbers["priority"][first[at]] - np.maximum(total, 1)) > SLACK)
     del points["assoc_points"]
-    return replace(jobs, **points, fixed=fixed)
+    return jobs.changed(**points, fixed=fixed)
 
 
 def _numbers(texts: list[str]) -> IntArray:

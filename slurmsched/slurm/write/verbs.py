@@ -38,8 +38,7 @@ from ...cluster.node_request import read_request
 from ...cluster.records.node_loans import SetNodes
 from ...cluster.text.comment import is_plain
 from ...cluster.text.plural import count
-from ...cluster.text.tres import are_slots_of, gpus_in, requests_in
-from ..versions import NOTHING
+from ...cluster.text.tres import NOTHING, are_slots_of, gpus_in, requests_in
 
 BASIC_BAND = 0xFFFF0000
 """Priorities that priority/basic gives lie below this; those we fix lie above, in the order of their points."""
