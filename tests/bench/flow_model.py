@@ -10,9 +10,8 @@ from datetime import UTC
 import numpy as np
 
 from slurmsched.cluster.columns import FloatArray, Labels
-from slurmsched.cluster.comment_columns import comment_columns
 from slurmsched.cluster.forecast import Forecast
-from slurmsched.cluster.jobs import JobTable, deadlines
+from slurmsched.cluster.jobs import JobTable, comment_columns, deadlines
 from slurmsched.errors import LabError
 from slurmsched.simulator.cluster_spec import ClusterSpec, nodes_of, partition_of
 from slurmsched.simulator.cycle_driver import CycleDriver
