@@ -23,7 +23,14 @@ _ON_CLUSTERS: dict[str, Registry[Any]] = {
 }
 """Parts that decide about promises, profiling and reports of jobs, which a policy file does not have."""
 
-_DAEMONS = {"admission": str, "preset": str, "starvation_s": float, "shadow": str, "auto": str}
+_DAEMONS = {
+    "admission": str,
+    "preset": str,
+    "starvation_s": float,
+    "shadow": str,
+    "auto": str,
+    "interactive_gpu_hours": float,
+}
 """Other keys of a daemon's ``[policy]``, with their types."""
 
 _NO_KEYS = ("site", "synthesis")  #: parts of a Setup that a text does not have
@@ -34,8 +41,8 @@ def read_policy(path: str | Path, **otherwise: Any) -> Setup:
 
     The keys of a daemon's ``[policy]`` are accepted too: there ``slurm`` as a selection or placement stands for the
     executor slurm, without ``sharing``, which needs a ``[share]`` too; ``starvation_s``, ``profiling``, ``stopping``,
-    ``shadow``, ``auto`` and a ``preemption`` that is no lease count on a cluster alone. An ``ordering`` or a ``preset``
-    is required. Without a ``name`` the policy is named after the file.
+    ``shadow``, ``auto``, ``interactive_gpu_hours`` and a ``preemption`` that is no lease count on a cluster alone.
+    An ``ordering`` or a ``preset`` is required. Without a ``name`` the policy is named after the file.
     ConfigError names the file, the key and what is accepted.
     """
     section = read_toml(path, {"policy": dict}).get("policy")
@@ -48,7 +55,7 @@ def read_policy(path: str | Path, **otherwise: Any) -> Setup:
     for key, value in parts.items():
         if not isinstance(value, str) and not 0 <= value < math.inf:
             raise ConfigError(f"{path}: [policy]: {key} = {value}: accepted are finite numbers from 0 on")
-    for key in ("starvation_s", "auto"):
+    for key in ("starvation_s", "auto", "interactive_gpu_hours"):
         parts.pop(key, None)
     if not ("ordering" in parts or parts.get("preset")):
         raise ConfigError(f"{path}: [policy] needs an ordering")

@@ -71,7 +71,7 @@ def test_a_state_that_cannot_be_played_is_an_error_of_one_forecast():
     player = CompositionPlayer("slurmsched.simulator.synthesis_worker")
     try:
         for _ in range(2):
-            with pytest.raises(SynthesisFailed, match="the play-forward failed: JSONDecodeError"):
+            with pytest.raises(SynthesisFailed, match="the play-forward failed: ConfigError: this is no policy"):
                 player.play(PlayRequest(LINE, view(), "no policy", (), {}, outcomes_of(())))
     finally:
         player.close()

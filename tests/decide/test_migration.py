@@ -382,10 +382,9 @@ def test_a_job_that_was_asked_to_leave_and_one_that_is_kept_off_are_told_so():
     assert "We kept it off n1, and let it go there again." in over
 
 
-def test_the_rules_are_read_back_from_a_record_and_those_without_are_stored_as_before():
+def test_the_rules_are_read_back_from_a_record():
     policy = Policy(SJF, RULES)
     assert Policy.from_json(policy.to_json()) == policy
-    assert "migration" not in Policy(SJF, Rules()).to_json()
 
 
 def test_simulations_come_back_when_a_job_may_go_to_its_node_again():

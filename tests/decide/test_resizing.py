@@ -258,7 +258,6 @@ def test_a_job_just_queued_again_gets_its_number_before_it_may_start():
 def test_a_stored_policy_has_the_rules_of_sizes():
     policy = Policy(FIFO, RULES)
     assert Policy.from_json(policy.to_json()) == policy
-    assert "resizing" not in Policy(FIFO, Rules()).to_json()
 
 
 def test_a_stored_policy_with_a_division_that_there_is_no_more_is_an_error():

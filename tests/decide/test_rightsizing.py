@@ -139,7 +139,6 @@ def test_without_the_power_nothing_is_changed_and_the_plan_is_the_same_bit_for_b
     pending, off = waiting(count=3), Rules(powers=frozenset({"order"}))
     bare = pending.changed(node_request=Labels.of([""] * 3), used_cpus=np.full(3, np.nan))
     assert plan_of(pending, off)[1].actions == plan_of(bare, off)[1].actions
-    assert "rightsizing" not in Policy(FIFO, off).to_json()
 
 
 def test_an_owner_says_what_his_job_can_run_with_and_use():

@@ -222,7 +222,6 @@ def test_a_plan_without_steering_is_the_same_whatever_is_known_of_types():
 def test_a_stored_policy_has_the_rules_of_steering():
     policy = Policy(FIFO, RULES)
     assert Policy.from_json(policy.to_json()) == policy
-    assert "steering" not in Policy(FIFO, Rules()).to_json()
 
 
 def test_a_simulation_looks_again_when_patience_is_over():

@@ -58,7 +58,8 @@ def demand_of(jobs: JobTable, row: int) -> Demand:
     memory_mib, all_mib = max(node_mib, cpu_mib * on_a_node), 0.0
     if not memory_mib:  # by node or by CPU, or all memory of a node: by CPU it takes the least of one
         all_mib = float(jobs.memory_mib[row]) / nodes
-        memory_mib = float(jobs.memory_mib[row]) / max(nodes, cpus, gpus) * task_cpus
+        by_gpu = gpus if jobs.per_gpu[row] else 0
+        memory_mib = float(jobs.memory_mib[row]) / max(nodes, cpus, by_gpu) * task_cpus
     if jobs.per_gpu[row] and gpus and not jobs.gpu_cpus[row]:  # else it may be CPUs alone that it asks for by GPU
         # With several types on a node, Slurm takes the memory of those of one type (seen on 22.05).
         memory_mib = float(jobs.memory_mib[row]) / gpus * max((1, *node_gpus.values()))
