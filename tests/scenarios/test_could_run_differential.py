@@ -242,11 +242,11 @@ ALONE = BESIDE | {
 }
 """The same in one partition, where Slurm gives the reason Resources on 22.05."""
 
-ALONE_NEWER = UNSAID | {
+NEWER = UNSAID | {
     "GPUs of so many tasks": lambda draft: draft.has(".", "gpus") and draft.has(".", "ntasks"),
     "CPUs by GPU of two types": lambda draft: draft.has(".", "cpus-per-gpu") and draft.has(",", "gres"),
 }
-"""From 24.11 on Slurm gives that reason for more jobs in one partition, and not that no nodes meet their request."""
+"""From 24.11 on Slurm gives that reason for more jobs, in one partition too, and not that no nodes meet their request."""
 
 RESERVED = ("ReqNodeNotAvail, May be reserved", "Nodes required for job are DOWN")
 """Slurm's words for nodes that are kept for another job: a reason to wait of which we know no more."""
@@ -260,7 +260,7 @@ def tolerated(one: Judged, reading: int, newer: bool) -> str | None:
         return "minutes of running jobs" if one.reason == "QOSGrpCPURunMinutesLimit" else None
     if any(one.after[reading + 1 :]):
         return READ_APART
-    kinds = UNSAID if len(one.draft.partitions) > 1 else ALONE_NEWER if newer else ALONE
+    kinds = NEWER if newer else UNSAID if len(one.draft.partitions) > 1 else ALONE
     return next((words for words, has in kinds.items() if has(one.draft)), None)
 
 
