@@ -246,7 +246,7 @@ NEWER = UNSAID | {
     "GPUs of so many tasks": lambda draft: draft.has(".", "gpus") and draft.has(".", "ntasks"),
     "CPUs by GPU of two types": lambda draft: draft.has(".", "cpus-per-gpu") and draft.has(",", "gres"),
 }
-"""From 24.11 on Slurm gives that reason for more jobs, in one partition too, and not that no nodes meet their request."""
+"""From 24.11 on Slurm gives that reason for more jobs, in one partition too, and not that no nodes meet them."""
 
 RESERVED = ("ReqNodeNotAvail, May be reserved", "Nodes required for job are DOWN")
 """Slurm's words for nodes that are kept for another job: a reason to wait of which we know no more."""
