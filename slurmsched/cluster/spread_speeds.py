@@ -13,7 +13,7 @@ from .job_kind import kind_of
 from .jobs import JobState, JobTable
 from .nodes import NodeTable
 from .state import ClusterState
-from .text.hostlist import expand
+from .text.hostlist import expanded
 
 LAST = 20  #: runs of a group that count on each side
 LEAST = 3  #: runs on each side without which nothing is concluded
@@ -94,7 +94,7 @@ class SpreadSpeeds:
 
     def _note(self, run: Run, jobs: JobTable, row: int, hardware: Mapping[str, tuple[int, str]]) -> bool:
         """Note the iteration time of a run; return False if its nodes are not known, or not of one type of GPUs."""
-        names = _names(jobs.node_list[row])
+        names = expanded(jobs.node_list[row])
         on = {hardware.get(name, (0, "")) for name in names}
         types, most = {gpu_type for _, gpu_type in on}, min((gpus for gpus, _ in on), default=0)
         if len(types) != 1 or most <= 0:
@@ -131,13 +131,6 @@ class SpreadSpeeds:
 
 def _hardware(nodes: NodeTable) -> dict[str, tuple[int, str]]:
     return dict(zip(nodes.name, zip(nodes.gpus.tolist(), nodes.gpu_type, strict=True), strict=True))
-
-
-def _names(text: str) -> tuple[str, ...]:
-    try:
-        return expand(text)
-    except ValueError:
-        return ()
 
 
 def _mean(groups: list[SpreadSpeed]) -> float:

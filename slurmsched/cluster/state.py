@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
-from .columns import IntArray, Rows
+from .columns import FloatArray, IntArray, Rows
 from .forecast import Forecast
-from .jobs import JobTable
+from .jobs import JobState, JobTable
 from .limits import NO_LIMITS, LimitTable
 from .nodes import NO_ACCOUNTS, AccountTable, NodeTable, PartitionTable, QosTable
+from .outlook.free_gpus import FreeGpus
+from .outlook.remaining import Remaining, remaining
 from .records.progress import NO_PROGRESS, ProgressTable
 from .records.promises import NO_PROMISES, PromiseTable
 from .records.solved_starts import NO_SOLVED_STARTS, SolvedStarts
+
+COMPLETION_S = 5.0
+"""The time that a job that has ended still holds its nodes."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +55,37 @@ class View:
     solved: SolvedStarts = NO_SOLVED_STARTS
     progress: ProgressTable = NO_PROGRESS  #: of running jobs that report it, and of those that wait again
     limits: LimitTable = NO_LIMITS  #: read only where one blocks a pending job or rules need them
+
+    @cached_property
+    def this_s(self) -> FloatArray:
+        """How long each running job has run since it started; 0 where that is not known."""
+        return np.maximum(self.now_s - np.nan_to_num(self.running.started_s, nan=self.now_s), 0.0)
+
+    @cached_property
+    def ran_s(self) -> FloatArray:
+        """How long each running job has run, with the earlier runs that it continues."""
+        return np.maximum(self.running.ran_s, self.this_s)
+
+    @cached_property
+    def remaining(self) -> Remaining:
+        """What each running job still needs, given that it ran until now; a completing one holds its nodes a moment."""
+        jobs = self.running
+        found = remaining(self.forecast_running, self.ran_s, self.this_s, jobs.time_limit_s)
+        ends = jobs.state == JobState.COMPLETING
+        if not ends.any():
+            return found
+        columns = (found.low_s, found.median_s, found.high_s)
+        return Remaining(*(np.where(ends, COMPLETION_S, column) for column in columns))
+
+    @cached_property
+    def free_gpus(self) -> FreeGpus:
+        """The GPUs of the nodes, with the running jobs that hold them."""
+        return FreeGpus(self.running, self.nodes)
+
+    @cached_property
+    def gpus_free_s(self) -> FloatArray:
+        """The seconds until each GPU of each node is free, [node, GPU], rising, by the median of ``remaining``."""
+        return self.free_gpus.by_node(self.remaining.median_s)
 
     def first_submit_s(self, job_id: int) -> float | None:
         """Return the first submit time of the job with this id now; None if no such job waits or runs."""

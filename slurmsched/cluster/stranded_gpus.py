@@ -9,8 +9,9 @@ import numpy as np
 from .columns import BoolArray, FloatArray, IntArray
 from .jobs import JobTable
 from .nodes import NodeTable
+from .outlook.free_gpus import FreeGpus
 from .state import ClusterState
-from .text.hostlist import expand
+from .text.hostlist import expanded
 
 LONGEST_S = 300.0  #: the longest time for which one observation counts: between two of them nothing is known
 MOST = 10_000  #: owners in memory, those that strand GPUs now
@@ -97,25 +98,10 @@ def _beyond_their_part(
     running: JobTable, nodes: NodeTable, here: BoolArray
 ) -> tuple[IntArray, IntArray, FloatArray, FloatArray]:
     """Return each running job on each node *here*: rows of both, and the CPUs and memory beyond its GPUs' part."""
-    places = {name: at for at, name in enumerate(nodes.name) if here[at]}
-    jobs: list[int] = []
-    on: list[int] = []
-    hosts = [_names(text) for text in running.node_list.names]
-    count = np.array([max(len(names), 1) for names in hosts], dtype=np.int64)[running.node_list.codes]
-    for row, code in enumerate(running.node_list.codes.tolist()):
-        for name in hosts[code]:
-            if name in places:
-                jobs.append(row)
-                on.append(places[name])
-    job, node = np.array(jobs, dtype=np.int64), np.array(on, dtype=np.int64)
+    job, node, _ = FreeGpus(running, nodes).held
+    job, node = job[here[node]], node[here[node]]
+    count = running.node_list.map([max(len(expanded(text)), 1) for text in running.node_list.names], np.int64)
     part = running.gpus[job] / count[job] / np.maximum(nodes.gpus[node], 1)
     cpus = np.maximum(running.cpus[job] / count[job] - part * nodes.cpus[node], 0.0)
     mib = np.maximum(running.memory_mib[job] / count[job] - part * nodes.memory_mib[node], 0.0)
     return job, node, cpus, mib
-
-
-def _names(text: str) -> tuple[str, ...]:
-    try:
-        return expand(text)
-    except ValueError:
-        return ()

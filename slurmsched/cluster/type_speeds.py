@@ -15,7 +15,7 @@ from .jobs import JobState, JobTable
 from .nodes import NodeTable
 from .records.outcomes import OutcomeTable
 from .state import ClusterState
-from .text.hostlist import expand
+from .text.hostlist import expanded
 
 LAST = 20  #: runs of a kind on one type that count, the newest
 LEAST = 2  #: runs on a type without which nothing is known of it
@@ -170,8 +170,5 @@ def run_types(jobs: JobTable, nodes: NodeTable) -> list[str]:
 
 
 def _type(names: str, type_of: Mapping[str, str]) -> str:
-    try:
-        types = {type_of.get(name, "") for name in expand(names)}
-    except ValueError:
-        return ""
+    types = {type_of.get(name, "") for name in expanded(names)}
     return types.pop() if len(types) == 1 else ""

@@ -108,11 +108,8 @@ class Gains:
 
     @cached_property
     def gain_s(self) -> FloatArray:
-        """The seconds of its remaining time, by its forecast, that each job would save; 0 for one that outlasted it."""
-        jobs, now_s = self.view.running, self.view.now_s
-        here_s = np.maximum(now_s - np.nan_to_num(jobs.started_s, nan=now_s), 0.0)
-        left_s = self.view.forecast_running.runtime_s - np.maximum(jobs.ran_s, here_s)
-        left_s = np.clip(np.minimum(np.nan_to_num(left_s, nan=0.0), jobs.time_limit_s - here_s), 0.0, None)
+        """The seconds of its remaining time that each job would save; 0 without a forecast."""
+        left_s = np.where(np.isnan(self.view.forecast_running.runtime_s), 0.0, self.view.remaining.median_s)
         return np.asarray(left_s * (1.0 - 1.0 / self.slowdown))
 
     @cached_property

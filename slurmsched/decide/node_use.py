@@ -11,7 +11,6 @@ from ..cluster.columns import BoolArray, FloatArray, IntArray
 from ..cluster.state import View
 from ..cluster.ties import in_points
 from ..policies.migration import is_above
-from .deadlines.gpu_availability import gpus_in_use
 
 RESOURCES = ("CPUs", "memory", "GPUs")
 """The columns of what is in use of a node."""
@@ -43,24 +42,20 @@ class NodeUse:
         known = np.nan_to_num(self.parts, nan=0.0)
         return np.array([[is_above(part, 1.0, self.most) for part in row] for row in known.tolist()], dtype=np.bool_)
 
-    @cached_property
-    def _places(self) -> tuple[IntArray, IntArray, IntArray]:
-        return gpus_in_use(self.view)
-
     @property
     def job(self) -> IntArray:
         """The running job of each part of a job on a node."""
-        return self._places[0]
+        return self.view.free_gpus.held.job
 
     @property
     def node(self) -> IntArray:
         """Its node."""
-        return self._places[1]
+        return self.view.free_gpus.held.node
 
     @property
     def gpus(self) -> IntArray:
         """Its GPUs there."""
-        return self._places[2]
+        return self.view.free_gpus.held.gpus
 
     @cached_property
     def gpu_use(self) -> FloatArray:

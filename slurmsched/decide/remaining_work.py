@@ -9,16 +9,10 @@ import numpy as np
 
 from ..cluster.columns import FloatArray
 from ..cluster.jobs import JobTable
+from ..cluster.outlook.remaining import MIDDLE, left_s
 from ..cluster.size_speeds import read_sizes
 from ..cluster.ties import in_points
 from ..policies.resizing import sample_worth, step_seconds
-
-OVERRUN = 0.1
-"""What a job that outlasted its forecast is taken to need still, as a share of the time that it ran."""
-
-UNKNOWN_S = 3_600.0
-"""The runtime of a job without a forecast."""
-
 
 GrowingBatch = tuple[float, tuple[int, int], int]
 
@@ -28,7 +22,7 @@ class RemainingWork:
     """What jobs have to do yet, and their speed on each number of GPUs."""
 
     jobs: JobTable
-    runtime_s: FloatArray
+    runtime_s: FloatArray  #: never NaN
     now_s: float
     doubling: float
 
@@ -50,13 +44,16 @@ class RemainingWork:
         if np.isfinite(jobs.started_s[row]) and jobs.node_list[row]:
             this_s = max(self.now_s - float(jobs.started_s[row]), 0.0)
         if jobs.iterations[row] > 0 and np.isfinite(jobs.pace_s[row]):
-            left_s = (jobs.iterations[row] - jobs.done[row]) * jobs.pace_s[row] - this_s
-            return float(max(left_s, OVERRUN * this_s, 1.0) / step_s[gpus])
+            rest_s = float((jobs.iterations[row] - jobs.done[row]) * jobs.pace_s[row])
+            return self._still_s(row, rest_s, this_s, this_s) / float(step_s[gpus])
         done = self._done_before(row, own, max(float(jobs.ran_s[row]) - this_s, 0.0)) + this_s / step_s[gpus]
-        whole_s = min(
-            float(np.nan_to_num(self.runtime_s[row], nan=UNKNOWN_S, posinf=UNKNOWN_S)), jobs.time_limit_s[row]
-        )
-        return float(max(whole_s / step_s[own] - done, OVERRUN * done, 1.0 / step_s[own]))
+        own_s = float(step_s[own])
+        return self._still_s(row, float(self.runtime_s[row]), done * own_s, this_s) / own_s
+
+    def _still_s(self, row: int, whole_s: float, done_s: float, this_s: float) -> float:
+        """Return what a job still needs of *whole_s* on its present GPUs, by the rule for all jobs."""
+        until_s = np.array([self.jobs.time_limit_s[row] - this_s])
+        return float(left_s(np.array([whole_s]), np.array([done_s]), MIDDLE, until_s)[0])
 
     def _done_before(self, row: int, own: int, earlier_s: float) -> float:
         """Return the units of work of earlier runs; those on numbers that are not known count as on its *own* one."""

@@ -14,7 +14,6 @@ from ..cluster.jobs import JobTable
 from ..cluster.ties import in_ms, in_points
 from ..policies.resizing import REMAINING_TIMES, Entrants, SizeDivision, divided_at_a_cost, find_size_division
 from ..policies.scaling.pollux import restart_factor
-from .deadlines.gpu_availability import gpus_in_use
 from .deadlines.preemption import stop_actions
 from .deadlines.stops import Stops, awaited_s
 from .job_nodes import gpus_by_node
@@ -275,7 +274,7 @@ class Regrowth:
     def _hosts(self) -> dict[int, list[int]]:
         """The nodes of each running job."""
         found: dict[int, list[int]] = {row: [] for row in range(len(self.placed.view.running))}
-        jobs, nodes, _ = gpus_in_use(self.placed.view)
+        jobs, nodes, _ = self.placed.view.free_gpus.held
         for row, node in zip(jobs.tolist(), nodes.tolist(), strict=True):
             found[row].append(node)
         return found

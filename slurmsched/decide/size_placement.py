@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..cluster.columns import BoolArray, FloatArray, IntArray
+from ..cluster.columns import BoolArray, IntArray
 from ..cluster.jobs import JobTable
 from ..cluster.may_have import Allowances
+from ..cluster.outlook.remaining import Bounds
 from ..cluster.state import View
 from ..cluster.ties import in_ms
-from .deadlines.gpu_availability import gpus_in_use
 from .job_nodes import gpus_by_node, node_part, nodes_by_kind
-from .remaining_work import UNKNOWN_S, RemainingWork
+from .remaining_work import RemainingWork
 from .rules import ResizingRules
 
 SOON_S = 10.0
@@ -57,13 +57,18 @@ class SizePlacement:
     def __post_init__(self) -> None:
         view, nodes = self.view, self.view.nodes
         self.waiting = np.zeros(len(nodes), dtype=np.bool_)
-        self.pending = RemainingWork(view.pending, view.forecast.runtime_s, view.now_s, self.rules.doubling)
-        self.running = RemainingWork(view.running, view.forecast_running.runtime_s, view.now_s, self.rules.doubling)
+        waiting_s, running_s = (
+            Bounds.of(forecast, jobs.time_limit_s).median_s
+            for forecast, jobs in ((view.forecast, view.pending), (view.forecast_running, view.running))
+        )
+        self.pending = RemainingWork(view.pending, waiting_s, view.now_s, self.rules.doubling)
+        self.running = RemainingWork(view.running, running_s, view.now_s, self.rules.doubling)
         self._may = Allowances(nodes, view.partitions)
         self.cpus = nodes.cpus - nodes.cpus_used
         self.memory_mib = nodes.memory_mib - nodes.memory_used_mib
-        self.now = np.where(nodes.usable, np.maximum(nodes.gpus - nodes.gpus_used, 0), 0).astype(np.int64)
-        self.free_s = self._free_s()
+        self.now = view.free_gpus.now.copy()
+        #: when each GPU of each node is free, rising, if jobs of several sizes go on as they run now
+        self.free_s = view.free_gpus.by_node(np.array([self.left_s(row) for row in range(len(view.running))]))
         self.each = gpus_by_node(view.pending)  #: the GPUs on a node of rows that get nodes; else 0
         self._begun = np.zeros((len(nodes), 2), dtype=np.int64)  # starters of each node, and the GPUs that they have
         with_gpus = nodes.usable & (nodes.gpus > 0)
@@ -87,7 +92,7 @@ class SizePlacement:
             start_s, nodes = self._earliest(row, each, allowed, many)
             if not np.isfinite(start_s):
                 return
-            self._take(row, nodes, each, start_s, start_s + float(np.nan_to_num(runtime_s, nan=UNKNOWN_S)))
+            self._take(row, nodes, each, start_s, start_s + float(runtime_s))
             if start_s > 0:
                 self._wait(row, each, start_s, allowed, many)
                 return
@@ -190,20 +195,6 @@ class SizePlacement:
                 self.now[node] -= gpus
                 self.cpus[node] -= -(-int(jobs.cpus[row]) // self._parts(row, len(nodes)))
                 self.memory_mib[node] -= np.nan_to_num(jobs.memory_mib[row]) / self._parts(row, len(nodes))
-
-    def _free_s(self) -> FloatArray:
-        """Return the seconds until each GPU of each node is free, by forecasts, in rising order; else infinite."""
-        nodes = self.view.nodes
-        free_s = np.full((len(nodes), int(nodes.gpus.max(initial=0))), np.inf)
-        jobs, on, held = gpus_in_use(self.view)
-        left_s = np.array([self.left_s(row) for row in range(len(self.view.running))])
-        for node in np.flatnonzero(nodes.usable & (nodes.gpus > 0)).tolist():
-            total, used = int(nodes.gpus[node]), int(min(nodes.gpus_used[node], nodes.gpus[node]))
-            here = on == node
-            busy_s = np.repeat(left_s[jobs[here]], held[here])[:used]
-            unknown_s = np.full(used - len(busy_s), busy_s.max(initial=SOON_S))  # of jobs that are not shown
-            free_s[node, :total] = np.sort(np.concatenate([np.zeros(total - used), busy_s, unknown_s]))
-        return free_s
 
     def left_s(self, row: int) -> float:
         """Return the seconds that a running job goes on for on its GPUs."""

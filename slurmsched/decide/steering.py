@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -16,24 +16,18 @@ from ..cluster.actions import Action, Steer, Unsteer
 from ..cluster.columns import BoolArray, FloatArray, IntArray, Labels
 from ..cluster.exclusions import ANY_TYPE
 from ..cluster.may_have import Allowances, NodePart
+from ..cluster.outlook.remaining import Bounds
 from ..cluster.state import View
-from ..cluster.text.hostlist import expand, fold
+from ..cluster.text.hostlist import expanded, fold
 from ..cluster.ties import in_ms, in_points
 from ..cluster.type_speeds import speeds_on
 from ..policies.steering import Ends, earliest_ends
-from .deadlines.gpu_availability import gpus_in_use
 from .job_nodes import node_part
 from .node_pools import NodePools
 from .not_repeated import STEER, not_repeated
 from .ordering.eligibility import begins_soon
 from .profiling import both
 from .rules import Rules, SteeringRules
-
-OVERRUN = 0.1
-"""What a job that outlasted its forecast is taken to need still, as a share of the time that it ran."""
-
-UNKNOWN_S = 3_600.0
-"""The runtime of a job without a forecast."""
 
 
 def steer_wishes(view: View, rules: Rules, standings: IntArray, ranked: IntArray, starving: BoolArray) -> list[Action]:
@@ -153,7 +147,7 @@ class _Pool:
         others, text = self._others(jobs.partition[row], tuple(types))
         if not others:
             return Unsteer(int(jobs.job_id[row])) if jobs.steered[row] else None
-        if jobs.steered[row] == name and others <= _expanded(jobs.excluded_nodes[row]):
+        if jobs.steered[row] == name and others.issubset(expanded(jobs.excluded_nodes[row])):
             return None
         return Steer(int(jobs.job_id[row]), name, text)
 
@@ -252,7 +246,7 @@ class _Pool:
     def _ends(self) -> Ends:
         """When each job would start and end on each type. Its forecast is taken as that on a type of mean speed."""
         jobs, rows, speeds = self.view.pending, self.rows, self._speeds
-        runtime_s = np.nan_to_num(self.view.forecast.runtime_s[rows], nan=UNKNOWN_S, posinf=UNKNOWN_S)
+        runtime_s = Bounds.of(self.view.forecast.take(rows), jobs.time_limit_s[rows]).median_s
         seconds = np.where(self._fits, runtime_s[:, None] * speeds.mean(axis=1, keepdims=True) / speeds, np.inf)
         steered = jobs.steered
         number = [self.types.index(name) if name in self.types else -1 for name in steered.names]
@@ -262,28 +256,6 @@ class _Pool:
 
     @property
     def _free_s(self) -> list[FloatArray]:
-        """The seconds until each GPU of each type is free, by the forecasts of running jobs."""
-        view, have = self.view, self.view.nodes
-        jobs, nodes, held = gpus_in_use(view)
-        ran_s = np.maximum(view.now_s - np.nan_to_num(view.running.started_s, nan=view.now_s), 0.0)
-        runtime_s, speeds = view.forecast_running.runtime_s, self._speeds_of(view.running.type_speeds)
-        free = []
-        for number, mine in enumerate(self._of_type & have.usable):
-            some = mine[nodes]
-            here_s = runtime_s * speeds.mean(axis=1) / speeds[:, number]
-            left_s = np.maximum(here_s - ran_s, np.maximum(OVERRUN * ran_s, 1.0))
-            left_s = np.minimum(np.nan_to_num(left_s, nan=1.0), view.running.time_limit_s)
-            busy_s = np.repeat(left_s[jobs[some]], held[some])
-            total, used = int(have.gpus[mine].sum()), int(np.minimum(have.gpus_used, have.gpus)[mine].sum())
-            unknown_s = np.full(max(used - len(busy_s), 0), busy_s.max(initial=1.0))  # of jobs that are not shown
-            taken_s = np.concatenate([busy_s, unknown_s])[:total]
-            free.append(np.concatenate([np.zeros(total - len(taken_s)), taken_s]))
-        return free
-
-
-@lru_cache(maxsize=1_000)
-def _expanded(text: str) -> frozenset[str]:
-    try:
-        return frozenset(expand(text))
-    except ValueError:
-        return frozenset()
+        """The seconds until each GPU of each type is free."""
+        rows = [self.view.gpus_free_s[mine] for mine in self._of_type]
+        return [free_s[np.isfinite(free_s)] for free_s in rows]

@@ -171,11 +171,6 @@ def pair_gain_s(
     return wait_s - together_s * (1.0 - guest_speed + slowed - freed)
 
 
-def expected_left_s(runtime_s: FloatArray, ran_s: FloatArray) -> FloatArray:
-    """Return the seconds until a running job ends by its forecast; one that exceeded it runs as long again."""
-    return np.maximum(runtime_s - ran_s, 0.0) + ran_s * (runtime_s <= ran_s)
-
-
 def packable(jobs: Sharers, packing: PackingLimits) -> BoolArray:
     """Select *jobs* that could share with the lightest possible job of an equal request."""
     if packing.capacity == OFF:

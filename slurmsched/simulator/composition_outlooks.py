@@ -63,7 +63,6 @@ def composition_outlooks(
         present,
         pending=_without_our_holds(present).joined(expected.pending),
         forecast=_complete(present.forecast.joined(expected.forecast)),
-        forecast_running=_complete(present.forecast_running),
     )
     tasks = simulated_tasks(future.pending).copy()
     tasks[list(unplaced(future, config))] = 0

@@ -7,7 +7,7 @@ from statistics import NormalDist
 import numpy as np
 
 from ..cluster.columns import FloatArray
-from ..cluster.forecast import Forecast
+from ..cluster.outlook.remaining import MIDDLE, Remaining, left_s, remaining
 from ..cluster.state import View
 
 TENTH = NormalDist().inv_cdf(0.9)
@@ -17,13 +17,13 @@ TENTH = NormalDist().inv_cdf(0.9)
 def drawn(view: View, random: np.random.Generator) -> tuple[FloatArray, FloatArray]:
     """Draw the runtimes of the pending and of the running jobs of *view*, each job by itself.
 
-    What a job still needs has the median and the 80 % interval of its forecast, on a logarithmic scale with a width for
-    each side. A forecast of a running job already counts that it ran until now. Nothing outlasts its time limit. NaN
-    where there is no forecast.
+    What a job still needs has the median and the 80 % interval of ``Remaining``, on a logarithmic scale with a width
+    for each side. Nothing outlasts its time limit. NaN for a pending job without a forecast.
     """
-    ran_s = np.nan_to_num(np.maximum(view.now_s - view.running.started_s, 0.0))
-    waiting_s = _drawn(view.forecast, np.zeros(len(view.pending)), view.pending.time_limit_s, random)
-    return waiting_s, _drawn(view.forecast_running, ran_s, view.running.time_limit_s, random)
+    none_s, limit_s = np.zeros(len(view.pending)), view.pending.time_limit_s
+    waiting_s = _drawn(remaining(view.forecast, none_s, none_s, limit_s), limit_s, random)
+    running_s = view.ran_s + _drawn(view.remaining, view.running.time_limit_s - view.this_s, random)
+    return np.where(np.isnan(view.forecast.runtime_s), np.nan, waiting_s), running_s
 
 
 def certain(view: View) -> bool:
@@ -31,13 +31,9 @@ def certain(view: View) -> bool:
     return all(np.array_equal(one.low_s, one.high_s, equal_nan=True) for one in (view.forecast, view.forecast_running))
 
 
-def _drawn(forecast: Forecast, ran_s: FloatArray, time_limit_s: FloatArray, random: np.random.Generator) -> FloatArray:
-    """Draw what jobs need that have run for *ran_s*."""
-    low_s, middle_s, high_s = (
-        np.maximum(bound_s - ran_s, 1.0) for bound_s in (forecast.low_s, forecast.runtime_s, forecast.high_s)
-    )
-    deviation = random.standard_normal(len(ran_s)) / TENTH
-    wider = np.where(deviation < 0, middle_s / low_s, high_s / middle_s)
-    left_s = middle_s * np.maximum(wider, 1.0) ** deviation
-    limit_s = np.where(np.isfinite(time_limit_s), time_limit_s, np.inf)
-    return np.asarray(np.minimum(ran_s + left_s, np.maximum(limit_s, ran_s + 1.0)))
+def _drawn(left: Remaining, until_limit_s: FloatArray, random: np.random.Generator) -> FloatArray:
+    """Draw what jobs still need."""
+    deviation = random.standard_normal(len(left)) / TENTH
+    known_s = np.where(np.isfinite(left.high_s), left.high_s, left.median_s)
+    wider = np.where(deviation < 0, left.median_s / left.low_s, known_s / left.median_s)
+    return np.asarray(left_s(left.median_s * wider**deviation, np.zeros(len(left)), MIDDLE, until_limit_s))

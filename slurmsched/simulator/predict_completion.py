@@ -229,7 +229,6 @@ def _ahead(
     of = parts.of[many + first]
     touches = parts.nodes.astype(np.float64) @ parts.nodes.T.astype(np.float64) > 0
     many_of = ((jobs.gpus > 0, jobs.gpus, view.running.gpus), (jobs.gpus == 0, jobs.cpus, view.running.cpus))
-    left_s = np.fmax(view.forecast_running.runtime_s - np.nan_to_num(view.now_s - view.running.started_s), 0.0)
     order = np.argsort(place)
     ahead, ahead_s, running_s = np.zeros(len(able), dtype=np.int64), np.zeros(len(able)), np.zeros(len(able))
     for one in np.unique(of).tolist():
@@ -239,7 +238,7 @@ def _ahead(
             rows = mine & alike
             work = (tasks * width * view.forecast.runtime_s[able])[order] * shares
             ahead_s[rows] = (np.cumsum(work) - work)[place[rows]]
-            running_s[rows] = (running_width * left_s)[touches[one][parts.of[:many]]].sum()
+            running_s[rows] = (running_width * view.remaining.median_s)[touches[one][parts.of[:many]]].sum()
     return place, ahead, ahead_s, running_s
 
 
@@ -297,8 +296,8 @@ def _running(view: View, cluster: SimulatedCluster) -> PredictionTable:
         start_from_s=started_s,
         start_by_s=started_s,
         finish_s=finish_s,
-        finish_from_s=np.fmin(finish_s, np.maximum(started_s + forecast.low_s, view.now_s)),
-        finish_by_s=np.fmax(finish_s, started_s + forecast.high_s) + 0.0 * finish_s,
+        finish_from_s=np.fmin(finish_s, view.now_s + view.remaining.low_s),
+        finish_by_s=np.fmax(finish_s, view.now_s + view.remaining.high_s) + 0.0 * finish_s,
         runtime_s=forecast.runtime_s,
         source=forecast.source,
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from ..cluster.limits import by_known_limits
 from ..cluster.may_have import Allowances
 from ..cluster.reasons import ReasonKind, where_kind
 from ..cluster.state import View
-from ..cluster.text.hostlist import expand
+from ..cluster.text.hostlist import expanded
 from ..cluster.text.tres import slots_in
 from ..decide.ordering.ranking import base_priority
 from ..errors import ConfigError
@@ -42,9 +41,6 @@ MODELLED = (ReasonKind.WAITS, ReasonKind.BEGIN, *HELD)
 """Kinds of reasons that are modelled; a job with any other (a dependency, a limit, a reservation) keeps waiting."""
 
 NOT_MODELLED = "it may be spread over nodes in a way that is not played forward"
-
-COMPLETION_S = 5.0
-"""The remaining time assumed for a completing job."""
 
 
 def resumed(
@@ -160,10 +156,7 @@ def _partition_of_slots(view: View) -> str:
 
 def _left_s(view: View) -> FloatArray:
     """Return the remaining runtime of each job."""
-    running = view.running
-    ran_s = np.nan_to_num(np.maximum(view.now_s - running.started_s, 0.0))
-    left_s = np.where(running.state == JobState.COMPLETING, COMPLETION_S, view.forecast_running.runtime_s - ran_s)
-    return np.asarray(np.fmax(np.concatenate([left_s, view.forecast.runtime_s]), 1.0))
+    return np.asarray(np.fmax(np.concatenate([view.remaining.median_s, view.forecast.runtime_s]), 1.0))
 
 
 def _as_workload(table: JobTable, runtime_s: FloatArray, view: View, config: Mapping[str, str]) -> Workload:
@@ -171,7 +164,7 @@ def _as_workload(table: JobTable, runtime_s: FloatArray, view: View, config: Map
 
     squeue shows one node for a job that left their number to Slurm; such a job gets as few as can hold it.
     """
-    where = table.node_list.map([len(_names(text)) for text in table.node_list.names], np.int64)
+    where = table.node_list.map([len(expanded(text)) for text in table.node_list.names], np.int64)
     nodes = np.where(where > 0, where, spread(table, view.nodes, view.partitions))
     consumable = counts_memory(config)
     return workload(
@@ -331,7 +324,7 @@ def _seat(model: Controller, table: JobTable, running: int, view: View) -> None:
     reports in use beside those, as evenly as there is room; no job gets more than a node has.
     """
     number = {name: at for at, name in enumerate(view.nodes.name)}
-    names = [_names(text) for text in table.node_list.take(slice(0, running))]
+    names = [expanded(text) for text in table.node_list.take(slice(0, running))]
     free, held_, in_use = model.stage.resources.free, model.stage.held, view.nodes.gpus_used.copy()
     slots, gpus_with_slots = model.stage.resources.slots, model.stage.requests.slots
     free_gpus, free_cpus, free_memory_mib = free.gpus, free.cpus, free.memory_mib
@@ -371,20 +364,11 @@ def _evenly(gpus: int, most: IntArray) -> IntArray:
     return share
 
 
-@lru_cache(maxsize=10_000)  # one state is resumed several times
-def _names(text: str) -> tuple[str, ...]:
-    """Return the distinct nodes of a host list; none where it is invalid."""
-    try:
-        return tuple(dict.fromkeys(expand(text)))
-    except ValueError:
-        return ()
-
-
 def _run(model: Controller, table: JobTable, running: int, now_s: float) -> FloatArray:
     """Let the jobs that have their nodes run; return the end of each job, NEVER where it does not run."""
     stage, life, some = model.stage, model.stage.life, slice(0, running)
     started_s = np.where(np.isfinite(table.started_s), table.started_s, now_s)[some]
-    nodes = table.node_list.map([len(_names(text)) for text in table.node_list.names], np.int64)
+    nodes = table.node_list.map([len(expanded(text)) for text in table.node_list.names], np.int64)
     plan_s = np.where(np.isfinite(table.time_limit_s), table.time_limit_s, YEAR_S)[some]
     life.started_s[some], life.first_s[some], life.since_s[some] = started_s, started_s, now_s
     life.spread[some], life.restarts[some] = np.maximum(1, nodes[some]), table.restarts[some]

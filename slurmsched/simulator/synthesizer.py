@@ -12,6 +12,7 @@ import numpy as np
 
 from ..cluster.columns import BoolArray, FloatArray, IntArray
 from ..cluster.forecast import Forecast
+from ..cluster.outlook.remaining import MIDDLE, left_s
 from ..decide.synthesis import (
     UNKNOWN_S,
     ActiveComposition,
@@ -30,8 +31,6 @@ from .fast.loops import Keys, Progress, RunningJobs, admit_and_seat, no_progress
 from .fast.queue import NEVER, PoolQueue, nobody
 from .ordering_keys import keys_of
 from .workload.workload import Workload
-
-LEAST_LEFT_S = 1.0  #: time left of jobs that ran longer than forecast
 
 
 @dataclass(frozen=True)
@@ -129,7 +128,6 @@ class Synthesizer:
         ran_s = self._running.ran_s[rows] + np.where(np.isin(rows, on), now_s - self._running.since_s[rows], 0.0)
         ended = ~np.isnan(self.context.result.end_s[again])
         whole_s = np.where(ended, self.jobs.runtime_s[again], self._runtime_s[again])
-        left_s = np.maximum(self._runtime_s[rows] - ran_s, LEAST_LEFT_S)
         return ExpectedJobs(
             rows=np.concatenate([rows, again]),
             runs=np.isin(rows, on),
@@ -137,7 +135,7 @@ class Synthesizer:
             come_s=np.concatenate([np.full(len(rows), now_s), comes_s]),
             start_s=np.concatenate([start_s[rows], np.full(len(again), np.nan)]),
             ran_s=np.concatenate([ran_s, none]),
-            left_s=np.concatenate([left_s, whole_s]),
+            left_s=np.concatenate([left_s(self._runtime_s[rows], ran_s, MIDDLE), whole_s]),
         )
 
     def _outlook(self, candidate: Candidate, now_s: float, future: ExpectedJobs) -> Outlook:

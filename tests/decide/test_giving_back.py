@@ -174,7 +174,12 @@ def test_a_running_job_is_not_stopped_to_grow_into_a_limit_again():
     plan = changes_of(seen_with("QOSMaxGRESPerUser", 100, "resize"))[1]
     text = remembered(plan, "resize").pending.avoided[0]
     room = nodes((4,), (2,))
-    usual = {"gpus": [2], "node_list": [room.name[0]], "comment": ["slurmsched:gpus=2-4,ckpt"], "started_s": [1.0]}
+    usual = {
+        "gpus": [2],
+        "node_list": [room.name[0]],
+        "comment": ["slurmsched:gpus=2-4,ckpt"],
+        "started_s": [NOW_S - 10_000.0],
+    }
     usual |= {"account": ["astro"], "per_node": ["gres:gpu:2"], "runtime_s": 1e6}
     runtime = usual.pop("runtime_s")
     stops = []

@@ -399,10 +399,13 @@ def test_waits_follow_the_order_and_the_ends_of_what_runs():
 def test_the_gpus_of_two_jobs_that_share_come_free_with_the_later_end():
     looked = seen(waiting(2, gpus=[4, 4]), runtime_s=50.0)
     ends_s = forecast([700.0, 900.0])
-    first = int(looked.running.job_id[0])
-    both = replace(looked.running, beside=np.array([0, first]), guest_gpus=np.array([4, 0]))
+    first, where = int(looked.running.job_id[0]), Labels.of([looked.running.node_list[0]] * 2)
+    both = replace(looked.running, beside=np.array([0, first]), guest_gpus=np.array([4, 0]), node_list=where)
     assert own_waits_s(replace(looked, forecast_running=ends_s), np.arange(2), "shared").tolist() == [100.0, 150.0]
-    paired = replace(looked, running=both, forecast_running=ends_s)
+    room = replace(
+        looked.nodes, usable=looked.nodes.name.map([name == where[0] for name in looked.nodes.name.names], bool)
+    )
+    paired = replace(looked, running=both, forecast_running=ends_s, nodes=room)
     assert own_waits_s(paired, np.arange(2), "shared").tolist() == [300.0, 350.0]
 
 

@@ -14,9 +14,10 @@ from outcome_worlds import busy_site, history, job, jobs_of
 
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.jobs import JobState, JobTable
+from slurmsched.cluster.outlook.remaining import UNKNOWN_S
 from slurmsched.cluster.records.outcomes import OutcomeTable
 from slurmsched.models.port import Model
-from slurmsched.models.runtime.baseline import UNKNOWN_S, RuntimeModel
+from slurmsched.models.runtime.baseline import RuntimeModel
 
 TRACE = Path(__file__).parents[3] / "shared" / "data" / "philly_semisynthetic.csv.gz"
 OCTOBER_S = (2294959, 2899759)  # its first week, in the trace's own seconds

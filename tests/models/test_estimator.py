@@ -8,9 +8,9 @@ import pytest
 from outcome_worlds import busy_site, history, job, jobs_of
 
 from slurmsched.cluster.jobs import JobState
+from slurmsched.cluster.outlook.remaining import UNKNOWN_S
 from slurmsched.cluster.records.outcomes import OutcomeTable
 from slurmsched.models.port import Model
-from slurmsched.models.runtime.baseline import UNKNOWN_S
 from slurmsched.models.runtime.estimator import LEAST, Estimator
 from slurmsched.models.runtime.mixture import Mixture, Part
 from slurmsched.models.runtime.model_inputs import CLASSES, Profiles

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurmsched.cluster.columns import Labels
-from slurmsched.policies.sharing import allowed, capacity, expected_left_s, gains_s, pairs, why_not
+from slurmsched.policies.sharing import allowed, capacity, gains_s, pairs, why_not
 from slurmsched.policies.sharing_candidates import APATHETIC, EAGER, INDOLENT, OFF, PackingLimits, Sharers
 
 HOUR_S = 3600.0
@@ -123,13 +123,6 @@ def test_a_gain_is_what_both_jobs_end_sooner_than_one_after_the_other():
     waiting, running = sharers({"left_s": 100.0, "gpu_util": 1.0}), sharers({"left_s": 400.0, "gpu_util": 1.0})
     # Together for 200 s: the guest ends 100 s late, the host has done 100 s of its work and ends 100 s late.
     assert gains_s(waiting, np.array([500.0]), running, ROOMY)[0, 0] == pytest.approx(500.0 - 100.0 - 100.0)
-
-
-def test_a_job_that_exceeded_its_forecast_counts_as_running_as_long_again_and_one_without_a_forecast_is_unknown():
-    left_s = expected_left_s(
-        np.array([500.0, 500.0, 500.0, np.nan, np.inf]), np.array([100.0, 500.0, 700.0, 50.0, 50.0])
-    )
-    assert left_s.tolist() == pytest.approx([400.0, 500.0, 700.0, np.nan, np.inf], nan_ok=True)
 
 
 def test_a_second_guest_of_a_wide_job_costs_it_only_what_the_first_did_not():

@@ -11,6 +11,7 @@ from decide.views import jobs, view
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.forecast import Forecast
 from slurmsched.cluster.jobs import JobState
+from slurmsched.cluster.outlook.remaining import UNKNOWN_S
 from slurmsched.simulator.drawn_runtimes import certain, drawn
 
 MANY = 4000
@@ -52,4 +53,4 @@ def test_without_an_interval_and_without_a_forecast_there_is_nothing_to_draw():
     assert not certain(seen())
     waiting_s, running_s = drawn(sure, np.random.default_rng(1))
     assert np.all(waiting_s == 60.0)
-    assert np.isnan(running_s).all()
+    assert np.all(running_s == UNKNOWN_S)

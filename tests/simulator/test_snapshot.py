@@ -151,10 +151,10 @@ def test_a_job_whose_limit_was_extended_beyond_its_partition_goes_on():
     assert on_to_the_end(short) == {1: 150.0, 2: 160.0}
 
 
-def test_a_job_past_its_forecast_is_expected_to_end_at_once():
+def test_a_job_past_its_forecast_is_expected_to_need_as_long_again():
     view = look(FULL, after_s=20.0)
     late = replace(view, forecast_running=replace(view.forecast_running, runtime_s=np.array([5.0])))
-    assert on_to_the_end(late) == {1: 121.0, 2: 131.0}
+    assert on_to_the_end(late) == {1: 140.0, 2: 150.0}
 
 
 def test_a_completing_job_is_given_a_moment():

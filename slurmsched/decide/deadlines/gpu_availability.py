@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cached_property, lru_cache
-from statistics import NormalDist
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray
-from ...cluster.forecast import Forecast
-from ...cluster.jobs import JobTable
 from ...cluster.may_have import Allowances
 from ...cluster.state import View
-from ...cluster.text.hostlist import expand
-from ...cluster.ties import to_ms
+from ...cluster.text.hostlist import expanded
 from ...policies.deadlines.lease_schedule import can_be_stopped
 from ...policies.deadlines.remaining_work import remaining_work
 from ...policies.deadlines.reservations import DeadlineRequests, Room
@@ -24,21 +20,6 @@ from .iteration_runtime import earlier_s, paced, ran_s
 
 MOMENTS = 256
 """Maximum number of distinct ends of running jobs; further neighbouring ends are merged."""
-
-_DECILE = NormalDist().inv_cdf(0.9)
-
-
-def planned_s(forecast: Forecast, jobs: JobTable, margin: float) -> FloatArray:
-    """Return the runtime within which a share *margin* of such jobs end, at most the time limit.
-
-    Runtimes are assumed log-normal, with the median and the upper decile of the forecast. Without a forecast it is the
-    time limit.
-    """
-    has_forecast = np.isfinite(forecast.runtime_s) & np.isfinite(forecast.high_s) & (forecast.runtime_s > 0)
-    median_s, high_s = (np.where(has_forecast, column, 1.0) for column in (forecast.runtime_s, forecast.high_s))
-    wide = np.maximum(high_s / median_s, 1.0) ** (NormalDist().inv_cdf(margin) / _DECILE)
-    return np.asarray(np.minimum(np.where(has_forecast, to_ms(median_s * wide), np.inf), jobs.time_limit_s))
-
 
 _Kind = tuple[int, int, int]  # codes of a job's partitions and GPU type, and the number of the nodes that may hold it
 _Shape = tuple[_Kind, int]  # with its GPUs on each node
@@ -78,26 +59,22 @@ class GpuAvailability:
         past_s = np.concatenate([np.zeros(len(view.pending)), ran_s(view)])
         unpaced = view.forecast.joined(view.forecast_running)
         forecast = paced(unpaced, self._jobs, past_s)
-        planned = planned_s(forecast, self._jobs, margin)
-        costs_s = np.broadcast_to(restart_s, len(planned))
+        costs_s = np.broadcast_to(restart_s, len(self._jobs))
         earlier = replace(self._jobs, ran_s=earlier_s(self._jobs, past_s) + past_s)
         self.work = remaining_work(earlier, forecast, view.now_s, costs_s)
-        self.needs_s = replace(self.work, planned_s=planned).left_s
+        self.needs_s = self.work.within_s(margin)
         #: the time that counts against quotas: a pace is its owner's own word
         self.charged_s = self.needs_s
         if forecast is not unpaced:
-            work = remaining_work(self._jobs, unpaced, view.now_s, costs_s)
-            by_forecast_s = replace(work, planned_s=planned_s(unpaced, self._jobs, margin)).left_s
-            self.charged_s = np.maximum(self.needs_s, by_forecast_s)
+            by_forecast = remaining_work(self._jobs, unpaced, view.now_s, costs_s)
+            self.charged_s = np.maximum(self.needs_s, by_forecast.within_s(margin))
         #: a job that runs in leases may start at any time, and then has to wait for Slurm
-        self._startup_s = np.where(self.stoppable & (np.arange(len(planned)) < len(view.pending)), startup_s, 0.0)
-        owed_s = (self.work.done_s - past_s)[len(view.pending) :]
-        self.ends_s = view.running.started_s + (planned[len(view.pending) :] - np.maximum(owed_s, 0.0))
+        self._startup_s = np.where(self.stoppable & (np.arange(len(self._jobs)) < len(view.pending)), startup_s, 0.0)
+        self.ends_s = view.now_s + self.needs_s[len(view.pending) :]
         self._nodes: dict[_Kind, BoolArray] = {}
         self._widest: dict[_Kind, int] = {}  #: GPUs of the widest of these nodes
         self._rows: list[tuple[BoolArray, int]] = []
         self._counts: dict[_Shape, list[bool]] = {}
-        self._in_use = gpus_in_use(view)
         self._begins_s, self._free = self._over_time(self.ends_s, stops_s)
 
     def open(self, rows: IntArray) -> Room:
@@ -124,7 +101,7 @@ class GpuAvailability:
             nodes |= self._nodes[kind]
         names = {name for name, mine in zip(self._view.nodes.name, nodes.tolist(), strict=True) if mine}
         hosts = self._view.running.node_list
-        inside = [not names.isdisjoint(_expanded(text)) for text in hosts.names]
+        inside = [not names.isdisjoint(expanded(text)) for text in hosts.names]
         return hosts.map(inside, np.bool_) & (self._view.running.gpus > 0)
 
     def requests(self, rows: IntArray, due_s: FloatArray, since_s: float) -> DeadlineRequests:
@@ -222,27 +199,18 @@ class GpuAvailability:
         return Room(begins_s.copy(), np.array(blocks, dtype=np.int64).reshape(len(blocks), len(begins_s)))
 
     def _over_time(self, ends_s: FloatArray, stops_s: FloatArray | None) -> tuple[FloatArray, IntArray]:
-        """Return moments (rising) and the free GPUs of each node from each on, as running jobs end or stop.
-
-        A job that has outlasted its planned runtime is assumed to end ``lead_s`` from now. GPUs in use by no known
-        running job become free when the last job ends, or after ``lead_s`` if none runs.
-        """
-        view, have = self._view, self._view.nodes
-        stops_s = np.full(len(ends_s), np.inf) if stops_s is None else stops_s
-        placed, ends_s = np.isneginf(stops_s), np.minimum(ends_s, stops_s)
-        ends_s = np.where(np.isfinite(ends_s) | placed, np.maximum(ends_s, self.soonest_s), np.inf)
-        moments, which = _thinned(ends_s)
-        moments = moments if len(ends_s) else np.array([self.soonest_s])
-        back = np.zeros((len(have), len(moments) + 1), dtype=np.int64)
-        jobs, nodes, gpus = self._in_use
-        ending = which[jobs] < len(moments)
-        from_moment = np.where(placed, 0, which + 1)
-        np.add.at(back, (nodes[ending], from_moment[jobs[ending]]), gpus[ending])
-        used = np.where(have.usable, np.minimum(have.gpus_used, have.gpus), 0)
-        back = np.minimum(np.cumsum(back, axis=1), used[:, None])
-        if len(moments) and np.isfinite(ends_s).all():
-            back[:, -1] = used
-        return np.concatenate([[view.now_s], moments]), np.where(have.usable, have.gpus - used, 0)[:, None] + back
+        """Return moments (rising) and the free GPUs of each node from each on, as running jobs end or stop."""
+        view, now_s = self._view, self._view.now_s
+        ends_s = ends_s if stops_s is None else np.minimum(ends_s, stops_s)
+        placed = np.isneginf(ends_s)
+        ends_s = np.where(np.isfinite(ends_s), np.maximum(ends_s, self.soonest_s), np.where(placed, now_s, np.inf))
+        free_s = view.free_gpus.by_node(ends_s, now_s)
+        moments, which = _thinned(free_s[free_s > now_s])
+        back = np.zeros((len(free_s), len(moments) + 2), dtype=np.int64)
+        at = np.zeros(free_s.shape, dtype=np.int64)
+        at[free_s > now_s] = which + 1
+        np.add.at(back, (np.broadcast_to(np.arange(len(free_s))[:, None], at.shape), at), 1)
+        return np.concatenate([[now_s], moments]), np.cumsum(back, axis=1)[:, :-1]
 
 
 class PooledGpus(GpuAvailability):
@@ -263,22 +231,3 @@ def _thinned(ends_s: FloatArray) -> tuple[FloatArray, IntArray]:
     if len(moments) > MOMENTS:
         moments = moments[np.linspace(0, len(moments) - 1, MOMENTS).astype(np.int64)]
     return moments, np.searchsorted(moments, ends_s)
-
-
-def gpus_in_use(view: View) -> tuple[IntArray, IntArray, IntArray]:
-    """Return the GPUs that running jobs hold, as columns: row of the job, row of the node, GPUs of the job on it."""
-    running, places = view.running, {name: place for place, name in enumerate(view.nodes.name)}
-    hosts = [[places[name] for name in _expanded(text) if name in places] for text in running.node_list.names]
-    count = running.node_list.map([len(mine) for mine in hosts], np.int64)
-    nodes = [place for code in running.node_list.codes.tolist() for place in hosts[code]]
-    share = -(-running.gpus // np.maximum(count, 1))
-    return np.repeat(np.arange(len(running)), count), np.array(nodes, dtype=np.int64), np.repeat(share, count)
-
-
-@lru_cache(maxsize=4096)
-def _expanded(text: str) -> tuple[str, ...]:
-    """Return the nodes in a list that Slurm gave a running job; decisions read the same lists again and again."""
-    try:
-        return expand(text)
-    except ValueError:
-        return ()

@@ -10,6 +10,7 @@ import numpy as np
 from ...cluster.actions import Action
 from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels
 from ...cluster.exclusions import sent_to
+from ...cluster.outlook.remaining import ROUNDING_S
 from ...cluster.state import View
 from ...cluster.ties import in_ms
 from ...cluster.type_speeds import run_types
@@ -73,15 +74,17 @@ def next_lease_change_s(view: View, ordering: Ordering, rules: Rules) -> float:
         return now_s
     known = np.isfinite(stopping.by_s) & ~stopping.leaving & ~stopping.promised
     asked_s, leased_s = jobs.asked_s[stopping.awaited], stopping.by_s[known] - terms.stop_s - terms.lead_s
-    ranked_s = (jobs.started_s + view.forecast_running.rank_s)[known]
+    forecast_s, cost_s = view.now_s + view.remaining.median_s, stop_cost_s(jobs, terms)
     ends_s = GpuAvailability(view.take(_NONE), MARGIN, terms.lead_s).ends_s if able.any() else np.zeros(0)
     times_s = np.concatenate(
         [
             leased_s,
             asked_s + terms.stop_s,
             asked_s + awaited_s(terms),
-            ranked_s,
-            ranked_s - stop_cost_s(jobs, terms)[known],
+            forecast_s[known] + ROUNDING_S,
+            (forecast_s - cost_s)[known],
+            (view.now_s + cost_s - view.ran_s)[known],
+            (jobs.started_s + jobs.time_limit_s - cost_s)[known],
             ends_s,
             ends_s - lead_s - 1.0,
         ]
@@ -191,11 +194,6 @@ def _with_present_runs(view: View) -> View:
 
 
 def _able(view: View, stopping: Stops, terms: LeaseRules) -> BoolArray:
-    """Select running jobs that may yield now, or were asked to: they would hold their GPUs for longer than that costs.
-
-    A job that has outlasted its forecast may run for any time.
-    """
-    left_s = view.forecast_running.rank_s - view.running.ran_s
-    left_s = np.where(left_s > 0, left_s, np.inf)
-    worth = in_ms(left_s) > in_ms(stop_cost_s(view.running, terms))
+    """Select running jobs that may yield now, or were asked to: they still need longer than a stop costs."""
+    worth = in_ms(view.remaining.median_s) > in_ms(stop_cost_s(view.running, terms))
     return np.asarray((stopping.awaited | (stopping.may & worth)) & ~stopping.promised)

@@ -36,7 +36,7 @@ def announced(
     begins_s = np.where(waits, availability.soonest_s, view.now_s)
     for place in np.flatnonzero(np.isnan(starts_s)).tolist():
         row = int(rows[place])
-        least_s = max(float(work.median_s[row] - work.done_s[row]), 1.0)
+        least_s = float(work.within_s(0.5)[row])
         start_s = left.earliest(held.rows[place], int(held.gpus[place]), least_s, view.now_s)
         begins_s[row] = start_s if np.isfinite(start_s) else np.inf
     ends_s = np.where(waits, begins_s, jobs.started_s) + jobs.time_limit_s

@@ -75,8 +75,7 @@ def _state(view: View, job_id: int) -> str:
     if row is not None:
         if view.running.user[row] == HIDDEN:
             return "not yours"
-        left_s = float(view.running.started_s[row] + view.forecast_running.runtime_s[row] - view.now_s)
-        return f"it runs, for about {spell(left_s)} more" if left_s > 0 else "it runs, longer than forecast"
+        return f"it runs, for about {spell(float(view.remaining.median_s[row]))} more"
     row = view.pending.row_of(job_id)
     if row is None:
         return "it is no longer listed"

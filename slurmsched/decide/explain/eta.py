@@ -212,9 +212,9 @@ def _eta(row: Row) -> Eta:
 
 
 def _derivation(row: Row, kind: PredictionKind) -> str:
-    needs = f"{spell(row['runtime_s'])} from start to end ({row['source']})"
     if kind is PredictionKind.RUNNING:
-        return f"it needs {needs}"
+        return f"it still needs {spell(row['finish_s'] - row['made_s'])} ({row['source']})"
+    needs = f"{spell(row['runtime_s'])} from start to end ({row['source']})"
     ahead, unit = row["ahead"], "GPU" if row["gpus"] else "core"
     before = (
         f"{count(ahead, 'job')} ahead of it {_work(row['ahead_gpu_s'], unit)}" if ahead else "no job is ahead of it"

@@ -26,6 +26,7 @@ from ...cluster.limits import (
 from ...cluster.reasons import Ends, Reason
 from ...cluster.state import View
 from ...cluster.text.plural import count
+from ...cluster.ties import in_ms
 from ..phrasing import HIDDEN, spell
 from ..request_words import memory_words
 
@@ -171,8 +172,7 @@ def _is_are(amount: float) -> str:
 def _holders(view: View, limit: SharedLimit) -> IntArray:
     """Return the running jobs that hold a limit, the soonest to end first."""
     rows = np.flatnonzero(limit.counted(view.running))
-    ends_s = view.running.started_s[rows] + view.forecast_running.runtime_s[rows]
-    return rows[np.argsort(np.where(np.isnan(ends_s), np.inf, ends_s), kind="stable")]
+    return rows[np.argsort(in_ms(view.remaining.median_s[rows]), kind="stable")]
 
 
 def _held_by(view: View, holders: IntArray, named: list[int]) -> Iterator[str]:
@@ -184,9 +184,7 @@ def _held_by(view: View, holders: IntArray, named: list[int]) -> Iterator[str]:
     if others:
         parts.append(count(others, "more job" if parts else "job"))
     first = int(holders[0])
-    ends_s = float(view.running.started_s[first] + view.forecast_running.runtime_s[first])
-    left_s = ends_s - view.now_s
-    when = f"in about {spell(left_s)}" if left_s > 0 else "at any moment: it runs longer than its forecast"
+    when = f"in about {spell(float(view.remaining.median_s[first]))}"
     which = f", job {named[0]}," if named and named[0] == view.running.job_id[first] else ""
     holds, first_one = ("holds", "it") if len(holders) == 1 else ("hold", f"the first of them{which}")
     yield f"{', '.join(parts)} {holds} it;".capitalize()

@@ -15,7 +15,7 @@ from ...cluster.jobs import JobTable
 from ...cluster.nodes import NodeTable
 from ...cluster.reasons import ReasonKind, reason_of, where_kind
 from ...cluster.state import View
-from ...cluster.text.hostlist import expand
+from ...cluster.text.hostlist import expanded
 from ...policies.selection.could_hold import Never, never
 from ..job_nodes import nodes_by_kind
 from ..phrasing import spell
@@ -88,7 +88,7 @@ def _lacks_nodes(view: View) -> BoolArray:
     kind, allowed = nodes_by_kind(view, jobs)
     left, there = (allowed & ~away).sum(axis=1)[kind], allowed.sum(axis=1)[kind]
     names = set(view.nodes.name.take(away))
-    named = jobs.required_nodes.map([bool(names & set(_names(text))) for text in jobs.required_nodes.names], np.bool_)
+    named = jobs.required_nodes.map([bool(names & set(expanded(text))) for text in jobs.required_nodes.names], np.bool_)
     return np.asarray(named | ((left < np.maximum(jobs.nodes, 1)) & (there > 0)), dtype=np.bool_)
 
 
@@ -101,7 +101,7 @@ def _away(nodes: NodeTable) -> BoolArray:
 def _down_words(view: View, row: int) -> tuple[str, str]:
     """Return which nodes of the job in *row* take no jobs, why and since when, and what would help."""
     jobs, nodes, away = view.pending, view.nodes, _away(view.nodes)
-    required = set(_names(jobs.required_nodes[row]))
+    required = set(expanded(jobs.required_nodes[row]))
     kind, allowed = nodes_by_kind(view, jobs.take(np.array([row])))
     asked = np.array([name in required for name in nodes.name], dtype=np.bool_) & away
     at = np.flatnonzero(asked if asked.any() else allowed[kind[0]] & away)
@@ -127,10 +127,3 @@ def _node_words(nodes: NodeTable, node: int, now_s: float) -> str:
         return words
     by = f", by {nodes.down_by[node]}" if nodes.down_by[node] else ""
     return f"{words} ({nodes.down_reason[node]}{by})"
-
-
-def _names(text: str) -> tuple[str, ...]:
-    try:
-        return expand(text) if text else ()
-    except ValueError:
-        return ()

@@ -12,7 +12,7 @@ from ...cluster.jobs import JobState, JobTable
 from ...cluster.plan import Plan, Standing
 from ...cluster.state import View
 from ...cluster.text.plural import count
-from ..deadlines.gpu_availability import gpus_in_use
+from ...cluster.ties import in_ms
 from ..deadlines.preemption import stop_words
 from ..ordering.greedy_fit import free_gpus
 from ..ordering.ranking import queueing_s
@@ -139,7 +139,7 @@ def _not_pending(view: View, plan: Plan, rules: Rules, job_id: int, beside: Circ
         standing="",
         slurm_reason=jobs.reason[row],
         reason=f"Job {job_id} is {state} on {jobs.node_list[row] or 'its nodes'}{since}.",
-        time=_end(view, row, beside),
+        time=_end(view, row),
         advice=" ".join(("Nothing is needed.", *_comment_words(jobs.comment_problem[row]))),
         rank=None,
         ahead=0,
@@ -154,14 +154,14 @@ def _not_pending(view: View, plan: Plan, rules: Rules, job_id: int, beside: Circ
     )
 
 
-def _end(view: View, row: int, beside: Circumstances) -> str:
+def _end(view: View, row: int) -> str:
     """Return a sentence about the end of a running job."""
-    runtime_s, source = float(view.forecast_running.runtime_s[row]), view.forecast_running.source[row]
-    forecast = f"By its forecast it takes about {spell(runtime_s)} ({source})"
-    if beside.eta is None or beside.eta.finish_s is None:
-        return f"{forecast}."
-    by = f", by {spell(beside.eta.finish_by_s - view.now_s)} nine times in ten" if beside.eta.finish_by_s else ""
-    return f"{forecast}: it should be done in about {spell(beside.eta.finish_s - view.now_s)}{by}."
+    left_s, high_s = float(view.remaining.median_s[row]), float(view.remaining.high_s[row])
+    source = view.forecast_running.source[row]
+    if view.running.state[row] == JobState.SUSPENDED:
+        return f"It needs about {spell(left_s)} more once it goes on ({source})."
+    by = f", within {spell(high_s)} nine times in ten" if np.isfinite(high_s) else ""
+    return f"It should be done in about {spell(left_s)}{by} ({source})."
 
 
 def _comment_words(problem: str) -> tuple[str, ...]:
@@ -263,10 +263,9 @@ def _size_advice(view: View, row: int, place: Place) -> str:
 
 def _soonest(view: View, place: Place) -> list[int]:
     """Return the running jobs on the nodes of a place, by their forecast ends."""
-    used, nodes, _ = gpus_in_use(view)
-    rows = np.unique(used[place.nodes[nodes]])
-    ends_s = view.running.started_s + view.forecast_running.runtime_s
-    return [int(row) for row in rows[np.argsort(ends_s[rows], kind="stable")]]
+    held = view.free_gpus.held
+    rows = np.unique(held.job[place.nodes[held.node]])
+    return [int(row) for row in rows[np.argsort(in_ms(view.remaining.median_s[rows]), kind="stable")]]
 
 
 def _named(jobs: JobTable, rows: Sequence[int]) -> tuple[int, ...]:

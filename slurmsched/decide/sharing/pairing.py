@@ -22,7 +22,7 @@ from ...cluster.state import View
 from ...cluster.text.comment import is_plain
 from ...cluster.text.tres import requests_in
 from ...policies.contract import SHARINGS
-from ...policies.sharing import expected_left_s, packable, why_not
+from ...policies.sharing import packable, why_not
 from ...policies.sharing_candidates import PackingLimits, Pair, Sharers
 from ..rules import SharingRules
 from .pair_eviction import unsteady
@@ -118,7 +118,7 @@ class Hosts:
         is_open = open_gpus > 0
         at = there[is_open]
         barred = (jobs.nopack | jobs.off | jobs.interactive | unsteady(jobs, rules))[at]
-        sharers = _sharers(jobs, at, _host_left_s(view)[at], barred, rules)
+        sharers = _sharers(jobs, at, view.remaining.median_s[at], barred, rules)
         sharers = replace(sharers, open_gpus=open_gpus[is_open], speed=speed[is_open])
         return cls(at, sharers, nodes, places[at], nodes)
 
@@ -130,7 +130,7 @@ class Hosts:
         alone = (jobs.beside == 0) & (jobs.guest_gpus < (jobs.gpus if rules.wide else 1))
         at = np.flatnonzero(alone & (jobs.state == JobState.RUNNING) & (places >= 0))
         barred = _any_of(own_bars(jobs.take(at), rules), len(at))
-        sharers = _sharers(jobs, at, _host_left_s(view)[at], barred, rules)
+        sharers = _sharers(jobs, at, view.remaining.median_s[at], barred, rules)
         speed = _speeds(jobs.gpu_util, *_beside(jobs), rules)
         return cls(at, replace(sharers, speed=speed[at]), room, places[at])
 
@@ -145,12 +145,6 @@ class Hosts:
             return ()
         place = int(self.place[at])
         return self.slots.best(place, self.slots.open_gpus(place, host_gpus), gpus)
-
-
-def _host_left_s(view: View) -> FloatArray:
-    """Return the seconds until each running job ends, for the weighing of pairs."""
-    runtime_s = np.fmin(view.forecast_running.runtime_s, view.running.time_limit_s)
-    return np.asarray(expected_left_s(runtime_s, view.now_s - view.running.started_s), np.float64)
 
 
 def _beside(jobs: JobTable) -> tuple[IntArray, IntArray]:

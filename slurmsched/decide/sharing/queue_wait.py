@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from heapq import heappop, heappush
-from typing import NamedTuple
 
 import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels
-from ...cluster.jobs import JobTable
 from ...cluster.state import View
 
 MOST = 1000  #: number of jobs considered per list of partitions, the first to run
@@ -28,13 +26,11 @@ def waits(view: View, ranked: IntArray, without: str) -> Iterator[tuple[int, flo
     """Yield the row of each *ranked* pending job, in this order, and the seconds until it starts on whole GPUs.
 
     The jobs of each list of partitions start one after the other, each as soon as enough GPUs of those partitions are
-    free: now, or when running jobs end by their forecast; GPUs of two jobs that share, with the later end. There is no
-    backfill, node boundaries do not count, and jobs in other partitions of the same nodes are ignored. GPUs of the
-    partition *without* do not count. The wait is infinite if unknown, and for jobs without GPUs. It depends only on
-    earlier jobs, so that a caller may stop early.
+    free, by ``View.gpus_free_s``. There is no backfill, node boundaries do not count, and jobs that wait in other
+    partitions of the same nodes are ignored. GPUs of the partition *without* do not count. The wait is infinite if
+    unknown, and for jobs without GPUs. It depends only on earlier jobs, so that a caller may stop early.
     """
-    jobs, running_s = view.pending, left_s(view)
-    ends = _ends(view.running, running_s)
+    jobs = view.pending
     runtime_s = np.fmin(view.forecast.runtime_s, jobs.time_limit_s)
     lines: dict[int, _Line] = {}
     everywhere = not len(view.partitions)  # then each job may use all nodes
@@ -48,45 +44,20 @@ def waits(view: View, ranked: IntArray, without: str) -> Iterator[tuple[int, flo
             place = 0 if everywhere else code
             if place not in lines:
                 names = None if everywhere else frozenset(jobs.partition.names[code].split(",")) - {without}
-                lines[place] = _Line(view, names, ends)
+                lines[place] = _Line(view, names)
             yield row, lines[place].wait_s(gpus, tasks, run_s)
-
-
-def left_s(view: View) -> FloatArray:
-    """Return the forecast seconds until each running job ends; 0 if it should have ended."""
-    runtime_s = np.fmin(view.forecast_running.runtime_s, view.running.time_limit_s)
-    return np.maximum(runtime_s - (view.now_s - view.running.started_s), 0.0)
-
-
-class _Ends(NamedTuple):
-    """The GPUs that come free as each running job ends, and the seconds until then."""
-
-    gpus: IntArray
-    in_s: FloatArray
-
-
-def _ends(jobs: JobTable, running_s: FloatArray) -> _Ends:
-    """Return when the GPUs of *jobs* come free: those of two jobs that share, with the later end."""
-    guests, in_s = np.flatnonzero(jobs.beside), running_s.copy()
-    if len(guests):
-        by_id = np.argsort(jobs.job_id, kind="stable")
-        hosts = by_id[np.minimum(np.searchsorted(jobs.job_id[by_id], jobs.beside[guests]), len(jobs) - 1)]
-        there = jobs.job_id[hosts] == jobs.beside[guests]
-        in_s[guests] = np.where(there, np.maximum(running_s[guests], running_s[hosts]), running_s[guests])
-    return _Ends(jobs.gpus - jobs.guest_gpus, in_s)
 
 
 class _Line:
     """A queue of one list of partitions."""
 
-    def __init__(self, view: View, names: frozenset[str] | None, ends: _Ends) -> None:
-        nodes, running = view.nodes, view.running
-        here = _names(nodes.partitions, names) & nodes.usable
-        self._total = int(nodes.gpus[here].sum())
-        self._free = int(np.maximum(nodes.gpus - nodes.gpus_used, 0)[here].sum())
-        runs = np.flatnonzero(_names(running.partition, names) & (ends.gpus > 0))
-        runs = runs[np.lexsort((ends.gpus[runs], -ends.in_s[runs]))]
-        self._ends = list(zip(ends.in_s[runs].tolist(), ends.gpus[runs].tolist(), strict=True))  # the soonest last
+    def __init__(self, view: View, names: frozenset[str] | None) -> None:
+        here = _in_one_of(view.nodes.partitions, names)
+        free_s = view.gpus_free_s[here]
+        self._total = int(view.free_gpus.total[here].sum())
+        self._free = int(view.free_gpus.now[here].sum())
+        ends_s, gpus = np.unique(free_s[(free_s > 0) & np.isfinite(free_s)], return_counts=True)
+        self._ends = list(zip(ends_s[::-1].tolist(), gpus[::-1].tolist(), strict=True))  # the soonest last
         self._started: list[tuple[float, int]] = []
         self._at_s = 0.0
         self._looks = MOST
@@ -109,7 +80,7 @@ class _Line:
         return self._at_s
 
 
-def _names(column: Labels, names: frozenset[str] | None) -> BoolArray:
+def _in_one_of(column: Labels, names: frozenset[str] | None) -> BoolArray:
     """Select the rows that name one of the partitions *names*; all rows for None."""
     if names is None:
         return np.ones(len(column), dtype=np.bool_)

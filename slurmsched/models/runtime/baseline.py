@@ -13,17 +13,19 @@ import numpy as np
 from ...cluster.columns import FloatArray, Labels
 from ...cluster.forecast import Forecast
 from ...cluster.jobs import JobState, JobTable
+from ...cluster.outlook.remaining import UNKNOWN_S
 from ...cluster.records.outcomes import OutcomeTable
 from .baseline_features import features
 from .group_statistics import KINDS, LAST_OF_ALL, LAST_OF_NAME, LAST_OF_USER, NOTHING, Estimate, GroupStatistics
+from .intervals import SHARES
 from .overruns import FAR_FOR_MEDIANS, Overrunner, Overruns, floored
 from .residuals import ResidualQuantiles
+from .survivors import Survivors
 from .training_runs import Runs
 
 JUDGED = 20_000  #: latest runs that determine the interval
 KEPT = 200_000  #: runs held in memory at most
 USUAL = 20  #: runs of a user behind the usual runtime
-UNKNOWN_S = 3600.0  #: forecast for a job without a time limit while there is no history
 
 _RUNNING = (JobState.RUNNING, JobState.SUSPENDED, JobState.COMPLETING)
 
@@ -82,12 +84,24 @@ class RuntimeModel:
         elapsed_s = _elapsed(jobs, now_s)
         most_s = np.maximum(limit_s, elapsed_s)
         low_s, runtime_s, high_s = (
-            np.clip(base_s * self._spread.factor(kind, share, elapsed_s / base_s), 1.0, most_s)
-            for share in (0.1, 0.5, 0.9)
+            np.clip(base_s * self._spread.factor(kind, share, elapsed_s / base_s), 1.0, most_s) for share in SHARES
         )
+        past = np.flatnonzero(elapsed_s > np.maximum(base_s * self._spread.fresh(kind, 0.5), 1.0))
+        if len(past):
+            rows = which[past]
+            like = groups.user[rows], groups.name[rows], groups.gpus[rows]
+            left_s = self._survivors.still_s(*like, elapsed_s[past], SHARES)
+            for bound_s, more_s in zip((low_s, runtime_s, high_s), left_s, strict=True):
+                bound_s[past] = np.minimum(elapsed_s[past] + more_s, most_s[past])
         source = self._evidence.source(groups, estimate)
         raised = self.overruns.raised_now(groups.user[which], groups.name[which], np.log(runtime_s))
         return floored(Forecast(runtime_s, low_s, high_s, source.take(which)), raised, most_s)
+
+    @cached_property
+    def _survivors(self) -> Survivors:
+        """The runs, for jobs past their forecast."""
+        groups, log_runtime = self._evidence.groups, self._evidence.runs.log_runtime
+        return Survivors(groups.user, groups.name, groups.gpus, np.exp(log_runtime))
 
     def overrunners(self) -> tuple[Overrunner, ...]:
         """Return the users whose runs went far beyond their forecasts."""
@@ -107,7 +121,7 @@ class RuntimeModel:
         guess = np.log(np.where(np.isinf(limit_s), UNKNOWN_S, limit_s))
         log = np.where(estimate.kind == NOTHING, guess, estimate.log_runtime)
         fresh = np.zeros(len(log))
-        factors = np.array([self._spread.factor(estimate.kind, share, fresh) for share in (0.1, 0.5, 0.9)])
+        factors = np.array([self._spread.factor(estimate.kind, share, fresh) for share in SHARES])
         bounds: FloatArray = np.minimum(log + np.log(factors), np.log(limit_s))
         return bounds
 

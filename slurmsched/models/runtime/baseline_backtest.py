@@ -6,7 +6,8 @@ import numpy as np
 
 from ...cluster.columns import FloatArray, IntArray
 from ...cluster.forecast import Forecast
-from .baseline import JUDGED, UNKNOWN_S, log_forecast, overruns_of
+from ...cluster.outlook.remaining import UNKNOWN_S
+from .baseline import JUDGED, log_forecast, overruns_of
 from .baseline_features import Described, features
 from .group_statistics import KINDS, NOTHING, Estimate, GroupStatistics
 from .overruns import FAR_FOR_MEDIANS, floored

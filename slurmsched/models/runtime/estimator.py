@@ -14,17 +14,18 @@ import numpy as np
 from ...cluster.columns import FloatArray, IntArray, Labels
 from ...cluster.forecast import Forecast
 from ...cluster.jobs import JobState, JobTable
+from ...cluster.outlook.remaining import UNKNOWN_S
 from ...cluster.records.outcomes import OutcomeTable
 from ...cluster.ties import in_points
 from ...errors import TooLittleHistory
 from ..ebm.additive import Columns
-from .baseline import UNKNOWN_S
 from .history_index import HistoryIndex
-from .intervals import WINDOW, Interval, Misses, rolled
+from .intervals import SHARES, WINDOW, Interval, Misses, rolled
 from .model_inputs import Profiles, classes, inputs, rows_of
 from .name_buckets import NameBuckets
 from .overruns import FAR_FOR_TRAINED, LEAST_S, WINDOW_S, Overrunner, Overruns, floored
 from .point_predictors import Fit, LogForecast, PointPredictor, Reason, center_of, fit_ga2m
+from .survivors import Survivors
 
 KEPT = 60_000  #: latest runs that an active model holds
 LEAST = 200  #: fewest runs to train on
@@ -94,12 +95,19 @@ class Estimator:
         middle_s, base_s = (_seconds(log, limit_s) for log in log_forecast)
         elapsed_s = _elapsed(jobs, now_s)
         factors = self.interval.factors(classes(columns), middle_s / base_s, elapsed_s / base_s)
-        low_s, runtime_s, high_s = np.clip(base_s * factors, 1.0, np.maximum(limit_s, elapsed_s))
+        most_s = np.maximum(limit_s, elapsed_s)
+        bounds_s = np.clip(base_s * factors, 1.0, most_s)
+        past = np.flatnonzero(elapsed_s > middle_s)
+        if len(past):
+            like = self._like(jobs.take(past))
+            left_s = self._survivors.still_s(*like, elapsed_s[past], SHARES)
+            bounds_s[:, past] = np.minimum(elapsed_s[past] + left_s, most_s[past])
+        low_s, runtime_s, high_s = bounds_s
         said_s = Forecast(runtime_s, low_s, high_s, source)
         if not self.overruns.active:
             return said_s
         raised = self.overruns.raised_now(*self._whose(jobs), np.log(runtime_s))
-        return floored(said_s, raised, np.maximum(limit_s, elapsed_s))
+        return floored(said_s, raised, most_s)
 
     def reasons(self, jobs: JobTable, row: int, profiles: Profiles | None = None) -> list[Reason]:
         """Return the terms of the forecast of the job in *row*, in words and the weightiest first.
@@ -150,6 +158,15 @@ class Estimator:
     def _whose(self, jobs: JobTable | OutcomeTable) -> tuple[IntArray, IntArray]:
         """Return the groups by which `overruns` records runs: user and kind."""
         return self.past.groups(jobs, "user"), self.past.groups(jobs, "kind")
+
+    def _like(self, jobs: JobTable | OutcomeTable) -> tuple[IntArray, IntArray, IntArray]:
+        """Return the groups by which `Survivors` weighs runs: user, kind and GPUs."""
+        return *self._whose(jobs), self.past.groups(jobs, "gpus")
+
+    @cached_property
+    def _survivors(self) -> Survivors:
+        """The runs, for jobs past their forecast."""
+        return Survivors(*self._like(self.past.runs), np.maximum(self.past.runs.runtime_s, 1.0))
 
     @cached_property
     def digest(self) -> str:

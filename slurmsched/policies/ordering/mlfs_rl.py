@@ -19,7 +19,7 @@ from ...cluster.columns import BoolArray, FloatArray
 from ...cluster.state import View
 from ...errors import ConfigError
 from ..contract import ORDERINGS, Ordering
-from .mlfs import LEAST_LEFT, MOST_S, SCOPES, MlfsPriority, Terms, bounded
+from .mlfs import SCOPES, MlfsPriority, Terms, bounded
 
 FEATURES = (
     "remaining time",
@@ -55,8 +55,7 @@ class Supply(NamedTuple):
     @classmethod
     def of(cls, view: View) -> Supply:
         """Read the supply from the running jobs and their forecasts."""
-        running, forecast_s = view.running, view.forecast_running.rank_s
-        left_s = np.nan_to_num(np.maximum(forecast_s - running.ran_s, LEAST_LEFT * forecast_s), nan=MOST_S)
+        running, left_s = view.running, view.remaining.median_s
         order = np.argsort(left_s, kind="stable")
         gpus = float(view.nodes.gpus.sum())
         free = max(gpus - float(running.gpus.sum()), 0.0)

@@ -11,7 +11,7 @@ from ...cluster.columns import BoolArray, IntArray, Labels
 from ...cluster.exclusions import UNREAD
 from ...cluster.nodes import NodeTable, PartitionTable
 from ...cluster.text.constraint import constraint_of
-from ...cluster.text.hostlist import expand
+from ...cluster.text.hostlist import expand, expanded
 
 
 class PartitionSets(NamedTuple):
@@ -101,10 +101,7 @@ def binding(jobs: Placed) -> Labels:
 
 def _size(names: str) -> int:
     """Return the number of nodes in a host list; 0 of one that cannot be read, which binds."""
-    try:
-        return len(expand(names)) if names else 0
-    except ValueError:
-        return 0
+    return len(expanded(names))
 
 
 def _kinds(*columns: Labels) -> tuple[IntArray, IntArray]:

@@ -13,7 +13,6 @@ from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels
 from ...cluster.jobs import JobTable
 from ...cluster.nodes import NodeTable, PartitionTable
 from ...cluster.state import View
-from ...cluster.text.hostlist import expand
 from ..contract import Placement
 from .allowed_nodes import AllowedNodes, allowed_nodes, binding
 from .loops import AccountGpus, DecisionJobs, PlannedLife, Started, nothing_started, start_one
@@ -110,16 +109,14 @@ class FreeNodes:
 
     def _tell_allocations(self) -> None:
         """Record the GPUs and CPUs that running jobs have on each node; those of unknown nodes stay in use."""
-        jobs, running = self.jobs, self.view.running
-        number = {name: at for at, name in enumerate(self.view.nodes.name)}
-        lists = [[number[name] for name in _names(text) if name in number] for text in running.node_list.names]
-        free, held, cpus = jobs.resources.free, jobs.held, jobs.requests.cpus.tolist()
-        ends_s = (running.started_s + jobs.life.plan_s[: self.jobs_running]).tolist()
+        jobs, held = self.jobs, self.view.free_gpus.held
+        free, cpus = jobs.resources.free, jobs.requests.cpus.tolist()
+        ends_s = (self.view.running.started_s + jobs.life.plan_s[: self.jobs_running]).tolist()
         before = free.gpus.copy(), free.cpus.copy()
-        for row, code in enumerate(running.node_list.codes.tolist()):
-            for node, gpus in zip(lists[code], _gpus_on(running, row, len(lists[code])), strict=True):
-                link(free, held, row, node, gpus, cpus[row])
-            line_up(jobs.running, row, ends_s[row])
+        for row, node, gpus in zip(*(column.tolist() for column in held), strict=True):
+            link(free, jobs.held, row, node, gpus, cpus[row])
+        for row, end_s in enumerate(ends_s):
+            line_up(jobs.running, row, end_s)
         free.gpus[:], free.cpus[:] = before  # what running jobs have was known before
 
 
@@ -185,18 +182,3 @@ def _accounts(view: View, jobs: JobTable) -> AccountGpus:
 
 def _plan_s(jobs: JobTable) -> FloatArray:
     return np.where(np.isfinite(jobs.time_limit_s), jobs.time_limit_s, YEAR_S)
-
-
-def _gpus_on(jobs: JobTable, row: int, nodes: int) -> list[int]:
-    """Return the GPUs of a running job on each of its nodes; evenly where they are not known."""
-    if jobs.node_gpus[row]:
-        return [int(part) for part in jobs.node_gpus[row].split(",")]
-    gpus = int(jobs.gpus[row])
-    return [gpus // nodes + (at < gpus % nodes) for at in range(nodes)]
-
-
-def _names(text: str) -> tuple[str, ...]:
-    try:
-        return expand(text)
-    except ValueError:
-        return ()

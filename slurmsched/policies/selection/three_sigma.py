@@ -25,8 +25,8 @@ _ROUNDING_S = 1e-6
 def three_sigma(view: View, order: IntArray, nodes: FreeNodes) -> None:
     """The plan that meets most deadlines starts jobs, which then run to their end; the others fill in and yield."""
     jobs = view.running.joined(view.pending)
-    forecast_s = np.concatenate([view.forecast_running.rank_s, view.forecast.rank_s])
-    left_s, ahead_s = np.maximum(forecast_s - jobs.ran_s, 1.0), jobs.deadline_s - view.now_s
+    waiting_s = np.maximum(view.forecast.rank_s - view.pending.ran_s, 1.0)
+    left_s, ahead_s = np.concatenate([view.remaining.median_s, waiting_s]), jobs.deadline_s - view.now_s
     able = np.isfinite(ahead_s) & (left_s <= ahead_s + _ROUNDING_S) & (jobs.gpus > 0)
     runs = np.arange(len(jobs)) < len(view.running)
     first = runs & able

@@ -306,9 +306,8 @@ def _simulated(world: _World, option: Option, truth: View, told: View) -> Life:
 
 def span_s(view: View) -> float:
     """Return the time for which running and waiting jobs would fill all GPUs without gaps."""
-    ran_s = np.nan_to_num(np.maximum(view.now_s - view.running.started_s, 0.0))
-    left_s = np.fmax(view.forecast_running.runtime_s - ran_s, 0.0)
-    work_s = (view.pending.gpus * view.forecast.runtime_s).sum() + (view.running.gpus * left_s).sum()
+    work_s = (view.pending.gpus * view.forecast.runtime_s).sum()
+    work_s += (view.running.gpus * view.remaining.median_s).sum()
     return float(work_s / max(1, view.nodes.gpus[view.nodes.usable].sum()))
 
 

@@ -12,15 +12,16 @@ from typing import NamedTuple
 import numpy as np
 
 from ....cluster.columns import FloatArray, IntArray
+from ....cluster.outlook.remaining import MIDDLE, left_s
 from ....policies.compiled import compiled, inner
-from ....policies.ordering.mlfs import LEAST_LEFT, MOST_S, NEUTRAL_URGENCY
+from ....policies.ordering.mlfs import MOST_S, NEUTRAL_URGENCY
 from ....policies.ordering.mlfs_rl import FEATURES, Actor, feature_rows, score_rows
 from ....policies.placement import CONSOLIDATE, place
 from ...cluster_spec import ClusterSpec
 from ...workload.workload import Workload
 
 SELECTION = "easy"  #: as slurmctld starts jobs: by order, behind a reservation for the first that must wait
-_feature_rows, _score_rows = inner(feature_rows), inner(score_rows)
+_feature_rows, _score_rows, _left_s = inner(feature_rows), inner(score_rows), inner(left_s)
 
 
 class WeekJobs(NamedTuple):
@@ -154,8 +155,8 @@ def _features(
 ) -> FloatArray:
     """Return the features of the *waiting* jobs."""
     estimate_s = jobs.estimate_s[running]
-    left_s = np.maximum(estimate_s - (now_s - start_s[running]), LEAST_LEFT * estimate_s)
-    order = np.argsort(left_s, kind="mergesort")
+    freed_s = _left_s(estimate_s, now_s - start_s[running], MIDDLE, np.inf)
+    order = np.argsort(freed_s, kind="mergesort")
     unknown = np.ones(len(waiting))
     return _feature_rows(
         jobs.estimate_s[waiting],
@@ -166,7 +167,7 @@ def _features(
         jobs.gpus[waiting],
         free,
         total,
-        left_s[order],
+        freed_s[order],
         jobs.gpus[running][order],
     )
 
