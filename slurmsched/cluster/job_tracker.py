@@ -16,10 +16,10 @@ from .job_record import EndedRun, Index, JobRecord, Phase, is_held, jobs_in, out
 from .jobs import JobState, JobTable, deadlines_from
 from .nodes import NodeTable
 from .records.outcomes import OutcomeTable
-from .size_speeds import ran_further
+from .run_types import run_types
+from .speed_texts import ran_further
 from .state import ClusterState
 from .text.comment import owner_request
-from .type_speeds import run_types
 
 #: Slurm's times are whole seconds and some of its programs round differently.
 SAME_TIME_S = 1.0

@@ -10,9 +10,9 @@ import numpy as np
 from .columns import FloatArray
 from .job_kind import kind_of
 from .jobs import JobState, JobTable
+from .kind_speeds import Group
 from .records.usage import UsageTable
 from .state import ClusterState
-from .type_speeds import Group
 
 LAST = 100  #: runs of a kind that count, the newest
 LEAST = 19  #: runs without which nothing is known: the largest of these is exceeded by the next run once in twenty

@@ -10,7 +10,7 @@ import numpy as np
 from ..cluster.columns import FloatArray
 from ..cluster.jobs import JobTable
 from ..cluster.outlook.remaining import MIDDLE, left_s
-from ..cluster.size_speeds import read_sizes
+from ..cluster.speed_texts import read_sizes
 from ..cluster.ties import in_points
 from ..policies.resizing import sample_worth, step_seconds
 

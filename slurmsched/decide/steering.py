@@ -17,10 +17,10 @@ from ..cluster.columns import BoolArray, FloatArray, IntArray, Labels
 from ..cluster.exclusions import ANY_TYPE
 from ..cluster.may_have import Allowances, NodePart
 from ..cluster.outlook.remaining import Bounds
+from ..cluster.speed_texts import speeds_on
 from ..cluster.state import View
 from ..cluster.text.hostlist import expanded, fold
 from ..cluster.ties import in_ms, in_points
-from ..cluster.type_speeds import speeds_on
 from ..policies.steering import Ends, earliest_ends
 from .job_nodes import node_part
 from .node_pools import NodePools

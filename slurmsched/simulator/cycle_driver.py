@@ -14,10 +14,10 @@ import numpy as np
 from ..child_process import ChildFailed
 from ..clock import ManualClock
 from ..cluster.actions import MoveNodes, MovePartition, Requeue
+from ..cluster.kind_speeds import KindSpeeds
 from ..cluster.records.progress import NO_PROGRESS, ProgressTable
 from ..cluster.records.solved_starts import NO_SOLVED_STARTS, SolvedStarts
-from ..cluster.size_speeds import RestartCosts
-from ..cluster.spread_speeds import SpreadSpeeds
+from ..cluster.restart_costs import RestartCosts
 from ..cluster.state import ClusterState
 from ..cycle import CycleContext, CycleReport, run_cycle
 from ..db.memory import Memory
@@ -169,7 +169,7 @@ class CycleDriver:
     _change_s: float = field(init=False, default=-math.inf)  #: when the next decision may differ by time alone
     _load_s: float = field(init=False, default=math.inf)  #: when the rules may change with the load
     _next_move_s: float = field(init=False, default=-math.inf)  #: when nodes may move again after the last move
-    _spread_speeds: SpreadSpeeds = field(init=False, default_factory=SpreadSpeeds)
+    _kind_speeds: KindSpeeds = field(init=False, default_factory=KindSpeeds)
     _restart_costs: RestartCosts = field(init=False, default_factory=RestartCosts)
     _solver: LeaseSolver = field(init=False, default_factory=LeaseSolver)
     _solved: SolvedStarts = field(init=False, default=NO_SOLVED_STARTS)
@@ -306,11 +306,11 @@ class CycleDriver:
         if self.policy.rules.migration is not None:
             self._reports = pace_reports(state)
         if self._measures_slowdowns:
-            self._spread_speeds.observe(state)
+            self._kind_speeds.observe(state)
 
     def _scored(self, state: ClusterState) -> ClusterState:
         """Return *state* with the share scores of jobs, where jobs share, and with what spreads and restarts cost."""
-        state = self._spread_speeds.filled(state) if self._measures_slowdowns else state
+        state = self._kind_speeds.with_spread(state) if self._measures_slowdowns else state
         state = self._restart_costs.filled(state) if self.policy.rules.resizing is not None else state
         return scored(state, _shipped_scores()) if self._shares else state
 

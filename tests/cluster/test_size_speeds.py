@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 
 from examples import examples
 from slurmsched.cluster.columns import Labels, table_of
-from slurmsched.cluster.job_kind import kind_of
 from slurmsched.cluster.jobs import JobState, job_table
+from slurmsched.cluster.kind_speeds import KindSpeeds
 from slurmsched.cluster.nodes import PartitionTable, QosTable
 from slurmsched.cluster.records.outcomes import OutcomeTable
-from slurmsched.cluster.size_speeds import RestartCosts, SizeSpeeds, read_sizes, write_sizes
+from slurmsched.cluster.restart_costs import RestartCosts
+from slurmsched.cluster.speed_texts import read_sizes, write_speeds
 from slurmsched.cluster.state import ClusterState
 from slurmsched.simulator.studies.conformance.random_views import nodes
 
 SIZES = "slurmsched:gpus=1-8,ckpt"
-TRAIN = kind_of("alice", "train")
 
 
 def runs(gpus, took_s, *, gpu_type="", state=JobState.COMPLETED, restart=0):
@@ -59,7 +59,7 @@ def known(speeds):
 
 
 def test_two_runs_on_each_of_two_numbers_of_gpus_are_a_speed():
-    speeds = SizeSpeeds()
+    speeds = KindSpeeds()
     speeds.learn(runs([2, 2, 4], [1000.0, 1200.0, 500.0]))
     assert known(speeds) == ""
     speeds.learn(runs([4], [600.0]))
@@ -69,13 +69,13 @@ def test_two_runs_on_each_of_two_numbers_of_gpus_are_a_speed():
 
 @pytest.mark.parametrize("odd", [{"state": JobState.FAILED}, {"restart": 1}])
 def test_runs_that_failed_or_were_queued_again_tell_nothing(odd):
-    speeds = SizeSpeeds()
+    speeds = KindSpeeds()
     speeds.learn(runs([2, 2, 4, 4], [1000.0, 1000.0, 500.0, 500.0], **odd))
     assert known(speeds) == ""
 
 
 def test_short_runs_tell_nothing_and_types_are_not_mixed():
-    speeds = SizeSpeeds()
+    speeds = KindSpeeds()
     speeds.learn(runs([2, 2, 4, 4], [50.0] * 4))
     speeds.learn(runs([2, 2], [1000.0] * 2, gpu_type="a100"))
     speeds.learn(runs([4, 4], [3000.0] * 2, gpu_type="v100"))
@@ -85,7 +85,7 @@ def test_short_runs_tell_nothing_and_types_are_not_mixed():
 
 
 def test_iteration_times_count_before_runtimes_and_those_of_an_earlier_run_do_not():
-    speeds = SizeSpeeds()
+    speeds = KindSpeeds()
     speeds.learn(runs([2, 2, 4, 4], [1000.0, 1000.0, 900.0, 900.0]))
     speeds.observe(state(gpus=[2], pace_s=[1.0]))
     speeds.observe(state(gpus=[4], pace_s=[1.0], restarts=[1]))
@@ -106,31 +106,31 @@ def test_what_restarts_cost_is_known_by_kind_else_of_all_jobs():
 
 
 def test_of_a_batch_that_grows_samples_are_compared_where_they_are_reported():
-    speeds = SizeSpeeds()
+    speeds = KindSpeeds()
     for gpus, pace, samples in ((2, 1.0, 256), (4, 1.0, 384), (8, 9.0, 0)):
         grows = {"comment": [SIZES + ",batch=256-1024"], "pace_s": [pace], "step_samples": [samples]}
         speeds.observe(state(gpus=[gpus], job_id=[gpus], **grows))
-    assert speeds.sample_speeds(TRAIN) == {2: 1.0, 4: 1.5}
     filled = speeds.filled(state())
     assert (filled.pending.sample_speeds[0], filled.running.sample_speeds[0]) == ("2=1 4=1.5", "2=1 4=1.5")
     assert filled.pending.size_speeds[0] == ""
 
 
 def test_iterations_of_a_batch_that_grows_are_not_compared_without_their_samples():
-    speeds = SizeSpeeds()
+    speeds = KindSpeeds()
     for gpus, pace in ((2, "2"), (4, "1")):
         for more in ("", ",batch=256-1024"):
             words = {"comment": [f"{SIZES},iterations=100,pace={pace}{more}"], "gpus": [gpus], "job_id": [gpus]}
             if more:
                 words |= {"name": ["grows"]}
             speeds.observe(state(**words))
-    assert speeds.speeds(TRAIN) == {2: 1.0, 4: 2.0}
-    assert speeds.speeds(kind_of("alice", "grows")) == speeds.sample_speeds(kind_of("alice", "grows")) == {}
+    filled = speeds.filled(state(2, name=["train", "grows"])).running
+    assert list(filled.size_speeds) == ["2=1 4=2", ""]
+    assert list(filled.sample_speeds) == ["", ""]
 
 
 @given(st.dictionaries(st.integers(1, 64), st.floats(1.0, 99.0), max_size=5))
 @examples(50)
 def test_what_is_written_of_speeds_is_read_again(speeds):
-    again = read_sizes(write_sizes(speeds))
+    again = read_sizes(write_speeds(speeds))
     assert again.keys() == speeds.keys()
     assert all(abs(again[gpus] - speed) <= 1e-3 * speed for gpus, speed in speeds.items())

@@ -11,9 +11,11 @@ from decide.views import jobs, nodes, running_jobs
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.job_tracker import JobTracker
 from slurmsched.cluster.jobs import JobState, JobTable
+from slurmsched.cluster.kind_speeds import MOST, KindSpeeds
 from slurmsched.cluster.records.outcomes import OutcomeTable
+from slurmsched.cluster.run_types import run_types
+from slurmsched.cluster.speed_texts import read_speeds
 from slurmsched.cluster.state import ClusterState
-from slurmsched.cluster.type_speeds import MOST, TypeSpeeds, read_speeds, run_types
 from slurmsched.slurm.read.sacct import _one_type
 
 ROOM = replace(nodes((4, 4)), gpu_type=Labels.of(["a100", "v100"]))
@@ -41,7 +43,7 @@ BOTH = (("a100", 100.0), ("a100", 120.0), ("v100", 200.0), ("v100", 240.0))
 
 
 def known(*tables: OutcomeTable, running=()) -> str:
-    speeds = TypeSpeeds()
+    speeds = KindSpeeds()
     for table in tables:
         speeds.learn(table)
     for one in running:
@@ -92,16 +94,17 @@ def test_jobs_that_share_gpus_show_no_iteration_time_of_a_type():
 
 
 def test_what_is_known_is_listed_and_bounded():
-    speeds = TypeSpeeds()
+    speeds = KindSpeeds()
     speeds.learn(runs(*BOTH))
-    assert [(one.gpu_type, one.runs, one.seconds, one.speed) for one in speeds.table()] == [
+    speeds.filled(state())
+    assert [(one.gpu_type, one.runs, one.seconds, one.speed) for one in speeds.by_type()] == [
         ("a100", 2, 110.0, 1.0),
         ("v100", 2, 220.0, 0.5),
     ]
     count = MOST + 10
     names = ["".join(chr(103 + int(digit)) for digit in str(number)) for number in range(count)]
     speeds.learn(runs(*[("a100", 100.0)] * count, name=Labels.of(names)))
-    assert len(speeds._runtimes) <= MOST
+    assert len(speeds._kinds) <= MOST
 
 
 def test_a_run_has_the_type_of_its_nodes_and_keeps_it_to_its_end():

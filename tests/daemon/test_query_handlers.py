@@ -11,12 +11,11 @@ from daemon_worlds import seen
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slurmsched.cluster.kind_speeds import SpreadSpeed, TypeSpeed
 from slurmsched.cluster.records.predictions import prediction_table
 from slurmsched.cluster.records.profiles import LinkUse
 from slurmsched.cluster.records.promises import promise_table
-from slurmsched.cluster.spread_speeds import SpreadSpeed
 from slurmsched.cluster.stranded_gpus import StrandedBy
-from slurmsched.cluster.type_speeds import TypeSpeed
 from slurmsched.daemon.api.privacy import HIDDEN
 from slurmsched.daemon.api.query_arguments import AnswerRefused
 from slurmsched.daemon.api.query_handlers import OVERRUNNERS_MOST, QueryHandlers, Sources, plain

@@ -13,6 +13,7 @@ from ...cluster.kind_speeds import KindSpeeds
 from ...cluster.node_loads import NodeLoads
 from ...cluster.node_ranges import NodeRanges
 from ...cluster.records.faults import Fault, Instability
+from ...cluster.restart_costs import RestartCosts
 from ...cluster.state import ClusterState
 from ...cluster.stranded_gpus import StrandedGpus
 from ...config import Settings
@@ -131,14 +132,14 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
         KindSpeeds(),
         ProgressBook(monotonic, every_s=settings.profile.report_s),
     )
-    ranges = NodeRanges()
+    ranges, restarts = NodeRanges(), RestartCosts()
     loads = NodeLoads(monotonic, lambda: None if (terms := world.policy.rules.migration) is None else terms.for_s)
     shadow = ShadowDecider(app.clock, metrics.shadow_failed)
 
     def known(state: ClusterState) -> ClusterState:
         """Return *state* with what is known of its jobs and nodes beside what Slurm shows."""
-        measured = (sharer.scored, loads.filled, usage.history.filled, speeds.filled, progress.filled, ranges.filled)
-        for filled in measured:
+        measured = (sharer.scored, loads.filled, usage.history.filled, speeds.filled)
+        for filled in (*measured, restarts.filled, progress.filled, ranges.filled):
             state = filled(state)
         return state
 
@@ -235,9 +236,9 @@ def _service(
         figures=figures,
         predictions=predictions,
         predict=lambda: controller.settings.predict,
-        spread=parts.speeds.spread.table,
+        spread=parts.speeds.by_spread,
         shadow_trouble=shadow_trouble,
-        types=parts.speeds.types.table,
+        types=parts.speeds.by_type,
         stranded=parts.stranded.table,
         starting=code.missing,
     )

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NotRequired, TypedDict
 
+from ...cluster.kind_speeds import TypeSpeed
 from ...cluster.records.profiles import LinkUse
 from ...cluster.stranded_gpus import StrandedBy
-from ...cluster.type_speeds import TypeSpeed
 from ...db.tracking.story import StoryEvent
 from ...decide.deadlines.deadline_usage import DeadlineUsage
 from ...decide.explain.deadlines import DeadlineAnswer

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from ...cluster.kind_speeds import SpreadSpeed, TypeSpeed
 from ...cluster.plan import Plan
-from ...cluster.spread_speeds import SpreadSpeed
 from ...cluster.state import View
 from ...cluster.stranded_gpus import StrandedBy
-from ...cluster.type_speeds import TypeSpeed
 from ...config.settings import PredictSettings
 from ...cycle import CycleContext
 from ...db.store import Store

@@ -13,14 +13,13 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ...cluster.columns import BoolArray
+from ...cluster.kind_speeds import SpreadSpeed, TypeSpeed
 from ...cluster.plan import Plan
 from ...cluster.records.predictions import PredictionTable
 from ...cluster.records.profiles import LinkUse
 from ...cluster.records.promises import NO_PROMISES, SAME_S
-from ...cluster.spread_speeds import SpreadSpeed
 from ...cluster.state import View
 from ...cluster.stranded_gpus import StrandedBy
-from ...cluster.type_speeds import TypeSpeed
 from ...cycle import CycleReport
 from ...db.tracking.story import StoryEvent
 from ...decide.deadlines.deadline_usage import DeadlineUsage

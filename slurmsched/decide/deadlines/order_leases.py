@@ -11,9 +11,9 @@ from ...cluster.actions import Action
 from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels
 from ...cluster.exclusions import sent_to
 from ...cluster.outlook.remaining import ROUNDING_S
+from ...cluster.run_types import run_types
 from ...cluster.state import View
 from ...cluster.ties import in_ms
-from ...cluster.type_speeds import run_types
 from ...policies.contract import Ordering
 from ..node_pools import NodePools
 from ..ordering.ranking import classes

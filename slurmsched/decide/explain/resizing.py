@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ...cluster.actions import Resize
 from ...cluster.jobs import JobTable
 from ...cluster.plan import Plan
-from ...cluster.size_speeds import read_sizes
+from ...cluster.speed_texts import read_sizes
 from ...cluster.state import View
 from ...cluster.text.plural import count
 from ...policies.resizing import sample_worth

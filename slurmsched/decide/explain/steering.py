@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from ...cluster.actions import Steer, Unsteer
 from ...cluster.exclusions import ANY_TYPE, sent_to
 from ...cluster.plan import Plan
+from ...cluster.speed_texts import read_speeds
 from ...cluster.state import View
-from ...cluster.type_speeds import read_speeds
 from ..phrasing import spell
 from ..rules import Rules, SteeringRules
 

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels
+from ...cluster.run_types import run_types
+from ...cluster.speed_texts import speeds_on
 from ...cluster.state import View
 from ...cluster.ties import in_points
-from ...cluster.type_speeds import run_types, speeds_on
 from ..contract import ordering
 from ..scaling.gavel_programs import ShareProgram, alone, equal_split, fairness_need
 
