@@ -60,6 +60,7 @@ def why(partition: str = "all", **columns: Any) -> str:
         {"features": "slow*2&ib", "nodes": 3},
         {"gpus": 4, "per_node": "gres:gpu:a100:2,gres:gpu:v100:2"},
         {"gpus": 3, "gpu_type": "a100", "per_node": "gres:gpu:a100:2", "required_nodes": "n1"},  # one by another option
+        {"gpus": 8, "nodes": 2, "per_node": "gres:gpu:1"},  # --gres=gpu:1 beside --gpus-per-node=4
         {"gpus": 7, "per_job": True},
         {"gpus": 4, "per_job": True, "gpu_cpus": 4},
         {"gpus": 5, "gpu_type": "v100", "per_job": True, "per_task": True, "per_node": "gres:gpu:v100:2", "nodes": 1},

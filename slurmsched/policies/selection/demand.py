@@ -44,9 +44,12 @@ class Demand:
 def demand_of(jobs: JobTable, row: int) -> Demand:
     """Return what the job in *row* asks for; ValueError for a list of nodes that cannot be read."""
     nodes, gpus, cpus = max(1, int(jobs.nodes[row])), int(jobs.gpus[row]), max(1, int(jobs.cpus[row]))
-    types = _types(jobs, row, nodes, gpus)
     on_each = sum(gpus_by_type(jobs.per_node[row]).values())
-    spread = bool(jobs.per_job[row] or jobs.per_task[row]) or on_each * nodes != gpus
+    spread = bool(jobs.per_job[row] or jobs.per_task[row])
+    if on_each and not spread:  # of --gres=gpu:1 --gpus-per-node=4 22.05 shows one, and gives the other
+        gpus = min(gpus, on_each * nodes)
+    spread |= on_each * nodes != gpus
+    types = _types(jobs, row, nodes, gpus)
     each = int(jobs.gpus_each[row])
     least, most = _node_range(jobs.node_range[row], nodes, int(jobs.most_nodes[row]))
     asked = read_request(jobs.node_request[row])
