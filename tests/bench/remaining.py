@@ -1,4 +1,4 @@
-"""``python -m tests.bench remaining``: what running jobs are said to need still, against what they needed; minutes.
+"""``python -m tests.bench.remaining``: what running jobs are said to need still, against what they needed; minutes.
 
 Logs are split in time: a job of the last two fifths is forecast from the runs that had ended before its submission, and
 what is left of it from those that had ended before it ran once, twice, and five times that long. A run ends its runtime
