@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
@@ -127,11 +126,10 @@ def _fill(unchanged: IntArray, current: IntArray, highest: IntArray, floor: int,
     """
     wanted = current.copy()
     count = len(current)
-    bounds = [-1, *unchanged.tolist(), count]
-    for above, below in pairwise(bounds):
+    bounds = np.concatenate([[-1], unchanged, [count]])
+    for at in np.flatnonzero(np.diff(bounds) > 1).tolist():
+        above, below = bounds[at : at + 2].tolist()
         length = below - above - 1
-        if not length:
-            continue
         low = int(current[below]) if below < count else floor
         if above >= 0:
             high = int(current[above])
