@@ -247,9 +247,9 @@ class Memory:
         """Return our open requests to Slurm, by job, oldest first."""
         return tuple(sorted(self._intents, key=lambda intent: (intent.job_id, intent.requested_s)))
 
-    def columns_apart(self) -> frozenset[str]:
+    def optional_columns(self) -> frozenset[str]:
         """Return the columns that an observation must have to tell what of pending jobs is ours."""
-        return self._intents.columns_apart()
+        return self._intents.optional_columns()
 
     def recently_refused(self, now_s: float) -> set[int]:
         """Return the jobs whose write Slurm refused in the last ten minutes; these are not retried yet."""

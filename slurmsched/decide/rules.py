@@ -247,7 +247,7 @@ class Rules:
         return 0 if terms is None else terms.asks_a_day
 
     @property
-    def columns_apart(self) -> frozenset[str]:
+    def optional_columns(self) -> frozenset[str]:
         """The columns of pending jobs, the loads of nodes, and the limits, that these rules need and no other ones."""
         leaves = self.migration is not None
         needed = {

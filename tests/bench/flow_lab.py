@@ -121,7 +121,7 @@ def _driven(lab: Lab, flow: Flow) -> tuple[Course, dict[str, str]]:
     home.mkdir()
     home.chmod(0o777)
     (home / "worker.py").write_text(WORKER)
-    cluster = SlurmCommand(CommandRunner(environment=lab.env()), apart=lambda: flow.rules.columns_apart)
+    cluster = SlurmCommand(CommandRunner(environment=lab.env()), apart=lambda: flow.rules.optional_columns)
     store, course, clock = VolatileStore.blank(), Course(), SystemClock()
     config = dict(cluster.facts().config)
     context = CycleContext(

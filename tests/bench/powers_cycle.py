@@ -164,7 +164,8 @@ def made(directory: Path, rules: Rules) -> CycleContext:
     """The parts of a daemon that orders by qssf beside the printed queue."""
     jobs, nodes = queue(np.random.default_rng(0))
     cluster = SlurmCommand(
-        CommandRunner(bin_dir=str(install(directory, jobs, nodes)), timeout_s=120.0), apart=lambda: rules.columns_apart
+        CommandRunner(bin_dir=str(install(directory, jobs, nodes)), timeout_s=120.0),
+        apart=lambda: rules.optional_columns,
     )
     store = Store(f"sqlite:///{directory}/bench.db", timeout_s=5.0)
     store.upgrade()

@@ -42,7 +42,7 @@ def test_wherever_the_daemon_is_killed_the_next_one_knows_what_the_job_was_asked
     memory = daemon(store)
     running = look(memory, cluster).running
     assert (running.left_nodes[0], running.left_s[0]) == ("n1", asked_s), "sent or not, it counts"
-    assert memory.columns_apart() == {"excluded_nodes"}, "its excluded nodes are read from now on"
+    assert memory.optional_columns() == {"excluded_nodes"}, "its excluded nodes are read from now on"
     if step == "intended":
         return
     cluster.advance(30.0)
@@ -63,7 +63,7 @@ def test_it_is_known_for_a_day_through_the_next_run_and_by_every_daemon(store, c
     cluster.advance(86_400.0)
     for one in (memory, daemon(store)):
         assert look(one, cluster).running.left_s[0] == 0.0
-    assert not memory.columns_apart()
+    assert not memory.optional_columns()
 
 
 def test_the_exclusion_of_nodes_that_it_left_is_ours_and_is_lifted_like_that_of_steering(store, cluster):

@@ -107,10 +107,10 @@ def test_a_change_that_slurm_refused_and_made_all_the_same_is_ours(store, cluste
 
 def test_a_request_that_was_not_read_is_nobodys_and_columns_are_read_as_long_as_some_may_be_ours(store, cluster):
     memory = daemon(store)
-    assert memory.columns_apart() == frozenset()
+    assert memory.optional_columns() == frozenset()
     look(memory, cluster)
     carried_out(memory, cluster, Rightsize(JOB, OWN, OWN, LESS))
-    assert memory.columns_apart() == {"node_request"}
+    assert memory.optional_columns() == {"node_request"}
     by_hand(cluster, "")
     assert known(store, cluster) == ("", False, [])
 

@@ -100,7 +100,7 @@ def test_a_requeued_job_keeps_our_exclusion_and_it_stays_ours(store, cluster):
     cluster.jobs |= {number: replace(cluster.jobs[number], left_s=0.0) for number in range(1, 5)}
     cluster.advance(1.0)
     assert not len(look(memory, cluster))
-    assert memory.columns_apart() == {"excluded_nodes"}
+    assert memory.optional_columns() == {"excluded_nodes"}
     cluster.act([Requeue(job)])
     assert told(store, cluster) == (TO_A100, [Unsteer(job, "n[2-3]")])
 

@@ -118,7 +118,7 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
     metrics = _metrics(chosen, lambda: world)
     cluster = app.cluster(
         lambda command, result, took_s, _: metrics.slurm_call(command, result, took_s),
-        apart=lambda: world.policy.rules.columns_apart | memory.columns_apart(),
+        apart=lambda: world.policy.rules.optional_columns | memory.optional_columns(),
     )
     facts = ClusterFacts(cluster, app.clock, patience_s)
     name = facts.latest.cluster

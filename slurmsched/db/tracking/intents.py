@@ -404,7 +404,7 @@ class Intents:
             return Labels(np.zeros(len(jobs), dtype=np.int64), ("",))
         return Labels.of([BETWEEN.join(notes.get(job, ())) for job in jobs.job_id.tolist()])
 
-    def columns_apart(self) -> frozenset[str]:
+    def optional_columns(self) -> frozenset[str]:
         """Return the columns that an observation must have to tell what of pending jobs is ours."""
         kinds = {kind for _, kind in self._open}
         excluded = "Steer" in kinds or bool(self._left) or any(left_nodes(intent) for intent in self)

@@ -137,7 +137,7 @@ class SlurmCommand:
         with ThreadPoolExecutor(2) as beside:  # squeue takes by far the longest
             nodes = beside.submit(self.nodes)
             factors = beside.submit(self.factors) if facts.multifactor else None
-            jobs = self.with_columns_apart(self.long("squeue", ["-a", "-t", "all"], self._fields))
+            jobs = self.with_optional_columns(self.long("squeue", ["-a", "-t", "all"], self._fields))
             records, points = nodes.result(), factors.result() if factors else None
             specs = self.specs_of(records)
             state = state_of(jobs, records, points, self.qos, self.limits, self.why_down(records), specs)
@@ -171,7 +171,7 @@ class SlurmCommand:
             raise SlurmRefused(f"under PrivateData=users {facts.user} may not see the limits of other users")
         return read_shared_limits(self.console.query, facts.cluster, accounting=facts.accounting)
 
-    def with_columns_apart(self, jobs: RecordColumns) -> RecordColumns:
+    def with_optional_columns(self, jobs: RecordColumns) -> RecordColumns:
         """Add to *jobs* the columns of pending ones that somebody needs, and with loads those of running ones.
 
         They are read last: of a job that came since, nothing is decided yet. One that is not there any more has UNREAD

@@ -54,7 +54,7 @@ class SlurmBinding:
         counted = "gres/gpu" in facts.config.get("AccountingStorageTRES", "")  # else pyslurm knows no GPUs in use
         with ThreadPoolExecutor(1) as beside:
             factors = beside.submit(self.command.factors) if facts.multifactor else None
-            jobs = self.command.with_columns_apart(self._with_requests(RecordColumns(self.worker.call("jobs"))))
+            jobs = self.command.with_optional_columns(self._with_requests(RecordColumns(self.worker.call("jobs"))))
             self._arrays = frozenset(int(array) for array in jobs["ArrayJobID"] if array)
             ours = counted and "node_loads" not in self.command.apart()
             nodes = RecordColumns(self.worker.call("nodes")) if ours else self.command.nodes()
