@@ -1,11 +1,13 @@
-"""The reference pages, generated from the code: ``python -m slurmsched.cli.reference commands|settings``."""
+"""The reference pages, generated from the code: ``python -m slurmsched.cli.reference commands|settings|reasons``."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import click
 
+from ..cluster.reason_table import ADVICE, TEXTS, WORDS, Meaning, ReasonKind
 from ..config.catalogue import Setting, catalogue, section_title
 from ..config.example import example, toml_value
 from . import main
@@ -34,6 +36,21 @@ daemon reads everything again; where that fails it keeps the old settings and lo
 """
 
 
+REASONS_HEAD = """\
+# Slurm's reasons
+
+After this page you know what a reason of squeue means and what the owner of the job can do. `slurmsched why JOB` says
+the same with the values of the job. `python -m slurmsched.cli.reference reasons` makes this page; a test keeps it true.
+
+The words are those of Slurm 22.05 to 26.05. Squeue prints the word, or a text that begins as shown. What stands in
+braces comes from the job. A reason that is not listed means that the job waits: `why` shows Slurm's word, and
+`slurmsched_unknown_reason_jobs` counts such jobs.
+
+Other words that begin with QOS, Assoc or Max are limits: `QOSMaxGRESPerUser` is the limit of a QOS (`MaxTRESPU`) on the
+GPUs of one user. Where the daemon may read limits, `why` says whose it is, its amount, what is used and by which jobs.
+"""
+
+
 def commands_page() -> str:
     """Return the text of ``docs/commands.md``."""
     pages = [f"## {path}\n\n```text\n{text.rstrip()}\n```\n" for path, text in _helps(main, "slurmsched", None)]
@@ -49,7 +66,41 @@ def settings_page() -> str:
     return "\n".join(parts)
 
 
-PAGES = {"commands": commands_page, "settings": settings_page, "example": example}
+def reasons_page() -> str:
+    """Return the text of ``docs/reasons.md``."""
+    texts = [(pattern.pattern.replace("[ _]", " "), meaning) for pattern, _, meaning in TEXTS]
+    told = [(f"`{word}`", meaning) for word, meaning in WORDS.items() if word and word[0] != "("]
+    told += [(f"`{_NAMED.sub('NAME', text).strip()}`", meaning) for text, meaning in texts]
+    parts = [REASONS_HEAD]
+    for kind in ReasonKind:
+        rows = [(name, meaning) for name, meaning in told if meaning.kind is kind]
+        parts.append(f"## {_KINDS[kind]}\n\n| reason | what it means | what you can do |\n|---|---|---|")
+        parts += [f"| {name} | {_sentence(meaning)} | {meaning.advice or ADVICE[kind]} |" for name, meaning in rows]
+        parts.append("")
+    return "\n".join(parts)
+
+
+_NAMED = re.compile(r"\(\?P<named>.*?\}\)|\\[dw]\+")
+_KINDS = {
+    ReasonKind.WAITS: "It waits, and Slurm goes on by itself",
+    ReasonKind.LIMIT: "A limit blocks it",
+    ReasonKind.HELD_BY_USER: "Its owner holds it",
+    ReasonKind.HELD_BY_ADMIN: "An administrator holds it",
+    ReasonKind.HELD_BY_SLURM: "Slurm holds it",
+    ReasonKind.DEPENDENCY: "It depends on other jobs",
+    ReasonKind.DEPENDENCY_NEVER: "It depends on what can no longer be",
+    ReasonKind.BEGIN: "Its begin time has not come",
+    ReasonKind.RESERVATION: "It belongs to a reservation",
+    ReasonKind.CLOSED: "Its partition is closed",
+    ReasonKind.CANNOT_RUN: "It cannot run as it is",
+}
+
+
+def _sentence(meaning: Meaning) -> str:
+    return meaning.sentence or f"{meaning.clause[:1].upper()}{meaning.clause[1:]}."
+
+
+PAGES = {"commands": commands_page, "settings": settings_page, "reasons": reasons_page, "example": example}
 
 
 def _helps(command: click.Command, path: str, parent: click.Context | None) -> Iterator[tuple[str, str]]:

@@ -1,7 +1,7 @@
-"""Slurm's reasons of pending jobs: what each means, whether waiting can end it, and a clause that says so.
+"""Read Slurm's reasons of pending jobs: what each means, whether waiting can end it, and how to say so.
 
-The words are those that squeue prints, of Slurm 22.05 to 26.05 (squeue(1), "JOB REASON CODES"; job_reason_codes.html).
-Some reasons are texts with a name or a number in them: their beginning decides.
+Squeue prints one word, or a text that begins with words of Slurm and may go on with names, also of a user's choice.
+Only what a pattern of ours takes from it is ever said.
 """
 
 from __future__ import annotations
@@ -9,216 +9,90 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
 from functools import lru_cache
 
 import numpy as np
 
 from .columns import BoolArray, Labels
+from .reason_table import (
+    ADVICE,
+    NODES_NAMED,
+    ONE_PARTITION,
+    TEXTS,
+    UNSEEN,
+    WORDS,
+    Ends,
+    Limit,
+    Meaning,
+    ReasonKind,
+    Whose,
+)
 
-
-class ReasonKind(Enum):
-    """What has to happen before a job with a reason may start."""
-
-    WAITS = "waits"  #: for nodes, its turn, a licence server, the end of its last run: Slurm goes on by itself
-    LIMIT = "limit"  #: a limit of a QOS, an account, a user, an array or licences
-    HELD_BY_USER = "held by its user"
-    HELD_BY_ADMIN = "held by an administrator"
-    HELD_BY_SLURM = "held by Slurm"  #: after a failure, until somebody releases it
-    DEPENDENCY = "dependency"
-    DEPENDENCY_NEVER = "dependency that can never be met"
-    BEGIN = "begin time"
-    RESERVATION = "reservation"
-    CLOSED = "closed partition"
-    CANNOT_RUN = "cannot run"  #: as it is: the request or the cluster must change
-
-
-class Whose(Enum):
-    """The owner of a limit."""
-
-    PARTITION = "its partition"
-    QOS = "its QOS"
-    ACCOUNT = "its account"
-    ARRAY = "its array"
-    LICENCES = "its licences"
-
-
-class Ends(Enum):
-    """How a limit stops to block a job."""
-
-    WITH_JOBS = "when jobs that count for the limit end"
-    WITH_TIME = "when the usage that counts for the limit has decayed or is reset"
-    NEVER = "not by waiting: the job asks for more than is allowed, or for less than is required"
-
-
-@dataclass(frozen=True)
-class Limit:
-    """A limit that blocks a job."""
-
-    whose: Whose
-    resource: str  #: cpu, mem, node, gres, license, bb, energy, billing, jobs, submit, wall or unknown
-    of: str  #: what it counts together: group, user, account, job, node, array
-    ends: Ends
+__all__ = ["Ends", "Limit", "Reason", "ReasonKind", "Whose", "reason_of", "where_kind"]
 
 
 @dataclass(frozen=True)
 class Reason:
     """What Slurm's reason for a pending job means."""
 
-    word: str  #: Slurm's word, or its text where that has none; empty where it gives no reason
-    kind: ReasonKind
-    clause: str  #: "it waits for ...", without a full stop
-    limit: Limit | None = None
-    one_partition: bool = False  #: judged for one partition, so of a job in several it tells nothing of the others
+    word: str  #: Slurm's word, or the beginning of its text; empty where it gives no reason
+    meaning: Meaning
+    code: str = ""  #: the word of the same meaning, where this is a text
     known: bool = True  #: False for a text that no release known to us prints
+    named: str = ""  #: nodes or a reservation that Slurm's text names
 
+    @property
+    def kind(self) -> ReasonKind:
+        """Return what has to happen before the job may start."""
+        return self.meaning.kind
 
-_W = ReasonKind.WAITS
-_NOT_SEEN = "Slurm has not looked at it since its last change"
-_ENDED = "its last run ended badly, and Slurm puts it back into the queue"
-_TOPOLOGY = "no part of the network's topology has room for it now"
-_HELD = "it was put back into the queue under a hold"
+    @property
+    def clause(self) -> str:
+        """Return what it means, without a full stop."""
+        return self.meaning.clause
 
-_PLAIN: Mapping[str, tuple[ReasonKind, str]] = {
-    "": (_W, _NOT_SEEN),
-    "None": (_W, _NOT_SEEN),
-    "(null)": (_W, _NOT_SEEN),
-    "WaitingForScheduling": (_W, _NOT_SEEN),
-    "InvalidReason": (_W, _NOT_SEEN),
-    "Priority": (_W, "jobs with a higher priority stand before it"),
-    "Resources": (_W, "it waits for free nodes"),
-    "ReqNodeNotAvail": (_W, "nodes that it asks for are down, drained, reserved or in use"),
-    "Constraints": (_W, "no nodes meet its constraints at present"),
-    "SchedDefer": (_W, "Slurm starts jobs only in its next pass"),
-    "Prolog": (_W, "the prolog of its start is still running"),
-    "Cleaning": (_W, "its last run is still being cleaned up"),
-    "FrontEndDown": (_W, "no front-end node is available"),
-    "BurstBufferResources": (_W, "it waits for room in a burst buffer"),
-    "BurstBufferStageIn": (_W, "its files are being copied to a burst buffer"),
-    "PowerNotAvail": (_W, "it waits for electrical power"),
-    "PowerReserved": (_W, "it waits for electrical power, which is reserved"),
-    "MaxPoweredUpNodes": (_W, "as many nodes are powered up as Slurm may power up"),
-    "MpiPortsBusy": (_W, "it waits for free MPI ports"),
-    "NvidiaImexChannels": (_W, "it waits for a free NVIDIA IMEX channel"),
-    "BlockMaxError": (_W, "its block of nodes is in an error state"),
-    "BlockFreeAction": (_W, "its block of nodes is being freed"),
-    "FedJobLock": (_W, "the clusters of the federation agree on where it runs"),
-    "NodeDown": (_W, "a node of its last run went down, and Slurm puts it back into the queue"),
-    "SystemFailure": (_W, _ENDED),
-    "JobLaunchFailure": (_W, _ENDED),
-    "NonZeroExitCode": (_W, _ENDED),
-    "RaisedSignal": (_W, _ENDED),
-    "TimeLimit": (_W, _ENDED),
-    "InactiveLimit": (_W, _ENDED),
-    "OutOfMemory": (_W, _ENDED),
-    "JobHeldUser": (ReasonKind.HELD_BY_USER, "its owner holds it"),
-    "JobHeldAdmin": (ReasonKind.HELD_BY_ADMIN, "an administrator holds it"),
-    "JobHoldMaxRequeue": (ReasonKind.HELD_BY_SLURM, "Slurm holds it: it failed to start too many times"),
-    "BurstBufferOperation": (ReasonKind.HELD_BY_SLURM, "Slurm holds it: an operation of its burst buffer failed"),
-    "Dependency": (ReasonKind.DEPENDENCY, "it waits for the jobs it depends on"),
-    "DependencyNeverSatisfied": (ReasonKind.DEPENDENCY_NEVER, "a job it depends on ended so that it never may start"),
-    "BeginTime": (ReasonKind.BEGIN, "its begin time has not come"),
-    "Reservation": (ReasonKind.RESERVATION, "it waits for its reservation"),
-    "ReservationDeleted": (ReasonKind.RESERVATION, "its reservation was deleted"),
-    "ReservationInvalid": (ReasonKind.RESERVATION, "its reservation is no longer valid"),
-    "PartitionDown": (ReasonKind.CLOSED, "its partition starts no jobs now (it is down)"),
-    "PartitionInactive": (ReasonKind.CLOSED, "its partition neither takes nor starts jobs now (it is inactive)"),
-    "BadConstraints": (ReasonKind.CANNOT_RUN, "no nodes meet its request"),
-    "PartitionConfig": (ReasonKind.CANNOT_RUN, "its request is outside the limits of its partition"),
-    "DeadLine": (ReasonKind.CANNOT_RUN, "it can no longer end before the time of its --deadline"),
-    "InvalidAccount": (ReasonKind.CANNOT_RUN, "its account is not valid"),
-    "InvalidQOS": (ReasonKind.CANNOT_RUN, "its QOS is not valid"),
-    "AccountNotAllowed": (ReasonKind.CANNOT_RUN, "its account or group may not use its partition"),
-    "QOSNotAllowed": (ReasonKind.CANNOT_RUN, "its QOS is not allowed in its partition or for its account"),
-}  # fmt: skip
-"""Reasons without a limit."""
+    @property
+    def limit(self) -> Limit | None:
+        """Return the limit that blocks the job."""
+        return self.meaning.limit
 
-_WITH_LIMIT: Mapping[str, tuple[ReasonKind, str, Limit]] = {
-    "PartitionTimeLimit": (
-        ReasonKind.CANNOT_RUN, "its time limit is longer than its partition allows",
-        Limit(Whose.PARTITION, "wall", "job", Ends.NEVER),
-    ),
-    "PartitionNodeLimit": (
-        ReasonKind.CANNOT_RUN, "its number of nodes is outside what its partition allows or has",
-        Limit(Whose.PARTITION, "node", "job", Ends.NEVER),
-    ),
-    "MaxMemPerLimit": (
-        ReasonKind.CANNOT_RUN, "it asks for more memory on a node, or for a CPU, than its partition allows",
-        Limit(Whose.PARTITION, "mem", "node", Ends.NEVER),
-    ),
-    "Licenses": (
-        ReasonKind.LIMIT, "the licences that it asks for are in use",
-        Limit(Whose.LICENCES, "license", "group", Ends.WITH_JOBS),
-    ),
-    "JobArrayTaskLimit": (
-        ReasonKind.LIMIT, "as many tasks of its array run as the array allows at once",
-        Limit(Whose.ARRAY, "jobs", "array", Ends.WITH_JOBS),
-    ),
-    "AccountingPolicy": (
-        ReasonKind.LIMIT, "a limit of its account or QOS blocks it",
-        Limit(Whose.ACCOUNT, "unknown", "group", Ends.WITH_JOBS),
-    ),
-    "AssociationJobLimit": (
-        ReasonKind.LIMIT, "as many jobs run as its account allows",
-        Limit(Whose.ACCOUNT, "jobs", "group", Ends.WITH_JOBS),
-    ),
-    "AssociationResourceLimit": (
-        ReasonKind.LIMIT, "a limit of its account on resources is reached",
-        Limit(Whose.ACCOUNT, "unknown", "group", Ends.WITH_JOBS),
-    ),
-    "AssociationTimeLimit": (
-        ReasonKind.LIMIT, "a limit of its account on time is reached",
-        Limit(Whose.ACCOUNT, "wall", "group", Ends.WITH_TIME),
-    ),
-    "QOSJobLimit": (
-        ReasonKind.LIMIT, "as many jobs run as its QOS allows", Limit(Whose.QOS, "jobs", "group", Ends.WITH_JOBS),
-    ),
-    "QOSResourceLimit": (
-        ReasonKind.LIMIT, "a limit of its QOS on resources is reached",
-        Limit(Whose.QOS, "unknown", "group", Ends.WITH_JOBS),
-    ),
-    "QOSTimeLimit": (
-        ReasonKind.LIMIT, "a limit of its QOS on time is reached", Limit(Whose.QOS, "wall", "group", Ends.WITH_TIME),
-    ),
-    "QOSUsageThreshold": (
-        ReasonKind.LIMIT, "its account has used more than its QOS lets accounts with a fair share use",
-        Limit(Whose.QOS, "unknown", "account", Ends.WITH_TIME),
-    ),
-}  # fmt: skip
-"""Reasons with a limit whose words follow no pattern."""
+    @property
+    def in_turn(self) -> bool:
+        """Return True if the job waits for its turn or for nodes, so that the jobs ahead and free nodes tell more."""
+        return self.meaning.in_turn
 
-_STEMS: tuple[tuple[str, str, str], ...] = (
-    ("Nodes required for job are DOWN, DRAINED or reserved", "Resources",
-     "nodes that it needs are down, drained or reserved for partitions of a higher tier"),
-    ("launch failed requeued held", "JobHoldMaxRequeue", "Slurm holds it: its start failed on a node"),
-    ("launch failure limit exceeded requeued held", "JobHoldMaxRequeue", ""),
-    ("user env retrieval failed requeued held", "JobHoldMaxRequeue", "Slurm holds it: its environment is not readable"),
-    ("job requeued in held state", "JobHoldMaxRequeue", _HELD),
-    ("job requeued in special exit state", "JobHoldMaxRequeue", f"{_HELD} (special exit)"),
-    ("License request ", "JobHoldMaxRequeue", "Slurm holds it: a licence that it asks for is no longer known"),
-    ("Job's account not ", "AccountNotAllowed", ""),
-    ("Job's QOS not ", "QOSNotAllowed", ""),
-    ("Required nodes lack available resources", "Resources", "the nodes that it asks for have too little free"),
-    ("Required nodes do not fit topology", "Resources", "its nodes do not fit the network's topology now"),
-    ("No suitable topology unit found", "Resources", _TOPOLOGY),
-    ("Insufficient resources in topology unit", "Resources", _TOPOLOGY),
-    ("Weight-based selection could not satisfy request", "Resources", _TOPOLOGY),
-    ("Exceeded maximum node limit during topology", "Resources", _TOPOLOGY),
-    ("No available nodes in topology", "Resources", _TOPOLOGY),
-)  # fmt: skip
-"""How texts begin, the word of the same meaning, and a clause where that word's says less."""
+    @property
+    def plain(self) -> bool:
+        """Return True if the job waits for its turn or for nodes and the reason tells nothing more."""
+        return self.meaning.plain
 
-_PATTERNS = (
-    (re.compile(r"uid \d+ not in group permitted to use this partition"), "AccountNotAllowed"),
-    (re.compile(r"Reservation \S+ was deleted"), "ReservationDeleted"),
-    (re.compile(r"Reservation \S+ is invalid"), "ReservationInvalid"),
-    (re.compile(r"Reservation \S+, which this job was running under, has ended"), "Reservation"),
-)
+    @property
+    def unseen(self) -> bool:
+        """Return True if Slurm gives no reason: it has not looked at the job since its last change."""
+        return self.meaning is UNSEEN
 
-_ONE_PARTITION = {
-    *("PartitionTimeLimit", "PartitionNodeLimit", "PartitionConfig", "PartitionDown", "PartitionInactive"),
-    *("BadConstraints", "AccountNotAllowed", "QOSNotAllowed", "MaxMemPerLimit"),
-}
+    @property
+    def names_nodes(self) -> bool:
+        """Return True if it says that nodes, which it names, take no jobs."""
+        return self.meaning is NODES_NAMED
+
+    @property
+    def one_partition(self) -> bool:
+        """Return True if it is judged for one partition, so of a job in several it tells nothing of the others."""
+        return (self.code or self.word) in ONE_PARTITION
+
+    def advice(self, fields: Mapping[str, str]) -> str:
+        """Return what the owner can do; *fields* has the words for braces."""
+        return (self.meaning.advice or ADVICE[self.kind]).format_map({**fields, "named": self.named})
+
+    def sentence(self, fields: Mapping[str, str]) -> str:
+        """Return the whole sentence; *fields* has the words for braces."""
+        text = self.meaning.sentence
+        if text and (self.named or "{named}" not in text):
+            return text.format_map({**fields, "named": self.named})
+        word = f" ({self.word})" if self.known else ""
+        return f"{self.clause[:1].upper()}{self.clause[1:]}{word}."
+
 
 _LIMIT = re.compile(
     r"(?P<whose>QOS|Assoc|)(?P<of>Grp|Max|Min)"
@@ -244,19 +118,19 @@ _NAMES = {
 _SHORT = {"memory": "mem", "submitjob": "submit", "submitjobs": "submit", "wallduration": "wall"}
 
 
+NAMED_MOST = 120  #: letters of a text of Slurm that a sentence takes
+
+_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_ -]{0,59}")
+_NO_WORD = "a text that begins with no word"
+
+
 @lru_cache(maxsize=4096)
 def reason_of(text: str) -> Reason:
     """Return what squeue's *text* means; a text that no known release prints means that the job waits."""
-    for word in (text, text.partition(",")[0], text.partition(":")[0]):
-        if found := _of_word(word):
-            return found
-    for stem, word, clause in _STEMS:
-        if text.startswith(stem) and (found := _of_word(word)):
-            return Reason(text, found.kind, clause or found.clause, found.limit, found.one_partition)
-    for pattern, word in _PATTERNS:
-        if pattern.match(text) and (found := _of_word(word)):
-            return Reason(text, found.kind, found.clause, found.limit, found.one_partition)
-    return Reason(text, ReasonKind.WAITS, f"Slurm says: {text}", known=False)
+    if found := _of_word(text):
+        return found
+    bare = text[1:-1] if text.startswith("(") and text.endswith(")") else text
+    return _of_word(bare) or _of_text(bare) or _of_word(bare.partition(",")[0].partition(":")[0]) or _unknown(bare)
 
 
 def where_kind(reasons: Labels, partitions: Labels, *kinds: ReasonKind) -> BoolArray:
@@ -272,18 +146,38 @@ def where_kind(reasons: Labels, partitions: Labels, *kinds: ReasonKind) -> BoolA
 
 
 def _of_word(word: str) -> Reason | None:
-    one_partition = word in _ONE_PARTITION
-    if word in _PLAIN:
-        kind, clause = _PLAIN[word]
-        return Reason(word, kind, clause, one_partition=one_partition)
-    if word in _WITH_LIMIT:
-        kind, clause, limit = _WITH_LIMIT[word]
-        return Reason(word, kind, clause, limit, one_partition)
+    if meaning := WORDS.get(word):
+        return Reason(word, meaning)
     parts = _LIMIT.fullmatch(word)
-    return _of_limit(word, **parts.groupdict()) if parts else None
+    return Reason(word, _of_limit(**parts.groupdict())) if parts else None
 
 
-def _of_limit(word: str, whose: str, of: str, resource: str, time: str, per: str | None) -> Reason:
+def _of_text(text: str) -> Reason | None:
+    for pattern, word, meaning in TEXTS:
+        if begin := pattern.match(text):
+            shown = begin[0] if " " in text else begin[0].replace("_", " ")
+            shown = shown.strip(" /:") if len(shown) <= NAMED_MOST else word
+            return Reason(shown, meaning, code=word, named=_names(begin.groupdict().get("named", "")))
+    return None
+
+
+def _names(text: str) -> str:
+    """Return the names in a text, without the words of the tasks of an array that squeue adds behind them."""
+    names = text.rstrip(",").split(",")
+    while names and _of_word(names[-1]):
+        names.pop()
+    shown = ",".join(names)
+    return shown if len(shown) <= NAMED_MOST else ""
+
+
+def _unknown(text: str) -> Reason:
+    begin = _WORD.match(text)
+    word = begin[0].strip() if begin else _NO_WORD
+    clause = f"it waits, and Slurm says: {word}"
+    return Reason(word, Meaning(ReasonKind.WAITS, clause, in_turn=True), known=False)
+
+
+def _of_limit(whose: str, of: str, resource: str, time: str, per: str | None) -> Meaning:
     short = resource.lower()
     short = _SHORT.get(short, short)
     owner = Whose.ACCOUNT if whose == "Assoc" else Whose.QOS
@@ -295,7 +189,7 @@ def _of_limit(word: str, whose: str, of: str, resource: str, time: str, per: str
     else:
         ends = Ends.WITH_JOBS
     limit = Limit(owner, short, counted, ends)
-    return Reason(word, ReasonKind.LIMIT, _limit_clause(limit, of, bool(time)), limit)
+    return Meaning(ReasonKind.LIMIT, _limit_clause(limit, of, bool(time)), limit=limit)
 
 
 def _limit_clause(limit: Limit, of: str, by_time: bool) -> str:

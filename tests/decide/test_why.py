@@ -188,7 +188,11 @@ def test_a_smaller_request_that_fits_is_told_with_what_it_needs():
             "It was requeued, and Slurm lets a requeued job wait before it starts again: 5 min more.",
             "Nothing is needed",
         ),
-        ({"reason": ["BadConstraints"], "priority": [0]}, "No nodes fit what it asks for", "scontrol release 1"),
+        (
+            {"reason": ["BadConstraints"], "priority": [0]},
+            "No nodes fit what it asks for",
+            "scontrol update jobid=1 ...",
+        ),
         ({"reason": ["Reservation"], "reservation": ["later"]}, "reservation later", "scontrol show reservation later"),
         ({"reason": ["PartitionNodeLimit"], "nodes": [2]}, "It asks for 2 nodes", "numnodes=N"),
     ],
@@ -211,7 +215,8 @@ def test_a_time_limit_above_the_partitions_is_told_with_the_longest_one():
 
 def test_a_reason_that_nobody_knows_is_said_with_slurms_word():
     answer = told(view(jobs(1, reason=["SomethingNew"])))
-    assert answer.reason == "It waits, and Slurm says: SomethingNew."
+    place = "No other job waits for its nodes in the order in force."
+    assert answer.reason == f"It waits, and Slurm says: SomethingNew. {place}"
 
 
 def test_a_malformed_token_is_told_whatever_the_job_waits_for():

@@ -56,6 +56,7 @@ CONF = (
     "PartitionName=broken Nodes=n4 State=UP",
     "PartitionName=short Nodes=n[1-2] MaxTime=5 MaxNodes=1 State=UP",
     "PartitionName=night Nodes=n[1-2] State=DOWN",
+    "PartitionName=serviced Nodes=n5 State=UP",
     "PartitionName=closing Nodes=n[1-2] State=UP",
 )
 
@@ -92,6 +93,9 @@ WAITS = (
     ("drained", "alice", "-p", "spare"),
     ("launch", "alice", "-p", "broken"),
     ("reserved", "alice", "--reservation=later"),
+    ("maintenance", "alice", "-p", "serviced"),
+    ("constraints", "alice", "-p", "serviced", "-t5", "-H"),
+    ("requeued", "alice", "-p", "serviced", "-t5"),
     ("resources", "bob", "-q", "low", "-N2", "--exclusive", "-t50"),
     ("priority", "bob", "-q", "low", "-N2", "--exclusive", "-t50"),
 )  # fmt: skip
@@ -122,6 +126,9 @@ SAID = {
     "drained": ("", "n3 is drained", "returned it to service"),
     "launch": ("launch failed requeued held", "Its last start failed on the node", "scontrol release"),
     "reserved": ("Reservation", "It belongs to reservation later", "scontrol show reservation later"),
+    "maintenance": ("ReqNodeNotAvail, Reserved for", "nodes: with its time limit of 60 min it would", "timelimit=TIME"),
+    "constraints": ("BadConstraints", "No nodes fit what it asks for", "Slurm then looks at it again"),
+    "requeued": ("job requeued in held state", "put back into the queue under a hold", "scontrol release"),
     "resources": ("", "for its nodes in the order in force, and it waits until they have room", "Nothing"),
     "priority": ("Priority", "for the same nodes, asking for 2 cores, 1 of them", "Nothing"),
 }  # fmt: skip
@@ -173,7 +180,14 @@ class Queue:
         user = self.lab.user("alice")
         when = ("starttime=now+7200", "duration=60", "nodes=n2", f"users={user}", "flags=ignore_jobs")
         self.admin("scontrol", "create", "reservation", "reservationname=later", *when)
+        service = ("starttime=now+1800", "duration=60", "nodes=n5", "users=root", "flags=maint")
+        self.admin("scontrol", "create", "reservation", "reservationname=service", *service)
         self.jobs = {name: self.submit(user, f"-J{name}", *options) for name, user, *options in WAITS}
+        constraints = self.jobs["constraints"]
+        self.admin("scontrol", "update", f"jobid={constraints}", "minmemorynode=9999999")
+        self.admin("scontrol", "release", str(constraints))
+        wait_until(lambda: self.states(self.jobs["requeued"]) == {"RUNNING"}, 60.0, "a job to requeue", every_s=0.2)
+        self.admin("scontrol", "requeuehold", str(self.jobs["requeued"]))
         self.jobs["after"] = self.submit("alice", "-d", f"afterok:{self.jobs['heldbyuser']}")
         wait_until(lambda: self.states(failed) == {"FAILED"}, 60.0, "a job that fails", every_s=0.2)
         self.jobs["never"] = self.submit("alice", "-d", f"afterok:{failed}")
@@ -213,7 +227,7 @@ def filled() -> Iterator[Queue]:
     prolog.write_text('#!/bin/sh\n[ "$SLURM_JOB_PARTITION" != broken ]\n')
     prolog.chmod(0o755)
     directory.chmod(0o755)
-    with Lab(directory / "lab", LabSpec(extra_conf=(*CONF, f"Prolog={prolog}"))) as lab:
+    with Lab(directory / "lab", LabSpec(nodes=5, extra_conf=(*CONF, f"Prolog={prolog}"))) as lab:
         made = Queue(lab)
         made.limit()
         made.fill()
@@ -306,3 +320,18 @@ def test_who_holds_a_limit_is_who_holds_it(filled):
         assert {names[job] for job in blockers} >= {name}
         if name in ("onejob", "fewgpus", "licence"):
             assert len(blockers) == 1
+
+
+@pytest.mark.lab
+def test_who_may_lift_a_hold_is_who_is_told_to(filled):
+    """Last, since it changes the queue: each owner tries what ``why`` tells him, and Slurm answers."""
+    owners = {name: user for name, user, *_ in WAITS}
+    for name in ("requeued", "launch", "heldbyuser", "heldbyadmin"):
+        job, advice = filled.jobs[name], told_of(filled, name).advice
+        tried = filled.lab.run(["scontrol", "release", str(job)], user=owners[name])
+        by_owner = f"'scontrol release {job}'" in advice
+        assert (tried.returncode == 0) == by_owner, (name, advice, tried.stderr)
+    job = filled.jobs["constraints"]
+    assert filled.lab.run(["scontrol", "update", f"jobid={job}", "timelimit=4"], user="alice").returncode == 0
+    shown = filled.lab.ask(["squeue", "-h", "-j", str(job), "-o", "%Q"])
+    assert int(shown) > 0, "Slurm looks at it again without a release"

@@ -12,6 +12,7 @@ from ...clock import Clock
 from ...cluster.forecast import Forecast
 from ...cluster.jobs import JobTable
 from ...cluster.plan import Plan
+from ...cluster.reasons import ReasonKind, reason_of
 from ...cluster.records.prediction_records import PredictionRecords
 from ...cluster.records.predictions import PredictionTable
 from ...cluster.state import View
@@ -94,7 +95,7 @@ def with_new_job(made: PredictionService | None, view: View, job: JobTable, fore
         raise PredictionFailed(NEEDS)
     least = int(view.pending.priority[view.pending.priority > 0].min(initial=1000))
     job = replace(job, priority=np.full(1, max(1, least - 1)))
-    if job.reason[0] == "BeginTime":  # its begin time is counted by itself
+    if reason_of(job.reason[0]).kind is ReasonKind.BEGIN:  # its begin time is counted by itself
         job = replace(job, reason=job.reason.renamed(["Priority"]))
     more = replace(view, pending=view.pending.joined(job), forecast=view.forecast.joined(forecast))
     table = made.try_out(more, decide(more, policy.ordering, policy.rules))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -31,70 +31,6 @@ class Cause:
     blockers: tuple[int, ...] = ()
 
 
-_MOVE = "'scontrol update jobid={job} partition=NAME' moves it to another one."
-_ASK = "Ask an administrator"
-
-_BY_STANDING = {
-    Standing.HELD_BY_USER: ("Its owner holds it.", "'scontrol release {job}' lets it queue."),
-    Standing.HELD_BY_ADMIN: (
-        "An administrator holds it.",
-        f"{_ASK} to release it; 'scontrol show job {{job}}' may have a comment.",
-    ),
-    Standing.SHARES: ("It is on its way to GPUs that it shares with another job.", "Nothing: we send it there."),
-}
-_BY_WORD = {
-    "launch failed requeued held": (
-        "Its last start failed on the node, and Slurm queued it again under a hold (launch failed requeued held).",
-        "'scontrol release {job}' lets it try again; if that fails too, an administrator finds the cause in the log of "
-        "slurmd, and the node may be drained.",
-    ),
-    "PartitionDown": (
-        "Its partition ({partition}) is down: jobs queue there and do not start.",
-        f"{_ASK} when it comes back; {_MOVE}",
-    ),
-    "PartitionInactive": ("Its partition ({partition}) is inactive: it starts no jobs.", f"{_ASK} why; {_MOVE}"),
-    "PartitionTimeLimit": (
-        "Its time limit of {limit} is longer than its partition ({partition}) allows{longest}: it cannot start so.",
-        "'scontrol update jobid={job} timelimit={allowed}' makes it fit; only an administrator raises the limit, and "
-        f"{_MOVE}",
-    ),
-    "PartitionNodeLimit": (
-        "It asks for {nodes}, and its partition ({partition}) allows or has another number: it cannot start so.",
-        "'scontrol show partition {partition}' has MinNodes and MaxNodes; 'scontrol update jobid={job} numnodes=N' "
-        f"changes the number, and {_MOVE}",
-    ),
-    "BadConstraints": (
-        "No nodes fit what it asks for, says Slurm (BadConstraints): type of GPU, features, nodes or their number.",
-        "Correct the request with 'scontrol update jobid={job} ...', then 'scontrol release {job}'; or submit it anew.",
-    ),
-    "Reservation": (
-        "It belongs to reservation {reservation}, whose time has not come or whose nodes are in use.",
-        "'scontrol show reservation {reservation}' has its times; 'scontrol update jobid={job} reservationname=' lets "
-        "it queue like any other job.",
-    ),
-    "InvalidAccount": (
-        "Its account ({account}) is not valid for its owner now.",
-        "'scontrol update jobid={job} account=NAME' gives it one that is.",
-    ),
-    "InvalidQOS": (
-        "Its QOS ({qos}) is not valid for its owner now.",
-        "'scontrol update jobid={job} qos=NAME' gives it one that is.",
-    ),
-    "AccountNotAllowed": ("Its partition ({partition}) takes no jobs of its account or group ({account}).", _MOVE),
-    "QOSNotAllowed": ("Its partition ({partition}) takes no jobs of its QOS ({qos}).", _MOVE),
-}
-"""Reasons of which more can be said than the clause of ``cluster.reasons``."""
-
-_BY_KIND = {
-    ReasonKind.HELD_BY_SLURM: "'scontrol release {job}' lets it try again, once the cause is mended.",
-    ReasonKind.RESERVATION: "'scontrol update jobid={job} reservationname=' lets it queue like any other job.",
-    ReasonKind.CLOSED: f"{_ASK}; {_MOVE}",
-    ReasonKind.CANNOT_RUN: "Change the request with 'scontrol update jobid={job} ...', or submit it anew.",
-    ReasonKind.LIMIT: "'scontrol show job {job}' has its account and QOS, and 'sacctmgr show qos' and 'sacctmgr show "
-    "assoc' their limits.",
-    ReasonKind.WAITS: "'scontrol show job {job}' has more.",
-}
-
 DEPENDENCY_MOVED = "'scontrol update jobid={job} dependency=' lets it run without waiting."
 
 
@@ -110,7 +46,7 @@ def cause_of(view: View, plan: Plan, rules: Rules, row: int) -> Cause | None:
     if standing == Standing.OUTSIDE:
         return _outside(view, plan, rules, row)
     if standing == Standing.SHARES:
-        return _said(view, row, *_BY_STANDING[standing])
+        return Cause("It is on its way to GPUs that it shares with another job.", "Nothing: we send it there.")
     if delayed_jobs(view, plan)[row]:
         so_far = f", {spell(float(jobs.delayed_s[row]))} so far" if jobs.delayed_s[row] else ""
         return Cause(
@@ -122,47 +58,56 @@ def cause_of(view: View, plan: Plan, rules: Rules, row: int) -> Cause | None:
     if kind is ReasonKind.BEGIN:
         return _begin(view, row)
     if standing == Standing.PARTITION_CLOSED and kind is not ReasonKind.CLOSED:
-        return _said(view, row, *_BY_WORD["PartitionDown"])
+        return _said(view, row, reason_of("PartitionDown"))
     of_one = reason.one_partition and "," in jobs.partition[row]
-    by_request = kind in (ReasonKind.WAITS, ReasonKind.CANNOT_RUN) and (of_one or reason.word not in _BY_WORD)
+    by_request = of_one or kind is ReasonKind.WAITS or (kind is ReasonKind.CANNOT_RUN and not reason.meaning.sentence)
     if by_request and (kept := obstacle(view, row) or unexplained(view.take(np.array([row]))).get(0)):
         return Cause(*kept)
-    return None if (of_one or kind is ReasonKind.WAITS) and reason.known else _of_reason(view, row, reason)
+    return None if of_one or reason.in_turn else _of_reason(view, row, reason)
 
 
 def _held(view: View, row: int, standing: Standing, reason: Reason) -> Cause:
     """Return the cause of a held job: Slurm's own hold, where a failure set it, else that of a person."""
     if reason.kind in (ReasonKind.HELD_BY_SLURM, ReasonKind.CANNOT_RUN):
         return _of_reason(view, row, reason)
-    return _said(view, row, *_BY_STANDING.get(standing, _BY_STANDING[Standing.HELD_BY_ADMIN]))
+    return _said(view, row, reason_of("JobHeldUser" if standing == Standing.HELD_BY_USER else "JobHeldAdmin"))
 
 
 def _of_reason(view: View, row: int, reason: Reason) -> Cause:
     """Return the cause that Slurm's reason names."""
     if limit := limit_words(view, row, reason):
         return Cause(limit.reason, limit.advice, limit.blockers)
-    known = _BY_WORD.get(reason.word)
-    if known is not None:
-        return _said(view, row, *known)
-    text = reason.clause[:1].upper() + reason.clause[1:]
-    text = f"{text} ({reason.word})." if reason.known else f"It waits, and {reason.clause}."
+    said = _said(view, row, reason)
     if reason.kind is ReasonKind.LIMIT:
-        text += " Its amount could not be read."
-    return Cause(text, _said(view, row, "", _BY_KIND.get(reason.kind, _BY_KIND[ReasonKind.WAITS])).advice)
+        return replace(said, reason=f"{said.reason} Its amount could not be read.")
+    return said
 
 
-def _said(view: View, row: int, reason: str, advice: str) -> Cause:
+def _said(view: View, row: int, reason: Reason) -> Cause:
+    """Return the sentences of the table about a reason, with what the job in *row* says."""
+    fields = _fields(view, row)
+    return Cause(reason.sentence(fields), reason.advice(fields))
+
+
+def turn_words(view: View, row: int) -> Cause:
+    """Return what Slurm's reason tells of a job that waits for its turn or for nodes; empty where nothing more."""
+    reason = reason_of(view.pending.reason[row])
+    return Cause("", "") if reason.plain or not reason.in_turn else _said(view, row, reason)
+
+
+def _fields(view: View, row: int) -> dict[str, str]:
+    """Return the words of a pending job for the sentence of a reason."""
     jobs = view.pending
     fields = {name: getattr(jobs, name)[row] for name in ("partition", "reservation", "account", "qos")}
-    fields |= {"job": int(jobs.job_id[row]), "nodes": count(int(jobs.nodes[row]), "node")}
     longest_s = max((_longest_s(view, name) for name in jobs.partition[row].split(",")), default=np.inf)
     known = bool(np.isfinite(longest_s))
-    fields |= {
+    return fields | {
+        "job": str(jobs.job_id[row]),
+        "nodes": count(int(jobs.nodes[row]), "node"),
         "limit": spell(float(jobs.time_limit_s[row])) if np.isfinite(jobs.time_limit_s[row]) else "no end",
         "longest": f" ({spell(longest_s)} at most)" if known else "",
         "allowed": timelimit(longest_s) if known else "TIME",
     }
-    return Cause(reason.format(**fields), advice.format(**fields))
 
 
 def _longest_s(view: View, partition: str) -> float:

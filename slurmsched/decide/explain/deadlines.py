@@ -11,6 +11,7 @@ import numpy as np
 from ...cluster.forecast import Forecast
 from ...cluster.jobs import JobTable, deadline_of
 from ...cluster.plan import Plan, Standing
+from ...cluster.reasons import ReasonKind, reason_of
 from ...cluster.records.promises import SAME_S, PromiseState, PromiseTable
 from ...cluster.state import View
 from ...cluster.text.plural import count
@@ -77,7 +78,7 @@ def check(view: View, plan: Plan, job: JobTable, forecast: Forecast, rules: Rule
     if not np.isfinite(job.deadline_s[0]):
         text = "It says no deadline: add one to its --comment, such as slurmsched:deadline=+6h."
         return DeadlineAnswer(job_id, True, "unasked", sentences=(text,))
-    if job.reservation[0] or job.reason[0] == "JobHeldUser":
+    if job.reservation[0] or reason_of(job.reason[0]).kind is ReasonKind.HELD_BY_USER:
         why = "a request with a reservation" if job.reservation[0] else "a held job"
         text = f"No promise for its deadline: no time can be told for {why}."
         return DeadlineAnswer(job_id, True, "refused", deadline_s=float(job.deadline_s[0]), sentences=(text,))

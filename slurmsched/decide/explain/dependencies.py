@@ -6,6 +6,7 @@ import numpy as np
 
 from ...cluster.columns import IntArray
 from ...cluster.jobs import JobTable
+from ...cluster.reasons import reason_of
 from ...cluster.state import View
 from ...cluster.text.dependency import SINGLETON, Dependency, read_dependencies
 from ...cluster.text.plural import count
@@ -33,7 +34,7 @@ def dependency_words(view: View, row: int) -> tuple[str, tuple[int, ...]]:
     jobs = view.pending
     found = read_dependencies(jobs.dependency[row])
     if found is None or not found.each:
-        return f"It waits for other jobs ({jobs.dependency[row] or jobs.reason[row]}).", ()
+        return f"It waits for other jobs ({jobs.dependency[row] or reason_of(jobs.reason[row]).word}).", ()
     words = [_words(view, row, one) for one in found.each[:SHOWN]]
     more = len(found.each) - len(words)
     rest = f" and {count(more, 'more condition')}" if more > 0 else ""

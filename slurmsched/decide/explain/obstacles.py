@@ -32,7 +32,7 @@ def cannot_run(view: View) -> dict[int, Never]:
     Slurm holds a job with BadConstraints, whichever of its partitions that was judged for: it looks at it no more.
     """
     jobs = view.pending
-    given_up = jobs.reason.map([text == "BadConstraints" for text in jobs.reason.names], np.bool_) & (
+    given_up = jobs.reason.map([reason_of(text).word == "BadConstraints" for text in jobs.reason.names], np.bool_) & (
         jobs.priority == 0
     )
     says = where_kind(jobs.reason, jobs.partition, ReasonKind.CANNOT_RUN) | given_up
@@ -69,7 +69,7 @@ def _obstacles(view: View) -> dict[int, tuple[str, str]]:
 def _slurms(reason: str) -> str:
     """Return Slurm's reason with what it means."""
     found = reason_of(reason)
-    return f"{reason}: {found.clause}" if found.known else reason
+    return f"{found.word}: {found.clause}"
 
 
 def _never_words(jobs: JobTable, row: int, one: Never) -> tuple[str, str]:

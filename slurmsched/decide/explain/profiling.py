@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...cluster.reasons import reason_of
 from ...cluster.state import View
 from ...cluster.text.plural import gpus_of_type
 from ..phrasing import spell
@@ -34,7 +35,7 @@ def _waiting(view: View, rules: ProfilingRules, job_id: int) -> tuple[str, ...]:
         return ()
     reason = Home(int(why_home(view, rules)[row]))
     if reason is not Home.STAYS:
-        why = _WHY[reason].format(reason=jobs.reason[row])
+        why = _WHY[reason].format(reason=reason_of(jobs.reason[row]).word)
         return (f"It need not be measured first: {why}; so it should ask for {home} alone.",)
     return (
         f"No similar job has been measured yet, so it may also start in {rules.partition} if it has room there first. "

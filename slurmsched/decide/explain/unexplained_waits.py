@@ -13,7 +13,7 @@ import numpy as np
 
 from ...cluster.columns import BoolArray
 from ...cluster.jobs import JobTable
-from ...cluster.reasons import ReasonKind, reason_of
+from ...cluster.reasons import Reason, ReasonKind, reason_of
 from ...cluster.state import View
 from ...policies.selection.could_hold import never
 
@@ -25,9 +25,6 @@ LOOKED_AT = 100
 
 _PLANNED = "idle+planned"
 """The state of a node that backfill keeps for a job: from 24.11 on for one that it never starts, too."""
-
-_NONE = frozenset({"", "None", "(null)"})
-_UNAVAILABLE = "ReqNodeNotAvail, UnavailableNodes"  # which may be idle again: Slurm judged one of several partitions
 
 
 def unexplained(view: View) -> dict[int, tuple[str, str]]:
@@ -64,25 +61,25 @@ def _in_partitions_of_no_other(jobs: JobTable) -> BoolArray:
 def _waits(view: View) -> BoolArray:
     """Select the jobs that Slurm has looked at, has no start for, and leaves waiting for nodes alone."""
     jobs = view.pending
-    reasons = _NONE | {"Resources"} if len(jobs) <= LOOKED_AT else {"Resources"}
-    alone = [_of_nodes(text, reasons) for text in jobs.reason.names]
+    alone = [_of_nodes(reason_of(text), len(jobs) <= LOOKED_AT) for text in jobs.reason.names]
     waits = jobs.reason.map(alone, np.bool_) & (jobs.priority > 0) & ~np.isfinite(jobs.started_s)
     for bound in (jobs.dependency, jobs.reservation, jobs.licences):
         waits &= ~bound.said()
     return np.asarray(waits & (jobs.het_job_id == 0) & (view.now_s - jobs.eligible_s >= SETTLED_S), dtype=np.bool_)
 
 
-def _of_nodes(text: str, reasons: Set[str]) -> bool:
-    """Report whether a reason is one of some *reasons*, or says of one partition that the job cannot run there."""
-    reason = reason_of(text)
+def _of_nodes(reason: Reason, unseen: bool) -> bool:
+    """Report whether a job waits for nodes, or cannot run in one partition; *unseen*: or has no reason."""
     if reason.kind is ReasonKind.WAITS:
-        return reason.word in reasons or text.startswith(_UNAVAILABLE)
+        # Nodes out of service may be idle again: Slurm judged one of several partitions.
+        return reason.word == "Resources" or (reason.unseen and unseen) or reason.names_nodes
     return reason.kind is ReasonKind.CANNOT_RUN and reason.one_partition
 
 
 def _words(view: View, row: int) -> tuple[str, str]:
     jobs = view.pending
-    says = f" and says {jobs.reason[row]}" if jobs.reason[row] not in _NONE else ""
+    reason = reason_of(jobs.reason[row])
+    says = "" if reason.unseen else f" and says {reason.word}"
     return (
         f"It may never start as it is: nodes that could hold all that the queue shows of its request are idle, and "
         f"Slurm does not start it{says}.",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ...cluster.columns import IntArray
 from ...cluster.jobs import JobState, JobTable
 from ...cluster.plan import Plan, Standing
+from ...cluster.reasons import reason_of
 from ...cluster.state import View
 from ...cluster.text.plural import count
 from ...cluster.ties import in_ms
@@ -19,7 +20,7 @@ from ..ordering.ranking import queueing_s
 from ..phrasing import HIDDEN, spell
 from ..request_words import request_words
 from ..rules import Rules
-from .causes import Cause, cause_of
+from .causes import Cause, cause_of, turn_words
 from .deadlines import promise_words
 from .eta import Eta
 from .given_back import given_back_words
@@ -83,7 +84,7 @@ def why(view: View, plan: Plan, rules: Rules, job_id: int, beside: Circumstances
     jobs, off = view.pending, beside.order_off
     place, cause = place_of(view, plan, row, off), cause_of(view, plan, rules, row)
     if cause is None:
-        cause = _queued(view, plan, row, place, off)
+        cause = _beside(turn_words(view, row), _queued(view, plan, row, place, off))
     together = _together(view, row)
     return Why(
         job_id=job_id,
@@ -168,10 +169,18 @@ def _comment_words(problem: str) -> tuple[str, ...]:
     return (f"An option in its comment is not understood and has no effect: {problem}.",) if problem else ()
 
 
+def _beside(said: Cause, queued: Cause) -> Cause:
+    """Return Slurm's own reason for a wait with the place of the job in the queue."""
+    if not said.reason:
+        return queued
+    advice = queued.advice if said.advice.startswith("Nothing") else said.advice
+    return replace(queued, reason=f"{said.reason} {queued.reason}", advice=advice)
+
+
 def _queued(view: View, plan: Plan, row: int, place: Place, off: str) -> Cause:
     """Return the cause of a job that waits for its turn and for free nodes, or for what only Slurm knows."""
     jobs = view.pending
-    reason = jobs.reason[row]
+    reason = reason_of(jobs.reason[row])
     asks, free = f"it asks for {request_words(jobs, row)}", _free_words(view, row, place)
     if not place.nodes.any():
         return Cause(
@@ -192,7 +201,10 @@ def _queued(view: View, plan: Plan, row: int, place: Place, off: str) -> Cause:
             "Nothing is needed.",
         )
     holders = _soonest(view, place)
-    unless = f"Slurm's reason is {reason}" if place.fits and reason not in ("", "None") else f"{free}, and {asks}"
+    if place.fits and not reason.plain:  # room is not what it waits for
+        return Cause(f"{first} for its nodes in the order in force.", "Nothing: it starts when Slurm lets it.")
+    known = place.fits and not reason.unseen
+    unless = f"Slurm's reason is {reason.word}" if known else f"{free}, and {asks}"
     return Cause(
         f"{first} for its nodes in the order in force, and it waits until they have room: {unless}.",
         _size_advice(view, row, place) or "Nothing: it starts when enough of them is free.",
@@ -211,8 +223,7 @@ def _free_words(view: View, row: int, place: Place) -> str:
 
 def _slurm_starts_it(view: View, row: int) -> bool:
     """Report whether Slurm's own plan does not contradict a start at its next pass."""
-    start_s, reason = float(view.pending.started_s[row]), view.pending.reason[row]
-    return reason in ("", "None", "Priority", "Resources") and not start_s > view.now_s + SOON_S
+    return reason_of(view.pending.reason[row]).plain and not view.pending.started_s[row] > view.now_s + SOON_S
 
 
 def _ahead_words(view: View, plan: Plan, row: int, place: Place, off: str) -> str:

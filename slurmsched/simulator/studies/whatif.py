@@ -15,6 +15,7 @@ from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels
 from ...cluster.forecast import Forecast
 from ...cluster.jobs import JobState, JobTable
 from ...cluster.nodes import NodeTable
+from ...cluster.reasons import reason_of
 from ...cluster.records.associations import AssociationTable
 from ...cluster.state import View
 from ...decide.policy import Policy
@@ -346,7 +347,7 @@ def _worst(users: Labels, change_s: FloatArray) -> Iterator[UserImpact]:
 def _waiting(jobs: JobTable, out: BoolArray, waits_for: BoolArray) -> Iterator[LeftOut]:
     for row in np.flatnonzero(out).tolist():
         kind = "blocked" if waits_for[row] else "held"
-        why = jobs.reason[row] if kind == "held" or jobs.reason[row] not in {"", "None"} else jobs.dependency[row]
+        why = jobs.reason[row] if kind == "held" or not reason_of(jobs.reason[row]).unseen else jobs.dependency[row]
         yield LeftOut(int(jobs.job_id[row]), int(jobs.tasks[row]), kind, why or "priority 0")
 
 

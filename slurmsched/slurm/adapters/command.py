@@ -34,7 +34,7 @@ from ...cluster.columns import Labels, table_of
 from ...cluster.exclusions import UNREAD, same_nodes
 from ...cluster.limits import NO_LIMITS, LimitTable, unread_limits
 from ...cluster.nodes import QosTable
-from ...cluster.reasons import ReasonKind, where_kind
+from ...cluster.reasons import Reason, ReasonKind, Whose, reason_of, where_kind
 from ...cluster.records.associations import NO_ASSOCIATIONS, AssociationTable
 from ...cluster.records.outcomes import OutcomeTable, RefusedRecord
 from ...cluster.records.usage import NO_USAGE, UsageTable
@@ -72,8 +72,6 @@ AGAIN = 9
 
 LIMITS_EVERY_S = 60.0
 LIMITS_RETRY_S = 300.0  #: after a failure: slurmdbd may take its whole time limit to fail again
-ARRAY_LIMIT = "JobArrayTaskLimit"
-"""The reason of a limit that the queue itself shows."""
 
 _REQUEST = ("JobID", "tres-per-job", "tres-per-node", "tres-per-socket", "tres-per-task", "NumNodes", "MaxNodes")
 
@@ -151,8 +149,9 @@ class SlurmCommand:
         """
         facts = self.known_facts()
         needed = "limits" in self.apart() and holds_to_limits(facts.config)
-        blocks = where_kind(state.pending.reason, state.pending.partition, ReasonKind.LIMIT)
-        array = state.pending.reason.map([text == ARRAY_LIMIT for text in state.pending.reason.names], np.bool_)
+        reasons = state.pending.reason
+        blocks = where_kind(reasons, state.pending.partition, ReasonKind.LIMIT)
+        array = reasons.map([_of_array(reason_of(text)) for text in reasons.names], np.bool_)
         if not needed and not (blocks & ~array).any():
             return state
         if self._limits_wait.due:
@@ -666,3 +665,8 @@ def _complaints(text: str, about_job: re.Pattern[str] = _ABOUT_JOB) -> dict[str,
         if about:
             found.setdefault(about.group(1), line.strip()[:300])
     return found
+
+
+def _of_array(reason: Reason) -> bool:
+    """Report whether the limit of a reason is one that the queue itself shows."""
+    return reason.limit is not None and reason.limit.whose is Whose.ARRAY

@@ -1,0 +1,105 @@
+"""What ``why`` says of each reason that some release of Slurm prints, and that jobs which merely wait have times."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from decide.views import jobs, nodes, view
+
+from slurmsched.cluster.plan import Standing
+from slurmsched.cluster.reasons import ReasonKind, reason_of
+from slurmsched.cluster.records.predictions import PredictionKind
+from slurmsched.decide.engine import decide
+from slurmsched.decide.explain.why import Why, why
+from slurmsched.decide.rules import Rules
+from slurmsched.policies.contract import find_ordering
+from slurmsched.simulator.predict_completion import predict_completion
+
+STRINGS = json.loads(Path("tests/data/slurm_reasons.json").read_text())
+WORDS = sorted({word for change in STRINGS["words"].values() for word in change["adds"]})
+TEXTS = [row["text"] for row in STRINGS["texts"]]
+HELD = (ReasonKind.HELD_BY_USER, ReasonKind.HELD_BY_ADMIN, ReasonKind.HELD_BY_SLURM)
+TOPOLOGY = [text for text in TEXTS if re.search("topology|lack available", text)]
+LEFT_OVER = re.compile(r"[{}]|  |(?<!\.)\.\.(?!\.)")
+
+
+def told(text: str, **columns: object) -> Why:
+    reason = reason_of(text)
+    priority = 0 if reason.kind in HELD or text == "BadConstraints" else 1000
+    seen = view(jobs(1, reason=[text], priority=[priority], **columns), room=nodes((4,), (4,)))
+    return why(seen, decide(seen, find_ordering("fifo"), Rules()), Rules(), 1)
+
+
+@pytest.mark.parametrize("text", [*WORDS, *TEXTS, *("", "(null)")])
+def test_every_reason_has_a_sentence_and_says_what_the_owner_can_do(text):
+    answer = told(text)
+    for part in (answer.reason, answer.advice):
+        assert part[:1] in "'" or part[:1].isupper(), part
+        assert part.endswith("."), part
+        assert not LEFT_OVER.search(part), part
+    if reason_of(text).kind is ReasonKind.HELD_BY_SLURM:
+        assert "administrator holds it" not in answer.reason
+        assert re.search("scontrol (release|update)|administrator", answer.advice)
+
+
+def said_by(text: str) -> str:
+    return told(text).reason
+
+
+def test_different_reasons_are_told_apart():
+    plain = {word for word in WORDS if reason_of(word).plain}
+    ended = {word for word in WORDS if "ended badly" in reason_of(word).clause}
+    others = [word for word in WORDS if word not in plain | ended]
+    assert len({said_by(word) for word in others}) == len(others)
+
+
+def test_a_maintenance_ahead_is_named_with_the_limit_that_could_fit():
+    answer = told("ReqNodeNotAvail, Reserved for maintenance", time_limit_s=[10_800.0])
+    assert answer.reason == (
+        "It waits for the end of a maintenance of its nodes: with its time limit of 3 h it would not end before that "
+        "begins."
+    )
+    assert "scontrol show reservation" in answer.advice
+    assert "timelimit=TIME" in answer.advice
+
+
+def test_nodes_out_of_service_are_named():
+    assert "take no jobs now: n1,n[2-4]." in said_by("ReqNodeNotAvail, UnavailableNodes:n1,n[2-4]")
+
+
+@pytest.mark.parametrize(
+    ("text", "who"),
+    [
+        ("launch failed requeued held", "'scontrol release 1' lets it try again"),
+        ("job requeued in held state", "'scontrol release 1' lets it try again"),
+        ("launch failure limit exceeded requeued held", "Only an administrator can release it"),
+        ("JobHoldMaxRequeue", "Only an administrator can release it"),
+        ("Reservation maint was deleted", "'scontrol release 1' lets it queue without a reservation"),
+        ("Reservation maint is invalid", "'scontrol update jobid=1 reservationname=' lets it queue"),
+        ("License request 'matlab:3' is no longer valid, holding job", "Only an administrator can release it"),
+    ],
+)
+def test_a_hold_of_slurm_says_who_can_lift_it(text, who):
+    assert who in told(text).advice
+
+
+def test_an_unknown_reason_is_said_with_the_place_of_the_job():
+    answer = told("Frobnicator busy: <b>'x'")
+    assert answer.reason.startswith("It waits, and Slurm says: Frobnicator busy. ")
+    assert "first for its nodes" in answer.reason or "No other job waits" in answer.reason
+    assert "<b>" not in answer.reason
+
+
+@pytest.mark.parametrize("text", [*TOPOLOGY, *(text.replace(" ", "_") for text in TOPOLOGY), "Frobnicator busy"])
+def test_a_job_that_waits_for_its_topology_is_ordered_and_has_a_time(text):
+    seen = view(jobs(2, reason=[text, "Priority"]), [60.0, 120.0])
+    plan = decide(seen, find_ordering("fifo"), Rules())
+    assert plan.jobs.standing.tolist() == [Standing.RANKED] * 2
+    assert (plan.jobs.rank >= 0).all()
+    table = predict_completion(seen, plan.jobs.rank, plan.jobs.standing, {})
+    assert table.kind.tolist() == [PredictionKind.PREDICTED] * 2
+    assert np.isfinite(table.start_s).all()
