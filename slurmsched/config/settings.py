@@ -285,6 +285,18 @@ class ShareSettings:
 
 
 @dataclass(frozen=True)
+class StopSettings:
+    """``[stop]``: stops of running jobs, whatever they are for; see power.requeue."""
+
+    most_requeues: int = setting(
+        0,
+        "requeues, as Slurm counts them, after which a job is not asked to stop any more; 0 means no limit",
+        least=0,
+        most=1_000_000,
+    )
+
+
+@dataclass(frozen=True)
 class SteerSettings:
     """``[steer]``: untyped jobs that are sent to a type of GPU; see power.steer."""
 
@@ -475,6 +487,7 @@ class Settings:
     order: OrderSettings = field(default_factory=OrderSettings)
     deadline: DeadlineSettings = field(default_factory=DeadlineSettings)
     share: ShareSettings = field(default_factory=ShareSettings)
+    stop: StopSettings = field(default_factory=StopSettings)
     steer: SteerSettings = field(default_factory=SteerSettings)
     migrate: MigrateSettings = field(default_factory=MigrateSettings)
     rightsize: RightsizeSettings = field(default_factory=RightsizeSettings)

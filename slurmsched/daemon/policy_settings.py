@@ -65,6 +65,7 @@ def policy_of(settings: Settings, line: str | None = None) -> Policy:
         deadlines=_deadline_rules(settings) if settings.deadline.enabled else None,
         profiling=profiling_rules(settings) if settings.power.profile else None,
         sharing=sharing_rules(settings),
+        most_requeues=settings.stop.most_requeues,
         stopping=stopping_rule(settings),
         admission=admission_rules(settings),
         lease=lease_rules(settings),

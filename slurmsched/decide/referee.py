@@ -132,6 +132,14 @@ def not_asked_too_often(action: Action, jobs: JobTable, row: int, rules: Rules) 
     )
 
 
+def not_requeued_too_often(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
+    """Refuse to stop a job that was requeued as often as the admin allows (``stop.most_requeues``)."""
+    many = int(jobs.restarts[row])
+    if not rules.most_requeues or many < rules.most_requeues:
+        return None
+    return f"it was requeued {count(many, 'time')} (stop.most_requeues)"
+
+
 def job_is_pending(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
     """Refuse to order, hold or move a job that has started."""
     return _in_state(jobs, row, JobState.PENDING)
@@ -516,7 +524,14 @@ RULES: dict[type[Action], tuple[Rule, ...]] = {
         nobody_sits_in_front,
         partitions_are_ours,
     ),
-    Requeue: (power_is_on, job_is_running, owner_did_not_opt_out, nobody_sits_in_front, owner_consented),
+    Requeue: (
+        power_is_on,
+        job_is_running,
+        owner_did_not_opt_out,
+        nobody_sits_in_front,
+        owner_consented,
+        not_requeued_too_often,
+    ),
     AskToStop: (
         power_is_on,
         migration_is_on,
@@ -525,6 +540,7 @@ RULES: dict[type[Action], tuple[Rule, ...]] = {
         nobody_sits_in_front,
         owner_consented,
         not_asked_too_often,
+        not_requeued_too_often,
     ),
     End: (power_is_on, job_is_running, owner_did_not_opt_out, owner_wants_an_early_end),
     SetAdminComment: (power_is_on, owner_did_not_opt_out),

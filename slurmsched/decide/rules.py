@@ -7,7 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+import numpy as np
+
 from ..cluster.actions import POWERS
+from ..cluster.columns import BoolArray
+from ..cluster.jobs import JobTable
 from ..cluster.nodes import QosTable
 from ..cluster.records.faults import Instability
 from ..cluster.records.node_loans import LentNodes
@@ -224,6 +228,7 @@ class Rules:
     deadlines: DeadlineRules | None = None  #: None if nothing is promised
     sharing: SharingRules | None = None  #: new pairs need power.share; finishing or undoing a change does not
     profiling: ProfilingRules | None = None  #: None if no job is measured first
+    most_requeues: int = 0  #: a job that Slurm has requeued so often is asked to stop no more; 0 for no limit
     stopping: str = "never"  #: the part of the policy that lets jobs with ``stop=`` end early
     composition: Composition | None = None  #: None where Slurm starts the jobs
     admission: AdmissionRules | None = None  #: None if every job is considered
@@ -239,6 +244,10 @@ class Rules:
     def cap(self, qos: QosTable) -> int:
         """Return the most points a job can get where scope is points, at a site with these QOS; at least 1."""
         return self.max_points or natural_cap(qos, self.weights)
+
+    def may_requeue(self, jobs: JobTable) -> BoolArray:
+        """Select the jobs that were requeued less often than the limit."""
+        return np.asarray((jobs.restarts < self.most_requeues) | (self.most_requeues == 0), dtype=np.bool_)
 
     @property
     def asks_a_day(self) -> int:

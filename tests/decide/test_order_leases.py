@@ -50,6 +50,14 @@ def test_the_job_that_is_last_in_the_order_yields_once_it_had_its_lease():
     assert stopped(ran(3 * HOUR_S, 2 * HOUR_S), replace(RULES, lease=None)) == []
 
 
+def test_a_job_that_was_requeued_as_often_as_the_admin_allows_is_asked_no_more_and_another_one_is():
+    what = ran(3 * HOUR_S, 2 * HOUR_S, restarts=[3, 2])
+    assert stopped(what) == [901], "no limit by default"
+    assert stopped(what, replace(RULES, most_requeues=4)) == [901]
+    assert stopped(what, replace(RULES, most_requeues=3)) == [902]
+    assert stopped(what, replace(RULES, most_requeues=2)) == []
+
+
 def test_where_plans_happen_as_they_are_the_same_job_yields_and_never_one_without_ckpt():
     rules = Rules(powers=frozenset({"start", "preempt"}), composition=Composition("preemptive lease_s=1200"))
 

@@ -49,7 +49,7 @@ from slurmsched.decide.rules import AdmissionRules, DeadlineRules, RightsizingRu
 TO_FOUR, SIZES = Resize(1, 4, 2, 2), "slurmsched:gpus=2-4"
 TO_A100, OFF_N2 = Steer(1, "a100", "n2"), Steer(1, ANY_TYPE, "n2")
 LEAVES = AskToStop(901, "URG", "n1")
-ALL = Rules(powers=ALL_POWERS, deadlines=DeadlineRules(asks_a_day=4))
+ALL = Rules(powers=ALL_POWERS, deadlines=DeadlineRules(asks_a_day=4), most_requeues=9)
 PENDING = [Rank(1, 5), Hold(1, 9.0), Release(1), MovePartition(1, "fast"), TO_A100]
 RUNNING = [Requeue(901), AskToStop(901, "URG"), LEAVES, Suspend(901), SetAdminComment(901, "slurmsched:met")]
 
@@ -133,6 +133,9 @@ def test_a_suspended_job_may_be_resumed():
         (AskToStop(901, "URG"), {"asks": 4}, "not_asked_too_often"),
         (LEAVES, {"ckpt": False}, "owner_consented"),
         (LEAVES, {"asks": 4}, "not_asked_too_often"),
+        (AskToStop(901, "URG"), {"restarts": 9}, "not_requeued_too_often"),
+        (LEAVES, {"restarts": 9}, "not_requeued_too_often"),
+        (Requeue(901), {"restarts": 9}, "not_requeued_too_often"),
         (AskToStop(1, "URG"), {}, "job_is_running"),
         (SetAdminComment(901, "slurmsched:x"), {"off": True}, "owner_did_not_opt_out"),
         (Suspend(901), {"off": True}, "owner_did_not_opt_out"),
@@ -414,6 +417,7 @@ def test_the_names_of_rules_are_those_that_records_metrics_and_scripts_know():
         "nodes_have_it",
         "nodes_have_the_gpus",
         "not_asked_too_often",
+        "not_requeued_too_often",
         "owner_agreed_to_restarts",
         "owner_consented",
         "owner_did_not_opt_out",

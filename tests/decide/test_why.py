@@ -286,3 +286,19 @@ def test_whether_our_order_is_in_force_follows_from_mode_and_powers():
     assert order_is_off("act", "", {"order"}) == ""
     assert order_is_off("act", "", {"hold"}) == "power.order is off"
     assert order_is_off("observe", "paused by root", {"order"}) == "paused by root"
+
+
+def test_requeues_are_counted_and_the_limit_on_them_is_said():
+    rules = Rules(most_requeues=3)
+    for restarts, ckpt, words in (
+        (0, True, None),
+        (1, True, "It was queued again 1 time so far."),
+        (3, True, "It was queued again 3 times so far, and is asked to stop no more (stop.most_requeues = 3)."),
+        (3, False, "It was queued again 3 times so far."),
+    ):
+        columns = {"restarts": [restarts], "ckpt": [ckpt]}
+        seen = view(jobs(1, **columns), running=running_jobs(1, **columns))
+        plan = decide(seen, SJF, rules)
+        for job in (1, 901):
+            found = [line for line in why(seen, plan, rules, job).details if "queued again" in line]
+            assert found == ([words] if words else []), job

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from ...cluster.text.plural import count
 from ...cluster.text.tres import timelimit
 from ..app import App
 from ..failure import NotFound
@@ -36,6 +37,7 @@ def sentence(event: Mapping[str, Any]) -> str:
     """Describe an event of a story in a sentence."""
     details = defaultdict[str, Any](lambda: "?", event["details"])
     run = f", run {details['restart'] + 1}" if details.get("restart") else ""
+    details["times"] = f" ({count(details['restart'], 'time')} so far)" if details.get("restart") else ""
     if event["kind"] == "policy":
         details["line"] = details["line"] or "what the settings say"
         details["why"] = f": {details['reason']}" if details.get("reason") else ""
@@ -146,7 +148,7 @@ _SENTENCES = {
     "suspended": "we suspended it",
     "resumed": "we resumed it",
     "refused": "Slurm refused our {action}: {answer}",
-    "requeued": "it was queued again{run}",
+    "requeued": "it was queued again{times}{run}",
     "started": "it started{run}",
     "ended": "it ended: {state}{run}",
 }

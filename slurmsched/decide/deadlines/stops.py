@@ -112,11 +112,12 @@ def _stops(view: View, rules: Rules, terms: Terms, promised_lease_s: float, abov
 
 
 def _agreed(jobs: JobTable, rules: Rules) -> BoolArray:
-    """Select single jobs in partitions that we order whose owners agreed to stops."""
+    """Select single jobs in partitions that we order whose owners agreed to stops, and below the limit on requeues."""
     only = rules.only_partitions
     single = (jobs.array_job_id == 0) & (jobs.het_job_id == 0)
     inside = [not only or any(name in only for name in names.split(",")) for names in jobs.partition.names]
-    return np.asarray(can_be_stopped(jobs) & ~jobs.off & single & jobs.partition.map(inside, np.bool_))
+    free = can_be_stopped(jobs) & rules.may_requeue(jobs) & ~jobs.off & single
+    return np.asarray(free & jobs.partition.map(inside, np.bool_))
 
 
 def _above(view: View, rules: Rules) -> BoolArray:

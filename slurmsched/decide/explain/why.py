@@ -27,6 +27,7 @@ from .given_back import given_back_words
 from .migration import migration_words
 from .profiling import profiling_words
 from .queue_place import Place, place_of, what_puts_ahead
+from .requeues import requeue_words
 from .resizing import resizing_words
 from .rightsizing import rightsizing_words
 from .sharing import company_words
@@ -149,6 +150,7 @@ def _not_pending(view: View, plan: Plan, rules: Rules, job_id: int, beside: Circ
         details=(
             *promise_words(view, plan, job_id),
             *stop_words(view, row),
+            *requeue_words(jobs, row, rules),
             *power_words(view, plan, rules, job_id),
             *beside.more,
         ),
@@ -324,6 +326,7 @@ def _details(view: View, plan: Plan, rules: Rules, row: int, place: Place, off: 
         f"Job {jobs.job_id[row]} of {jobs.user[row]} asks for {request_words(jobs, row)}{tasks} in "
         f"{jobs.partition[row]}{since}."
     )
+    yield from requeue_words(jobs, row, rules)
     yield from promise_words(view, plan, int(jobs.job_id[row]))
     yield from power_words(view, plan, rules, int(jobs.job_id[row]))
     yield from _our_order(view, plan, row, off)

@@ -44,7 +44,7 @@ def eviction_wishes(view: View, rules: Rules, busy: Collection[int]) -> list[Act
     """
     if rules.sharing is None or not _may_evict(rules):
         return []
-    leaving = [_leaving(view, _pair(view, instability)) for instability in rules.sharing.unstable]
+    leaving = [_leaving(view, _pair(view, instability), rules) for instability in rules.sharing.unstable]
     rows = dict.fromkeys(row for row in leaving if row is not None and view.running.job_id[row] not in busy)
     wishes = [_stop(view, row, rules.deadlines) for row in rows]
     return [wish for wish in wishes if wish is not None]
@@ -99,10 +99,10 @@ def _may_evict(rules: Rules) -> bool:
     return rules.sharing is not None and rules.sharing.evict and {"share", "requeue"} <= rules.powers
 
 
-def _leaving(view: View, rows: list[int]) -> int | None:
-    """Return the first of *rows* with ckpt and without a promise; None if there is none."""
+def _leaving(view: View, rows: list[int], rules: Rules) -> int | None:
+    """Return the first of *rows* that may be requeued and has no promise; None if there is none."""
     jobs, promised = view.running, view.promises.job_id[view.promises.open]
-    agreed = jobs.ckpt & jobs.requeueable & ~jobs.interactive & ~jobs.off
+    agreed = jobs.ckpt & jobs.requeueable & ~jobs.interactive & ~jobs.off & rules.may_requeue(jobs)
     single = (jobs.array_job_id == 0) & (jobs.het_job_id == 0)
     return next((row for row in rows if agreed[row] and single[row] and jobs.job_id[row] not in promised), None)
 
@@ -130,7 +130,7 @@ def _fate_words(view: View, rows: list[int], rules: Rules) -> str:
     if not _may_evict(rules):
         needed = "share.evict" if rules.sharing is not None and not rules.sharing.evict else "power.requeue"
         return f"No job is stopped: {needed} is off."
-    row = _leaving(view, rows)
+    row = _leaving(view, rows, rules)
     if row is None:
         return "No job is stopped: each lacks the token slurmsched:ckpt, may not be requeued, or has a promise."
     may_stop = _stop(view, row, rules.deadlines) is None
