@@ -21,7 +21,7 @@ IMPORTED_BY_NAME = {
     "cli/lazy.py": {"place.module"},
     "job.py": {"'pytorch_lightning' if older else 'lightning.pytorch'", "'transformers'"},
     "policies/compiled.py": {"'numba'", "'numba.core.caching'", "'numba.core.config'", "'numba.core.typing.typeof'"},
-    "prolog/mps.py": {"'sampler'"},
+    "prolog/mps.py": {"'mps_faults'", "'sampler'"},
     "prolog/probe.py": {"'pynvml'", "'sampler'"},
     "prolog/sampler.py": {"'pynvml'"},
     "prolog/watch.py": {"'pynvml'", "'sampler'"},

@@ -5,8 +5,8 @@ A program of its own, started as root by Slurm's prolog and epilog: Python 3.6 o
 its own GPUs, and starts the daemon of the set if there is none; ``leave DIRECTORY`` removes it again. The settings of
 node.conf come in the environment as SLURMSCHED_NAME.
 
-A fault affects all jobs of a set: when the daemon dies, or its log reports a fatal fault, each job that shares a GPU
-writes a record to the spool, ``JOB.NODE.START.fault``.
+A fault may end all jobs of a set: when the daemon dies, or its log tells of a fault (mps_faults.py), each job that is
+concerned writes a record to the spool, ``JOB.NODE.START.fault``.
 """
 
 import contextlib
@@ -16,7 +16,6 @@ import io
 import json
 import os
 import pwd
-import re
 import shutil
 import signal
 import stat
@@ -33,9 +32,12 @@ WHOLE_S = 60  #: limit, after which the kernel kills us
 READY_S = 10.0
 QUIT_S = 5.0
 WASTE = ".gone"  #: suffix of directories to be removed
-LOGS = ("control.log", "server.log")
-READ_B = 1024 * 1024  #: of a log, from where it stood when the job came
-FAULT = re.compile(rb"exited with status [1-9]|[Ff]atal|\bFAULT\b")
+OUTPUT = "output.log"  #: standard output of the daemon, to which it and its servers write if it is in the foreground
+LOGS = (OUTPUT, "control.log", "server.log")  #: the others are those of a daemon in the background
+
+# -I keeps our own directory out of sys.path.
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+mps_faults: Any = importlib.import_module("mps_faults")
 
 
 class GpuShare:
@@ -95,17 +97,22 @@ class GpuShare:
         os.mkdir(self.public)
         for directory in (self.pipes, self.logs):
             os.mkdir(directory, 0o700)
+        new = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        output = os.open(os.path.join(self.logs, OUTPUT), new, 0o600)  # before its user could put a link there
+        os.fchown(output, user.pw_uid, user.pw_gid)
+        for directory in (self.pipes, self.logs):
             os.chown(directory, user.pw_uid, user.pw_gid)
         process = subprocess.Popen(
             [os.environ["SLURMSCHED_MPS"], "-f"],
             env=self.environment(CUDA_VISIBLE_DEVICES=uuids),
             cwd="/",
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
             start_new_session=True,
             preexec_fn=lambda: become(user),
         )
+        os.close(output)
         try:
             with open(os.path.join(self.directory, "daemon"), "w") as file:
                 file.write(f"{process.pid} {started(process.pid)}")
@@ -166,16 +173,18 @@ class GpuShare:
                 ends[name] = file.seek(0, os.SEEK_END)
         return ends
 
-    def fault(self, since: Dict[str, int]) -> str:
-        """Return the first fault logged since the logs had those lengths; empty where there is none."""
+    def fault(self, since: Dict[str, int]) -> Any:
+        """Return the verdict of the logs since they had those lengths, of which the worst counts."""
+        if self.daemon() is None:
+            return mps_faults.Verdict(mps_faults.PARTNERS, "the control daemon has ended")
+        found = mps_faults.NOTHING
         for name in LOGS:
             with self._log(name) as file:
-                file.seek(since.get(name, 0))
-                lines = file.read(READ_B).splitlines()
-            for line in lines:
-                if FAULT.search(line):
-                    return line.decode("ascii", "replace").strip()[:200]
-        return "" if self.daemon() is not None else "the control daemon has ended"
+                one = mps_faults.verdict(mps_faults.lines_of(file, since.get(name, 0)))
+            if one.harm == mps_faults.PARTNERS:
+                return one
+            found = found if found.harm else one
+        return found
 
     def _log(self, name: str) -> BinaryIO:
         # The directory is the user's, who could write anything there.
@@ -341,15 +350,17 @@ def beside(gpus: str, sharers: Dict[int, Dict[str, Any]]) -> List[int]:
     return sorted(job_id for job_id, its in sharers.items() if numbers(gpus) & numbers(its["gpus"]))
 
 
-def begin_anew(share: GpuShare, sharers: Dict[int, Dict[str, Any]]) -> None:
+def begin_anew(share: GpuShare, sharers: Dict[int, Dict[str, Any]], failed_job: int = 0) -> None:
     """Make those of *sharers* that have one of its GPUs the partners of each from now on, with earlier faults stored.
 
-    Jobs that join later are not blamed for these faults, nor jobs that have left for later ones.
+    Jobs that join later are not blamed for these faults, nor jobs that have left for later ones. A fault that harmed
+    only *failed_job*, which has left, is no fault of the others, unless they fail now too.
     """
     runs = share.daemon() is not None
     for job_id, its in sharers.items():
-        its["fault"] = its.get("fault") or failed(share, its)
-        if not its["fault"]:
+        if not its.get("fault"):
+            mps_faults.settle(its, failed(share, its), failed_job, time.time())
+        if not its.get("fault"):
             partners = [other for other in beside(its["gpus"], sharers) if other != job_id]
             its.update({"with": partners, "logs": share.log_ends() if runs else {}})
         share.note(job_id, {**its, "mps": its["mps"] and runs})  # a daemon that died takes its log with it
@@ -371,36 +382,42 @@ def client_settings(share: GpuShare, uuids: str, percent: int, mib: int) -> List
 
 
 def leave(directory: str) -> None:
-    """Remove the job from its set, record and deliver a fault of the pair, and stop the daemon after the last one."""
+    """Remove the job from its set, record and deliver its fault, and stop the daemon after the last one."""
     job_id = int(os.environ["SLURM_JOB_ID"])
     share = GpuShare(directory)
     with locked(os.path.dirname(directory)):
         mine = share.sharers().get(job_id)
         if mine is None:
             return
-        fault = mine.get("fault") or failed(share, mine)
+        harm, body = mps_faults.judged(mine, failed(share, mine), wait_status(), time.time())
         share.forget(job_id)
         left = share.sharers()
-        begin_anew(share, left)
+        begin_anew(share, left, job_id if harm == mps_faults.OWN else 0)
         if not left:
             share.stop()
-    if fault:
-        record(share, job_id, mine, fault)
+    if harm:
+        record(share, job_id, {**mine, **body}, harm)
     empty_waste()
-    if fault and os.environ.get("SLURMSCHED_COLLECTOR"):
+    if harm and os.environ.get("SLURMSCHED_COLLECTOR"):
         program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "deliver.py")
         os.execv(sys.executable, [sys.executable, "-I", program])  # noqa: S606 - nothing here is a user's
 
 
-def failed(share: GpuShare, its: Dict[str, Any]) -> str:
-    """Return the fault of MPS while a job had a partner; a job that is alone harms no other."""
-    return share.fault(its["logs"]) if its["mps"] and its["with"] else ""
+def failed(share: GpuShare, its: Dict[str, Any]) -> Any:
+    """Return the verdict of MPS' logs while a job had a partner; a job that is alone harms no other."""
+    return share.fault(its["logs"]) if its["mps"] and its["with"] else mps_faults.NOTHING
 
 
-def record(share: GpuShare, job_id: int, mine: Dict[str, Any], fault: str) -> None:
-    """Write the fault of a pair to the spool, for this job of it."""
+def wait_status() -> Optional[int]:
+    """Return the status of the job's script, as wait() gives it; None where Slurm does not tell."""
+    text = os.environ.get("SLURM_JOB_EXIT_CODE", "")
+    return int(text) if text.isdigit() else None
+
+
+def record(share: GpuShare, job_id: int, mine: Dict[str, Any], harm: str) -> None:
+    """Write the fault of a job that shared GPUs to the spool."""
     node = os.environ["SLURMD_NODENAME"]
-    complain(f"job {job_id} and {mine['with']} on GPUs {mine['gpus']}: {fault}")
+    complain(f"job {job_id} and {mine['with']} on GPUs {mine['gpus']}, harm to {harm}: {mine['fault']}")
     body = {
         "version": VERSION,
         "job_id": job_id,
@@ -411,11 +428,10 @@ def record(share: GpuShare, job_id: int, mine: Dict[str, Any], fault: str) -> No
         "end_s": max(mine["start_s"], int(time.time())),  # the clock may have been set
         "gpus": [int(gpu) for gpu in mine["gpus"].split("+")],
         "with": mine["with"],
-        "fault": fault,
+        "fault": mine["fault"],
+        "harm": harm,
     }
-    # -I keeps our own directory out of sys.path.
-    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-    sampler = importlib.import_module("sampler")
+    sampler: Any = importlib.import_module("sampler")
     name = f"{job_id}.{node}.{mine['start_s']}.fault"
     sampler.put_down(name, json.dumps(body).encode("ascii"), *sampler.limits())
 

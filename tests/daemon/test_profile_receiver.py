@@ -143,11 +143,19 @@ def test_a_fault_of_a_pair_is_kept_apart_from_profiles(munge, desk, collector):
     assert not desk.kept
 
 
+@pytest.mark.parametrize(("said", "own"), [({}, False), ({"harm": "partners"}, False), ({"harm": "own"}, True)])
+def test_a_fault_says_whether_it_harmed_a_partner_and_did_where_an_older_node_says_nothing(said, own):
+    fault = delivery_of(FAULT | said, NOW_S)
+    assert isinstance(fault, Fault)
+    assert fault.own is own
+
+
 @pytest.mark.parametrize(
     "absurd",
-    [{"with": []}, {"with": [0]}, {"gpus": "0"}, {"fault": ""}, {"fault": "x" * 201}, {"node": "../n1"}, {"end_s": 5}],
+    [{"with": []}, {"with": [0]}, {"harm": "all"}, {"harm": ["own"]}, {"gpus": "0"}, {"fault": ""},
+     {"fault": "x" * 201}, {"node": "../n1"}, {"end_s": 5}],
     ids=str,
-)
+)  # fmt: skip
 def test_an_absurd_fault_is_no_record(absurd):
     with pytest.raises(BadRecord):
         delivery_of(opened(json.dumps(FAULT | absurd).encode()), NOW_S)

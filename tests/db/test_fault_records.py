@@ -49,6 +49,17 @@ def test_what_was_unstable_long_ago_still_keeps_the_kinds_apart_as_long_as_it_is
     assert store.mismatches("c", NOW_S) == Mismatches()
 
 
+def test_a_fault_that_harmed_no_partner_is_in_the_story_and_keeps_no_kinds_apart(store):
+    ran(store, "train_1", "eval_2")
+    mine = Fault(7, 0, "n1", int(NOW_S) - 300, int(NOW_S) - 100, (0,), (8,), "in reset", own=True)
+    store.add_faults("c", [mine])
+    assert store.mismatches("c", NOW_S) == Mismatches()
+    (event,) = store.story("c", 7)
+    assert (event.kind, event.details) == ("failed beside", {"partners": "8", "fault": "in reset"})
+    store.add_faults("c", [replace(mine, own=False)])
+    assert store.mismatches("c", NOW_S).failed == (("alice/eval_#", "alice/train_#"),)
+
+
 def test_memory_reads_what_is_new_once_a_minute_and_at_once_where_it_is_told(store):
     clock = ManualClock(NOW_S)
     memory = Memory(store, cluster="c", monotonic=clock.monotonic)

@@ -59,17 +59,22 @@ class SharedNode(Node):
         words = (line.split(" ", 1) for line in done.stdout.splitlines())
         return dict(text.split("=", 1) for verb, text in words if verb == "export")
 
-    def ends(self, job_id: int) -> None:
+    def ends(self, job_id: int, **changes: str) -> None:
         """Run the epilog of a job, and wait until it has left its set."""
-        status, waited_s = self.run("epilog", SLURM_JOB_ID=str(job_id))
+        status, waited_s = self.run("epilog", SLURM_JOB_ID=str(job_id), **changes)
         assert status == 0
         assert waited_s <= WAITS_S
         wait_until(lambda: not list(self.run_dir.glob(f"mps.n1/*/{job_id}")), f"job {job_id} to leave")
 
     def tell(self, pipes: str, command: str) -> None:
+        before = self.said(pipes).count(f"done {command}\n")
         (Path(pipes) / "control").write_text(command + "\n")
-        log = Path(pipes).parent / "log/control.log"
-        wait_until(lambda: f"COMMAND {command}\n" in log.read_text(), command)
+        wait_until(lambda: self.said(pipes).count(f"done {command}\n") > before, command)
+
+    def said(self, pipes: str) -> str:
+        """What the daemon wrote, to its standard output or to its logs."""
+        logs = (Path(pipes).parent / "log").iterdir()
+        return "".join(log.read_text() for log in logs if log.is_file() and not log.is_symlink())
 
     def faults(self) -> list[dict[str, object]]:
         """What is in the spool of pairs that failed."""
@@ -232,9 +237,106 @@ def test_a_fault_is_put_down_for_both_jobs_of_the_pair(node):
     node.ends(8)
     node.ends(7)
     wait_until(lambda: len(node.faults()) == 2, "two records")
-    told = [(fault["job_id"], fault["with"], fault["gpus"], fault["fault"]) for fault in node.faults()]
-    line = "[Control] Server 4711 exited with status 1"
-    assert told == [(7, [8], [0, 2], line), (8, [7], [0, 2], line)]
+    told = [(fault["job_id"], fault["with"], fault["gpus"], fault["harm"]) for fault in node.faults()]
+    assert told == [(7, [8], [0, 2], "partners"), (8, [7], [0, 2], "partners")]
+    assert all(fault["fault"].endswith("Server is handling a fatal GPU error.") for fault in node.faults())
+
+
+def test_a_fault_is_read_from_the_logs_too_where_a_daemon_writes_such(node):
+    control = node.home / "nvidia-cuda-mps-control"
+    control.write_text(control.read_text().replace("exec ", "export MPS_TO_FILES=1; exec "))
+    pipes = node.starts(7, "0")["CUDA_MPS_PIPE_DIRECTORY"]
+    node.starts(8, "0")
+    assert (Path(pipes).parent / "log/output.log").read_text() == ""
+    node.tell(pipes, "fault")
+    node.ends(8)
+    node.ends(7)
+    wait_until(lambda: len(node.faults()) == 2, "two records")
+
+
+@pytest.mark.parametrize("command", ["died", "crashed"])
+def test_a_server_that_died_is_a_fault_of_the_pair_whatever_its_status(node, command):
+    pipes = node.starts(7, "0")["CUDA_MPS_PIPE_DIRECTORY"]
+    node.starts(8, "0")
+    node.tell(pipes, command)
+    node.ends(8)
+    node.ends(7)
+    wait_until(lambda: len(node.faults()) == 2, "two records")
+    assert {fault["harm"] for fault in node.faults()} == {"partners"}
+
+
+FAILED, CANCELLED = {"SLURM_JOB_EXIT_CODE": "256"}, {"SLURM_JOB_EXIT_CODE": "15"}
+DONE = {"SLURM_JOB_EXIT_CODE": "0"}
+
+
+def test_a_job_that_failed_alone_harmed_nobody_and_its_partner_has_no_record(node):
+    pipes = node.starts(7, "0")["CUDA_MPS_PIPE_DIRECTORY"]
+    node.starts(8, "0")
+    node.tell(pipes, "reset")
+    node.ends(7, **FAILED)
+    node.starts(9, "0")
+    node.ends(8, **DONE)
+    node.ends(9, **DONE)
+    wait_until(lambda: node.daemons() == [], "the daemon to end")
+    (fault,) = node.faults()
+    assert (fault["job_id"], fault["with"], fault["harm"]) == (7, [8], "own")
+    assert "Worker is in reset" in fault["fault"]
+
+
+def test_a_job_that_failed_alone_is_known_also_where_its_partner_ended_well_before_it(node):
+    pipes = node.starts(7, "0")["CUDA_MPS_PIPE_DIRECTORY"]
+    node.starts(8, "0")
+    node.tell(pipes, "reset")
+    node.ends(8, **DONE)
+    node.ends(7, **FAILED)
+    wait_until(lambda: len(node.faults()) == 1, "a record")
+    (fault,) = node.faults()
+    assert (fault["job_id"], fault["with"], fault["harm"]) == (7, [8], "own")
+
+
+@pytest.mark.parametrize(("first", "second"), [(7, 8), (8, 7)])
+def test_two_jobs_that_fail_within_seconds_of_a_fault_failed_together(node, first, second):
+    pipes = node.starts(7, "0")["CUDA_MPS_PIPE_DIRECTORY"]
+    node.starts(8, "0")
+    node.tell(pipes, "reset")
+    node.ends(first, **FAILED)
+    node.ends(second, **FAILED)
+    wait_until(lambda: len(node.faults()) == 2, "two records")
+    told = {fault["job_id"]: (fault["with"], fault["harm"]) for fault in node.faults()}
+    if told[second][1] == "own":
+        pytest.skip("more than ten seconds lay between the two ends on this machine")
+    assert told == {first: ([second], "own"), second: ([first], "partners")}
+
+
+def test_a_job_whose_partner_was_killed_inside_a_kernel_failed_with_it_and_the_killed_one_has_no_record(node):
+    pipes = node.starts(7, "0")["CUDA_MPS_PIPE_DIRECTORY"]
+    node.starts(8, "0")
+    node.tell(pipes, "killed")
+    node.ends(7, **CANCELLED)
+    node.ends(8, **FAILED)
+    wait_until(lambda: len(node.faults()) == 1, "a record")
+    (fault,) = node.faults()
+    assert (fault["job_id"], fault["with"], fault["harm"]) == (8, [7], "partners")
+
+
+def test_two_jobs_that_are_cancelled_together_have_no_record(node):
+    pipes = node.starts(7, "0")["CUDA_MPS_PIPE_DIRECTORY"]
+    node.starts(8, "0")
+    node.tell(pipes, "killed")
+    node.ends(7, **CANCELLED)
+    node.ends(8, **CANCELLED)
+    wait_until(lambda: node.daemons() == [], "the daemon to end")
+    assert node.faults() == []
+
+
+def test_an_end_without_a_fault_leaves_no_record_however_the_job_ended(node):
+    pipes = node.starts(7, "0")["CUDA_MPS_PIPE_DIRECTORY"]
+    node.starts(8, "0")
+    node.tell(pipes, "end")
+    node.ends(7, **FAILED)
+    node.ends(8, **FAILED)
+    wait_until(lambda: node.daemons() == [], "the daemon to end")
+    assert node.faults() == []
 
 
 def test_a_fault_is_delivered_at_once(node):
@@ -336,7 +438,7 @@ def test_a_log_that_its_user_made_a_link_is_not_followed(node):
     pipes = Path(node.starts(7, "0")["CUDA_MPS_PIPE_DIRECTORY"])
     node.starts(8, "0")
     secret = node.home / "secret"
-    secret.write_text("fatal: root's own words\n")
+    secret.write_text("[2026-11-27 13:18:26.514 Control   687] Server 687 exited with status 1\n")
     (pipes.parent / "log/server.log").symlink_to(secret)
     node.ends(7)
     node.ends(8)

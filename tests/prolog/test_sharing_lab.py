@@ -189,6 +189,7 @@ def test_two_jobs_run_on_the_same_gpus_at_once(site):
     wait_until(lambda: len(list((site.home / "spool").glob("*.fault"))) == 2, "two records")
     faults = [json.loads(path.read_text()) for path in sorted((site.home / "spool").glob("*.fault"))]
     assert sorted((fault["job_id"], *fault["with"]) for fault in faults) == [tuple(ones), tuple(reversed(ones))]
+    assert {fault["harm"] for fault in faults} == {"partners"}
     assert set(site.lab.ask(["sinfo", "-h", "-N", "-o", "%t"]).split()) == {"idle"}
 
 

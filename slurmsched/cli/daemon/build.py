@@ -294,7 +294,8 @@ def _receiver(app: App, parts: Components, metrics: Metrics) -> Receiver:
 
     def keep_fault(fault: Fault) -> None:
         store.add_faults(name, [fault])
-        metrics.shared_fault()
+        if not fault.own:
+            metrics.shared_fault()
 
     return Receiver(
         addresses=NodeAddresses(app.console().query, app.clock.monotonic),

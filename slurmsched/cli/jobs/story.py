@@ -139,6 +139,7 @@ _SENTENCES = {
     "unshared": "we gave its own GPUs back to it",
     "preempted": "we stopped it, and it keeps its work",
     "failed together": "it and its partners ({partners}) failed together on their GPUs: {fault}",
+    "failed beside": "it failed on its GPUs and harmed no partner ({partners}): {fault}",
     "unstable together": "its load and that of its partners ({partners}) on the same GPUs is unstable: {why}",
     "told": "we wrote {value} into its AdminComment",
     "may end": "it has what its owner's stop= asks for: we tell it so at its next report",

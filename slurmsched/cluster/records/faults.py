@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Fault:
-    """The fault of one job of a pair that failed together."""
+    """The fault of a job that shared GPUs."""
 
     job_id: int
     restart: int  #: 0 for the first run
@@ -17,6 +17,7 @@ class Fault:
     gpus: tuple[int, ...]  #: by the numbers of their device files
     partners: tuple[int, ...]  #: the jobs it shared them with
     fault: str  #: a description of the fault
+    own: bool = False  #: True if it harmed no other job
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,10 @@ def delivery_of(record: Record, now_s: float) -> NodeProfile | Fault | Instabili
 def fault_of(record: Record, now_s: float) -> Fault:
     """Parse a fault from *record*; BadRecord where it is malformed or implausible."""
     job_id, restart, node, start_s, end_s, gpus, partners = _shared(record, now_s)
-    return Fault(job_id, restart, node, start_s, end_s, gpus, partners, _text(record, "fault"))
+    harm = record.get("harm", "partners")  # nodes before 0.3 tell of no other
+    if harm not in ("own", "partners"):
+        raise BadRecord("harm is neither own nor partners")
+    return Fault(job_id, restart, node, start_s, end_s, gpus, partners, _text(record, "fault"), harm == "own")
 
 
 def instability_of(record: Record, now_s: float) -> Instability:

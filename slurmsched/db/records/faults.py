@@ -24,11 +24,18 @@ _Named = tuple[float, float, str]  #: start and end of a job's presence, and its
 
 
 def add_faults(connection: Connection, cluster: str, news: Iterable[Fault]) -> None:
-    """Write the records that are not stored yet, each also as an event of the job's story."""
+    """Write the records that are not stored yet, each also as an event of the job's story.
+
+    A fault that harmed no other job is in the story alone: it keeps no kinds apart.
+    """
     for fault in news:
-        insert_or(connection, faults, [_row(cluster, fault)])
+        if not fault.own:
+            row = _row(cluster, fault)
+            del row["own"]
+            insert_or(connection, faults, [row])
         details = {"partners": ", ".join(map(str, fault.partners)), "fault": fault.fault}
-        save_story(connection, cluster, [StoryEvent(float(fault.end_s), "failed together", details, fault.job_id)])
+        kind = "failed beside" if fault.own else "failed together"
+        save_story(connection, cluster, [StoryEvent(float(fault.end_s), kind, details, fault.job_id)])
 
 
 def add_instabilities(connection: Connection, cluster: str, news: Iterable[Instability]) -> None:

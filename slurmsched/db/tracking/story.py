@@ -53,6 +53,7 @@ KINDS = (
     "unshared",
     "preempted",
     "failed together",
+    "failed beside",
     "unstable together",
     "told",
     "asked to stop",
