@@ -78,22 +78,24 @@ def by_end(runs: OutcomeTable) -> OutcomeTable:
 def judgements(runs: OutcomeTable, kind: str, moments: int = MOMENTS) -> Iterator[tuple[float, Judged]]:
     """Yield each of MULTIPLES, with the jobs of *runs*, sorted by end, that ran so much longer than first forecast."""
     submit_s = runs.first_submit_s
-    since_s = np.linspace(np.quantile(submit_s, HISTORY), runs.ended_s.max(), moments + 1)[:-1]
-    models = list(_models(runs, kind, since_s))
-    first_s = np.full(len(runs), np.nan)
-    for model, rows, at_s in _each(models, since_s, np.flatnonzero(submit_s >= since_s[0]), submit_s):
+    since_s = np.linspace(np.quantile(submit_s, HISTORY), runs.ended_s.max(), moments + 1)
+    first_s, came = np.full(len(runs), np.nan), np.searchsorted(since_s, submit_s, side="right") - 1
+    said_s = np.full((len(MULTIPLES), 3, len(runs)), np.nan)
+    for number, model in enumerate(_models(runs, kind, since_s[:-1])):
+        at_s, until_s = since_s[number : number + 2]
+        rows = np.flatnonzero(came == number)
         first_s[rows] = model.forecast(_running(runs, rows, np.zeros(len(rows)), at_s)).runtime_s
-    for multiple in MULTIPLES:
-        ran_s = np.rint(multiple * first_s)
-        alive = np.flatnonzero((runs.runtime_s > ran_s) & (ran_s < runs.time_limit_s))
-        low_s, median_s, high_s = np.full((3, len(runs)), np.nan)
-        for model, rows, at_s in _each(models, since_s, alive, submit_s + ran_s):
+        for multiple, three_s in zip(MULTIPLES, said_s, strict=True):
+            ran_s = np.rint(multiple * first_s)
+            alive = (runs.runtime_s > ran_s) & (ran_s < runs.time_limit_s)
+            rows = np.flatnonzero(alive & (submit_s + ran_s >= at_s) & (submit_s + ran_s < until_s))
             jobs = _running(runs, rows, ran_s[rows], at_s)
-            forecast = model.forecast(jobs, at_s).in_whole_seconds()
-            said = remaining(forecast, ran_s[rows], ran_s[rows], jobs.time_limit_s)
-            low_s[rows], median_s[rows], high_s[rows] = said.low_s, said.median_s, said.high_s
-        truth_s = (runs.runtime_s - ran_s)[alive]
-        yield multiple, Judged(ran_s[alive], truth_s, Remaining(low_s[alive], median_s[alive], high_s[alive]))
+            said = remaining(model.forecast(jobs, at_s).in_whole_seconds(), ran_s[rows], ran_s[rows], jobs.time_limit_s)
+            three_s[:, rows] = said.low_s, said.median_s, said.high_s
+    for multiple, three_s in zip(MULTIPLES, said_s, strict=True):
+        rows = np.flatnonzero(np.isfinite(three_s[1]))
+        ran_s = np.rint(multiple * first_s)[rows]
+        yield multiple, Judged(ran_s, runs.runtime_s[rows] - ran_s, Remaining(*three_s[:, rows]))
 
 
 def _models(runs: OutcomeTable, kind: str, since_s: FloatArray) -> Iterator[Model]:
@@ -105,17 +107,6 @@ def _models(runs: OutcomeTable, kind: str, since_s: FloatArray) -> Iterator[Mode
     for begin, end in zip(ended[:-1].tolist(), ended[1:].tolist(), strict=True):
         model = model.learn(runs.take(slice(begin, end)))
         yield model
-
-
-def _each(
-    models: list[Model], since_s: FloatArray, rows: IntArray, when_s: FloatArray
-) -> Iterator[tuple[Model, IntArray, float]]:
-    """Yield each model with the *rows* that are asked about while it is the latest, and its moment."""
-    latest = np.searchsorted(since_s, when_s[rows], side="right") - 1
-    for number, model in enumerate(models):
-        mine = rows[latest == number]
-        if len(mine):
-            yield model, mine, float(since_s[number])
 
 
 def _running(runs: OutcomeTable, rows: IntArray, ran_s: FloatArray, now_s: float) -> JobTable:
