@@ -34,7 +34,7 @@ class NodeTable(Table):
     name: Labels
     partitions: Labels  #: comma list of every partition the node is in
     state: Labels  #: in Slurm's spelling
-    usable: BoolArray  #: may take new jobs
+    usable: BoolArray  #: may take new jobs, also where power saving has switched it off
     cpus: IntArray  #: that jobs may have, without the cores that the node keeps for itself (CPUEfctv)
     cpus_used: IntArray
     memory_mib: FloatArray  #: that jobs may have, without what the node keeps for itself (MemSpecLimit)
@@ -51,9 +51,10 @@ class NodeTable(Table):
     down_reason: Labels = field(default_factory=_unread)  #: why it takes no jobs, in an admin's or Slurm's words
     down_by: Labels = field(default_factory=_unread)  #: the user who said so
     down_since_s: FloatArray = field(default_factory=_unread)  #: when; NaN where unknown
+    ready_s: FloatArray = field(default_factory=_unread)  #: seconds until it has powered up; 0 of one that is up
 
     def __post_init__(self) -> None:
-        _fill(self, cpu_load=np.nan, free_memory_mib=np.nan, down_since_s=np.nan)
+        _fill(self, cpu_load=np.nan, free_memory_mib=np.nan, down_since_s=np.nan, ready_s=0.0)
         _fill(self, gpu_types="", down_reason="", down_by="")
         super().__post_init__()
 

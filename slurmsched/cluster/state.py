@@ -58,8 +58,10 @@ class View:
 
     @cached_property
     def this_s(self) -> FloatArray:
-        """How long each running job has run since it started; 0 where that is not known."""
-        return np.maximum(self.now_s - np.nan_to_num(self.running.started_s, nan=self.now_s), 0.0)
+        """How long each running job has run since it started; 0 where that is not known, or its nodes power up."""
+        jobs = self.running
+        this_s = np.maximum(self.now_s - np.nan_to_num(jobs.started_s, nan=self.now_s), 0.0)
+        return np.where(jobs.state == JobState.CONFIGURING, 0.0, this_s)
 
     @cached_property
     def ran_s(self) -> FloatArray:
@@ -68,14 +70,20 @@ class View:
 
     @cached_property
     def remaining(self) -> Remaining:
-        """What each running job still needs, given that it ran until now; a completing one holds its nodes a moment."""
+        """What each running job still needs, given that it ran until now.
+
+        A completing one holds its nodes a moment, one that is CONFIGURING runs only when its nodes have powered up.
+        """
         jobs = self.running
         found = remaining(self.forecast_running, self.ran_s, self.this_s, jobs.time_limit_s)
-        ends = jobs.state == JobState.COMPLETING
-        if not ends.any():
+        ends, waits = jobs.state == JobState.COMPLETING, jobs.state == JobState.CONFIGURING
+        if not (ends | waits).any():
             return found
+        job, node, _ = self.free_gpus.held
+        ready_s = np.zeros(len(jobs))
+        np.maximum.at(ready_s, job, self.nodes.ready_s[node])
         columns = (found.low_s, found.median_s, found.high_s)
-        return Remaining(*(np.where(ends, COMPLETION_S, column) for column in columns))
+        return Remaining(*(np.where(ends, COMPLETION_S, column + ready_s * waits) for column in columns))
 
     @cached_property
     def free_gpus(self) -> FreeGpus:

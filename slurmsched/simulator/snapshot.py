@@ -250,6 +250,7 @@ def _put(cluster: SimulatedCluster, table: JobTable, running: int, arrived: int,
     table = _gated(cluster, table, running, view)
     model = cluster.model
     _seat(model, table, running, view)
+    model.stage.ready_s[:] = now_s + view.nodes.ready_s
     ends_s = _run(model, table, running, now_s)
     begins_s = _queue(model, table, running, arrived, now_s)
     _enter(model.stage.calendar, ends_s, begins_s)

@@ -25,7 +25,11 @@ def seen(*changes: dict[str, str], fields: tuple[str, ...] = FIELDS):
     ("state", "usable"),
     [
         *((state, True) for state in ("idle", "mixed", "mixed-", "allocated", "completing", "mixed+planned")),
-        *((state, False) for state in ("down", "down*", "drained", "idle+drain", "idle*", "idle+powered_down", "fail")),
+        *(
+            (state, True)
+            for state in ("idle+powered_down", "mixed+not_responding+powering_up", "idle+cloud+power_down")
+        ),
+        *((state, False) for state in ("down", "down*", "drained", "idle+drain", "idle*", "down+powered_down", "fail")),
         *((state, False) for state in ("idle+not_responding", "maint", "reboot", "future", "unknown")),
     ],
 )

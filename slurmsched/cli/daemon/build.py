@@ -12,6 +12,7 @@ from ...cluster.job_record import outcomes_of
 from ...cluster.kind_speeds import KindSpeeds
 from ...cluster.node_loads import NodeLoads
 from ...cluster.node_ranges import NodeRanges
+from ...cluster.power_saving import ResumeTimes
 from ...cluster.records.faults import Fault, Instability
 from ...cluster.restart_costs import RestartCosts
 from ...cluster.state import ClusterState
@@ -132,14 +133,14 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
         KindSpeeds(),
         ProgressBook(monotonic, every_s=settings.profile.report_s),
     )
-    ranges, restarts = NodeRanges(), RestartCosts()
+    ranges, restarts, resumes = NodeRanges(), RestartCosts(), ResumeTimes(app.clock.now, lambda: facts.latest.config)
     loads = NodeLoads(monotonic, lambda: None if (terms := world.policy.rules.migration) is None else terms.for_s)
     shadow = ShadowDecider(app.clock, metrics.shadow_failed)
 
     def known(state: ClusterState) -> ClusterState:
         """Return *state* with what is known of its jobs and nodes beside what Slurm shows."""
         measured = (sharer.scored, loads.filled, usage.history.filled, speeds.filled)
-        for filled in (*measured, restarts.filled, progress.filled, ranges.filled):
+        for filled in (resumes.filled, *measured, restarts.filled, progress.filled, ranges.filled):
             state = filled(state)
         return state
 

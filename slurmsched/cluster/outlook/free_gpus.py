@@ -30,7 +30,7 @@ class FreeGpus:
     * A GPU of two jobs comes free with the later one.
     * A GPU in use by no job that is shown comes free with the last of the jobs that are; where none is, after
       UNKNOWN_S.
-    * A node that takes no new jobs (down, drained) gives none.
+    * A node that takes no new jobs (down, drained) gives none; one that power saving switched off, once it is up.
     """
 
     running: JobTable
@@ -66,12 +66,12 @@ class FreeGpus:
     def by_node(self, ends_s: FloatArray, now_s: float = 0.0) -> FloatArray:
         """Return when each GPU of each node is free, [node, GPU], rising; infinite for those that a node has not.
 
-        Running jobs end at *ends_s*; GPUs that are free have *now_s*.
+        Running jobs end at *ends_s*; GPUs that are free have *now_s*, on nodes that power up the end of that.
         """
         total, used = self.total, self.total - self.now
         free_s = np.full((len(total), int(total.max(initial=0))), np.inf)
         at = np.arange(free_s.shape[1])
-        free_s[at < self.now[:, None]] = now_s
+        free_s = np.where(at < self.now[:, None], now_s + self.nodes.ready_s[:, None], free_s)
         job, node, gpus = self._alone
         gpu_node, gpu_s = np.repeat(node, gpus), np.repeat(self._shared_ends_s(ends_s)[job], gpus)
         order = np.lexsort((-gpu_s, gpu_node))
@@ -84,7 +84,7 @@ class FreeGpus:
         last_s = ends_s[self.running.gpus > 0].max(initial=-np.inf)
         unknown = (at >= (total - hidden)[:, None]) & (at < total[:, None])
         free_s[unknown] = max(last_s, now_s) if last_s > -np.inf else now_s + UNKNOWN_S
-        return free_s
+        return np.sort(free_s, axis=1) if self.nodes.ready_s.any() else free_s
 
     def _shared_ends_s(self, ends_s: FloatArray) -> FloatArray:
         """Return when the GPUs of each job come free, by the later one of two jobs that share them."""

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -22,8 +21,6 @@ from ..phrasing import spell
 from .limits import beyond_limit
 
 NAMED_MOST = 3  #: nodes that a sentence describes one by one
-
-_POWER = re.compile(r"power|planned", re.IGNORECASE)
 
 
 def cannot_run(view: View) -> dict[int, Never]:
@@ -93,9 +90,8 @@ def _lacks_nodes(view: View) -> BoolArray:
 
 
 def _away(nodes: NodeTable) -> BoolArray:
-    """Select the nodes that take no jobs until somebody acts; those that power saving switched off come back."""
-    saved = nodes.state.map([bool(_POWER.search(text)) for text in nodes.state.names], np.bool_)
-    return np.asarray(~nodes.usable & ~saved, dtype=np.bool_)
+    """Select the nodes that take no jobs until somebody acts; those that power saving switched off take some."""
+    return np.asarray(~nodes.usable, dtype=np.bool_)
 
 
 def _down_words(view: View, row: int) -> tuple[str, str]:

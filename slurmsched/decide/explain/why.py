@@ -134,6 +134,8 @@ def _not_pending(view: View, plan: Plan, rules: Rules, job_id: int, beside: Circ
     state = JobState(int(jobs.state[row])).name.lower()
     ran_s = view.now_s - float(jobs.started_s[row])
     since = f" and has run for {spell(ran_s)}" if ran_s >= 0 else ""
+    if jobs.state[row] == JobState.CONFIGURING:
+        since = ": they get ready, and it runs when all of them are"
     return Why(
         job_id=job_id,
         known=True,
@@ -199,7 +201,7 @@ def _queued(view: View, plan: Plan, row: int, place: Place, off: str) -> Cause:
     if place.fits and _slurm_starts_it(view, row):
         return Cause(
             f"{first} for its nodes in the order in force, and they have room for it: Slurm should start it at its "
-            "next pass.",
+            f"next pass{_power_words(view, row, place)}.",
             "Nothing is needed.",
         )
     holders = _soonest(view, place)
@@ -221,6 +223,16 @@ def _free_words(view: View, row: int, place: Place) -> str:
         unit, of, used = "core", nodes.cpus, nodes.cpus_used
     free = int(np.maximum(of - used, 0)[place.nodes].sum())
     return f"{count(free, unit)} of {int(of[place.nodes].sum())} on them {'is' if free == 1 else 'are'} free"
+
+
+def _power_words(view: View, row: int, place: Place) -> str:
+    """Return that the nodes with room for a job power up first, and how long that takes; empty where one is up."""
+    nodes = view.nodes
+    room = nodes.gpus > nodes.gpus_used if view.pending.gpus[row] else nodes.cpus > nodes.cpus_used
+    ready_s = nodes.ready_s[place.nodes & room]
+    if not len(ready_s) or ready_s.min() <= 0:
+        return ""
+    return f", and it runs once they have powered up, after about {spell(float(ready_s.min()))}"
 
 
 def _slurm_starts_it(view: View, row: int) -> bool:

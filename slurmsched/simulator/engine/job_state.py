@@ -12,7 +12,18 @@ from ...cluster.jobs import JobState
 from ...policies.compiled import borrowing, compiled
 from ...policies.selection import resources as nodes
 from ...policies.selection import sorted_rows
-from ...policies.selection.resources import CHOSEN, GPUS, NODE, Held, NodeResources, ResourceRequests, give_back, take
+from ...policies.selection.resources import (
+    CHOSEN,
+    GPUS,
+    NEXT,
+    NODE,
+    NONE,
+    Held,
+    NodeResources,
+    ResourceRequests,
+    give_back,
+    take,
+)
 from ...policies.selection.sorted_rows import Line, drop_out, line_up
 from ...policies.selection.struct_arrays import records
 from . import calendar as calendars
@@ -78,6 +89,7 @@ class MachineContext(NamedTuple):
     pace: JobSpeed
     running: Line  #: jobs that hold their nodes, by the end that Slurm plans
     calendar: Calendar
+    ready_s: FloatArray  #: when each node has powered up
     launch_s: float  #: cost of a start before the work begins
     release_s: float  #: time from the end of a run until its nodes are free again
 
@@ -176,8 +188,11 @@ def _speed_on(stage: MachineContext, row: int, nodes: int) -> float:
 
 @borrowing
 def set_out(stage: MachineContext, row: int, now_s: float) -> None:
-    """Let a job that has its nodes begin to run."""
-    life = stage.life
+    """Let a job that has its nodes begin to run, once they have powered up; it starts only then (CONFIGURING)."""
+    life, spot = stage.life, stage.held.first[row]
+    while spot != NONE:
+        now_s = max(now_s, stage.ready_s[stage.held.links[NODE, spot]])
+        spot = stage.held.links[NEXT, spot]
     life.state[row] = RUNNING
     life.started_s[row] = now_s
     if np.isnan(life.first_s[row]):

@@ -79,6 +79,7 @@ def controller(
         pace=pace or alone(jobs),
         running=empty_line(min(size, most_links) + 1),
         calendar=calendar,
+        ready_s=np.full(len(fleet.nodes), -np.inf),
         launch_s=conf.launch_s,
         release_s=conf.release_s,
     )

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...cluster.columns import FloatArray, Labels, table_of
 from ...cluster.nodes import NodeTable, PartitionTable
+from ...cluster.power_saving import without_power
 from ...cluster.text.hostlist import fold
 from ...cluster.text.tres import gpus_by_type, gpus_in, seconds, slots_on
 from ..versions import UNUSABLE_NODE
@@ -49,7 +50,7 @@ def read_nodes(columns: RecordColumns) -> NodeTable:
         name=Labels.of(distinct.names),
         partitions=Labels.of(",".join(names) for names in members),
         state=Labels.of(pick["StateComplete"]),
-        usable=np.array([not UNUSABLE_NODE.search(text) for text in pick["StateComplete"]], dtype=bool),
+        usable=np.array([not UNUSABLE_NODE.search(without_power(text)) for text in pick["StateComplete"]], dtype=bool),
         cpus=_whole(pick["CPUs"]),
         cpus_used=_whole([text.partition("/")[0] for text in pick["CPUsState"]]),
         memory_mib=_whole(pick["Memory"]).astype(np.float64),
@@ -72,7 +73,7 @@ def read_nodes(columns: RecordColumns) -> NodeTable:
 
 def takes_no_jobs(columns: RecordColumns) -> bool:
     """Return True if a node is in a state in which it takes no jobs."""
-    return any(UNUSABLE_NODE.search(text) for text in set(columns["StateComplete"]))
+    return any(UNUSABLE_NODE.search(without_power(text)) for text in set(columns["StateComplete"]))
 
 
 def with_reasons(nodes: NodeTable, columns: RecordColumns | None) -> NodeTable:
