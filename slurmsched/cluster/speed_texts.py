@@ -27,6 +27,12 @@ def write_speeds(speeds: Mapping[str, float] | Mapping[int, float]) -> str:
     return " ".join(f"{key}={speed:.{DIGITS}g}" for key, speed in speeds.items())
 
 
+def write_relative(types: Sequence[str], speeds: FloatArray) -> str:
+    """Return the text of *speeds* on *types* of GPUs over the fastest; 0 stands for an unknown one."""
+    shares = zip(types, (speeds / speeds.max()).tolist(), strict=True)
+    return write_speeds({name: share for name, share in shares if share > 0})
+
+
 def speeds_on(texts: Sequence[str], types: Sequence[str]) -> FloatArray:
     """Return the speed that each of *texts* stands for on each of *types*, as a share of that on its fastest one.
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from examples import examples
 from slurmsched.cluster.columns import Labels
+from slurmsched.cluster.speed_texts import speeds_on, write_relative
 from slurmsched.cluster.state import View
-from slurmsched.cluster.type_speeds import speeds_on, write_speeds
 from slurmsched.decide.explain.order_terms import terms_of
 from slurmsched.decide.run_set import order_with_running
 from slurmsched.policies.contract import find_ordering
@@ -39,7 +39,7 @@ def first(what: View) -> list[int]:
 def test_jobs_of_one_kind_as_one_variable_have_the_levels_of_a_program_with_a_variable_for_each(number):
     state = GavelState(number)
     kinds = tuple(f"t{place}" for place in range(len(state.of_type)))
-    texts = [write_speeds(kinds, row) for row in state.throughput]
+    texts = [write_relative(kinds, row) for row in state.throughput]
     room = replace(nodes(state.of_type.tolist()), gpu_type=Labels.of(kinds))
     what = view(jobs(len(texts), gpus=state.gpus, type_speeds=texts), [600.0] * len(texts), room=room)
     speeds = np.where(state.of_type >= state.gpus[:, None], speeds_on(texts, kinds), 0.0)
@@ -104,7 +104,7 @@ def test_a_row_of_an_array_counts_once_for_each_task():
 def test_neither_the_row_of_a_job_nor_the_order_of_nodes_counts(seed):
     random = np.random.default_rng(seed)
     count, kinds = int(random.integers(1, 25)), ("a100", "v100", "k80")
-    texts = [write_speeds(kinds, random.choice([0.1, 0.5, 1.0], 3)) if random.random() < 0.7 else ""
+    texts = [write_relative(kinds, random.choice([0.1, 0.5, 1.0], 3)) if random.random() < 0.7 else ""
              for _ in range(count)]  # fmt: skip
     what = seen(
         count,

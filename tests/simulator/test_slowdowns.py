@@ -16,7 +16,7 @@ from simulator.worlds import decided, simulate, trace
 from examples import examples
 from slurmsched.cli import main
 from slurmsched.cluster.columns import Labels
-from slurmsched.cluster.spread_speeds import LEAST
+from slurmsched.cluster.kind_speeds import LEAST_SPREAD as LEAST
 from slurmsched.policies.contract import PLACEMENTS
 from slurmsched.simulator.cluster_file import read_cluster
 from slurmsched.simulator.cluster_spec import ClusterSpec

@@ -199,7 +199,7 @@ def test_a_job_that_left_the_number_of_its_nodes_to_slurm_gets_as_many_as_it_nee
 @pytest.mark.parametrize(
     ("columns", "words"),
     [
-        ({"gpus": np.array([99])}, "it asks for 99 GPUs, more than the 3 nodes"),
+        ({"gpus": np.array([99]), "per_node": [""]}, "it asks for 99 GPUs, more than the 3 nodes"),
         ({"partition": ["gone"]}, "there is no partition gone"),
         ({"features": ["fast"]}, "has the features fast"),
         ({"required_nodes": ["n9"]}, "has no node n9"),

@@ -20,7 +20,7 @@ import numpy as np
 from ...cluster.columns import FloatArray, IntArray, Labels
 from ...cluster.jobs import JobTable
 from ...cluster.nodes import NodeTable
-from ...cluster.speed_texts import write_speeds
+from ...cluster.speed_texts import write_relative
 from ...cluster.text.hostlist import fold
 from ...cluster.training import TypeSpeeds
 from ...errors import ConfigError
@@ -151,8 +151,7 @@ def with_type_speeds(jobs: Workload, types: TypedJobs, nodes: NodeTable) -> JobT
     A job that cannot run on a type excludes the nodes of that type, as its owner would have to.
     """
     distinct, which = np.unique(types.relative, axis=0, return_inverse=True)
-    shares = (zip(types.types, (row / row.max()).tolist(), strict=True) for row in distinct)
-    texts = [write_speeds({name: share for name, share in row if share > 0}) for row in shares]
+    texts = [write_relative(types.types, row) for row in distinct]
     names = np.array(list(nodes.name), dtype=object)
     excluded = [fold(names[row[types.node_type] <= 0]) for row in distinct]
     of_job = Labels(which.reshape(-1).astype(np.int64), tuple(texts))
