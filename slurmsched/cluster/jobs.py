@@ -302,6 +302,14 @@ class JobTable(Table):
         """
         return np.asarray(self.first_submit_s + self.away_s)
 
+    @property
+    def slurm_start_s(self) -> FloatArray:
+        """Slurm's own estimate of the start of pending jobs, NaN without one.
+
+        Squeue shows the begin time of a job that may not begin yet as its start: a user's, or a hold of ours.
+        """
+        return np.where(self.started_s == self.eligible_s, np.nan, self.started_s)
+
     def settled(self, now_s: float) -> BoolArray:
         """Return a mask of jobs that were never requeued, or so long ago that they may start again."""
         settled: BoolArray = (self.restarts == 0) | self.submitted_before(now_s - SETTLE_S)

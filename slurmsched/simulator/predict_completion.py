@@ -271,7 +271,7 @@ def _pending(
         finish_s=finishes_s,
         finish_from_s=finishes_s + np.minimum(0.0, forecast.low_s - forecast.runtime_s),
         finish_by_s=finishes_s + np.maximum(0.0, forecast.high_s - forecast.runtime_s),
-        slurm_start_s=jobs.started_s,
+        slurm_start_s=jobs.slurm_start_s,
         rank=spread(rank, -1),
         ahead=spread(before, 0),
         ahead_gpu_s=spread(ahead_s, np.nan),

@@ -71,3 +71,7 @@ def test_every_kind_of_event_has_a_sentence():
 def test_every_kind_has_a_sentence_without_blanks_left_open():
     for kind in _SENTENCES:
         assert "{" not in sentence({"kind": kind, "details": {}})
+
+
+def test_requeues_are_counted():
+    assert sentence({"kind": "requeued", "details": {"restart": 2}}) == "it was queued again (2 times so far), run 3"

@@ -302,3 +302,9 @@ def test_requeues_are_counted_and_the_limit_on_them_is_said():
         for job in (1, 901):
             found = [line for line in why(seen, plan, rules, job).details if "queued again" in line]
             assert found == ([words] if words else []), job
+
+
+def test_a_begin_time_that_squeue_shows_as_the_start_is_not_called_slurms_estimate():
+    held = {"reason": ["BeginTime"], "eligible_s": [NOW_S + 40], "started_s": [NOW_S + 40]}
+    for columns, said in ((held, False), ({"started_s": [NOW_S + 40]}, True)):
+        assert ("Slurm itself says in 40 s." in told(view(jobs(1, **columns))).time) == said

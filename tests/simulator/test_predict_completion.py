@@ -317,3 +317,10 @@ def test_with_exact_forecasts_first_come_first_served_is_foretold_exactly(jobs):
     late_s = table.start_s - ends_s
     assert (late_s >= 0).all()
     assert (late_s <= LATER_S + 0.1 * (table.start_s - NOW_S)).all()
+
+
+def test_slurms_estimate_is_kept_beside_ours_and_the_end_of_a_hold_is_none():
+    """Squeue shows the begin time of a job, which a hold of ours is too, as its start."""
+    seen = view((60.0, 1), (60.0, 1), started_s=[NOW_S + 50, NOW_S + 40], eligible_s=[NOW_S - 9, NOW_S + 40])
+    assert told(seen).slurm_start_s.tolist()[0] == NOW_S + 50
+    assert np.isnan(told(seen).slurm_start_s[1])

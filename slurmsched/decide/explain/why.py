@@ -237,7 +237,7 @@ def _power_words(view: View, row: int, place: Place) -> str:
 
 def _slurm_starts_it(view: View, row: int) -> bool:
     """Report whether Slurm's own plan does not contradict a start at its next pass."""
-    return reason_of(view.pending.reason[row]).plain and not view.pending.started_s[row] > view.now_s + SOON_S
+    return reason_of(view.pending.reason[row]).plain and not view.pending.slurm_start_s[row] > view.now_s + SOON_S
 
 
 def _ahead_words(view: View, plan: Plan, row: int, place: Place, off: str) -> str:
@@ -305,7 +305,7 @@ def _gpus_of(view: View, rows: IntArray) -> int:
 
 def _time(view: View, row: int, beside: Circumstances) -> Iterator[str]:
     """Yield sentences about the start: by the predictions, and Slurm's own estimate where there is none."""
-    eta, slurm_s = beside.eta, float(view.pending.started_s[row])
+    eta, slurm_s = beside.eta, float(view.pending.slurm_start_s[row])
     if eta is not None and eta.start_s is not None:
         yield f"It should start {_in(eta.start_s - view.now_s)}{_by(eta, view.now_s)}{_done(eta, view.now_s)}."
         return
