@@ -207,6 +207,7 @@ def _predicted(context: CycleContext, state: ClusterState, promises: PromiseTabl
         solved.take(np.isin(solved.job_id, state.pending.job_id)),
         progress.take(np.isin(progress.job_id, np.concatenate([state.running.job_id, state.pending.job_id]))),
         state.limits,
+        state.reservations,
     )
 
 

@@ -17,6 +17,7 @@ from .outlook.remaining import Remaining, remaining
 from .records.progress import NO_PROGRESS, ProgressTable
 from .records.promises import NO_PROMISES, PromiseTable
 from .records.solved_starts import NO_SOLVED_STARTS, SolvedStarts
+from .reservations import NO_RESERVATIONS, ReservationTable
 
 COMPLETION_S = 5.0
 """The time that a job that has ended still holds its nodes."""
@@ -36,6 +37,7 @@ class ClusterState:
     """Ids of pending tasks without a row of their own, since the waiting tasks of an array are one row."""
     accounts: AccountTable = NO_ACCOUNTS
     limits: LimitTable = NO_LIMITS
+    reservations: ReservationTable = NO_RESERVATIONS
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,7 @@ class View:
     solved: SolvedStarts = NO_SOLVED_STARTS
     progress: ProgressTable = NO_PROGRESS  #: of running jobs that report it, and of those that wait again
     limits: LimitTable = NO_LIMITS  #: read only where one blocks a pending job or rules need them
+    reservations: ReservationTable = NO_RESERVATIONS
 
     @cached_property
     def this_s(self) -> FloatArray:

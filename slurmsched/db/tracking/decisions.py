@@ -22,6 +22,7 @@ from ...cluster.plan import Placing, Plan
 from ...cluster.records.progress import ProgressTable
 from ...cluster.records.promises import PromiseTable
 from ...cluster.records.solved_starts import SolvedStarts
+from ...cluster.reservations import ReservationTable
 from ...cluster.state import View
 from ...cluster.table_delta import normal
 from ...errors import SchemaMismatch
@@ -49,6 +50,7 @@ TABLES: dict[str, type[Table]] = _VIEW | {
     "solver": SolvedStarts,
     "progress": ProgressTable,
     "limits": LimitTable,
+    "reservations": ReservationTable,
 }
 
 #: The key of the probe, in place of a digest.
@@ -75,7 +77,7 @@ def layers_of(record: DecisionRecord) -> RecordParts:
     tables: dict[str, Table] = {name: getattr(record.view, name) for name in _VIEW}
     tables |= {"placing": plan.jobs, "promises": record.view.promises, "promised": plan.promises}
     tables |= {"accounts": record.view.accounts, "solver": record.view.solved, "progress": record.view.progress}
-    tables |= {"limits": record.view.limits}
+    tables |= {"limits": record.view.limits, "reservations": record.view.reservations}
     texts = {
         "actions": _lines(_action_row(action) for action in plan.actions),
         "refusals": _lines([_action_row(r.action), r.rule, r.detail] for r in plan.refusals),
@@ -90,7 +92,7 @@ def record_of_parts(parts: RecordParts, *, now_s: float, **rest: Any) -> Decisio
     """Return the record that ``layers_of`` split into *parts*; ``ValueError`` for other content."""
     try:
         tables: Any = parts.tables
-        stored = {name: tables[name] for name in (*_VIEW, "promises", "accounts", "progress", "limits")}
+        stored = {name: tables[name] for name in (*_VIEW, "promises", "accounts", "progress", "limits", "reservations")}
         view = View(now_s=now_s, **stored, solved=tables["solver"])
         actions = tuple(_action(row) for row in _rows(parts.texts["actions"]))
         refusals = tuple(Refusal(_action(row), *rest) for row, *rest in _rows(parts.texts["refusals"]))

@@ -59,6 +59,7 @@ from ..read.node_specs import NodeSpec, read_specs
 from ..read.partitions import PartitionLimits, read_limits
 from ..read.permissions import permissions_of, with_associations
 from ..read.records import RecordColumns, cut, heads, long_format, reading
+from ..read.reservations import SHOW, ReservationReader
 from ..read.sacct import read_outcomes, read_runs
 from ..read.usage import read_usage
 from ..versions import IN_A_MOMENT, TASK_UNREFUSED, UNKNOWN_JOB, SlurmRelease
@@ -102,6 +103,7 @@ class SlurmCommand:
     specs: Mapping[str, NodeSpec] = field(default_factory=dict)
     _shared_limits: LimitTable = NO_LIMITS
     _limits_wait: Timer = field(default_factory=lambda: Timer(time.monotonic))
+    _reservations: ReservationReader = field(default_factory=ReservationReader)
     apart: Callable[[], Set[str]] = field(default=_nothing)
     """What to read because somebody needs it: excluded_nodes, node_request and node_range, node_loads, and limits.
 
@@ -135,11 +137,21 @@ class SlurmCommand:
         with ThreadPoolExecutor(2) as beside:  # squeue takes by far the longest
             nodes = beside.submit(self.nodes)
             factors = beside.submit(self.factors) if facts.multifactor else None
+            reserved = beside.submit(self.reserved)
             jobs = self.with_optional_columns(self.long("squeue", ["-a", "-t", "all"], self._fields))
             records, points = nodes.result(), factors.result() if factors else None
             specs = self.specs_of(records)
             state = state_of(jobs, records, points, self.qos, self.limits, self.why_down(records), specs)
+            state = self.with_reservations(state, reserved.result())
         return self.with_shared_limits(state)
+
+    def reserved(self) -> str:
+        """Return what Slurm says of all reservations."""
+        return self.console.query(SHOW)
+
+    def with_reservations(self, state: ClusterState, text: str) -> ClusterState:
+        """Add the windows of reservations in *text* to *state*."""
+        return replace(state, reservations=self._reservations.read(text, state.nodes))
 
     def with_shared_limits(self, state: ClusterState) -> ClusterState:
         """Add limits to *state* where one blocks a pending job or somebody needs them.

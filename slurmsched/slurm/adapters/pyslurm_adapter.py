@@ -52,7 +52,8 @@ class SlurmBinding:
         """Read the queue at once, the nodes and the priority factors; squeue only when there are new jobs."""
         facts = self.command.known_facts()
         counted = "gres/gpu" in facts.config.get("AccountingStorageTRES", "")  # else pyslurm knows no GPUs in use
-        with ThreadPoolExecutor(1) as beside:
+        with ThreadPoolExecutor(2) as beside:
+            reserved = beside.submit(self.command.reserved)
             factors = beside.submit(self.command.factors) if facts.multifactor else None
             jobs = self.command.with_optional_columns(self._with_requests(RecordColumns(self.worker.call("jobs"))))
             self._arrays = frozenset(int(array) for array in jobs["ArrayJobID"] if array)
@@ -61,6 +62,7 @@ class SlurmBinding:
             points, limits = factors.result() if factors else None, self.command.limits
             why_down, specs = self.command.why_down(nodes), self.command.specs_of(nodes)
             state = state_of(jobs, nodes, points, self.command.qos, limits, why_down, specs)
+            state = self.command.with_reservations(state, reserved.result())
         return self.command.with_shared_limits(state)
 
     def act(self, actions: Sequence[Action]) -> list[ActionResult]:
