@@ -132,6 +132,16 @@ _UNAVAILABLE = _turn(
     "nodes that it needs are down, drained, reserved or in use",
     "'sinfo -R' says which nodes are out of service, and 'scontrol show reservation' which are reserved.",
 )
+MAINTENANCE = _waits(
+    "a maintenance of nodes that it needs is near: with its time limit it would not end before",
+    "'scontrol show reservation' has the time; 'scontrol update jobid={job} timelimit=TIME' with an end before that "
+    "lets it start earlier, otherwise it starts afterwards.",
+    "It waits for the end of a maintenance of its nodes: with its time limit of {limit} it would not end before that "
+    "begins.",
+)
+MAY_BE_RESERVED = _turn(
+    "nodes that it needs are kept for another job or a reservation", "'scontrol show reservation' has those."
+)
 NODES_NAMED = replace(_UNAVAILABLE, sentence="Nodes that it may need take no jobs now: {named}.")
 _TOPOLOGY = _turn("no part of the network's topology has room for it now", "Nothing: it starts when a part has room.")
 _EXCEEDED = _turn("its last run was ended by a limit of its account or QOS on time used, and it is queued again")
@@ -296,18 +306,8 @@ _TEXTS: tuple[tuple[str, str, Meaning | None], ...] = (
     (r"burst_buffer/\w+: Stage-out in progress", "Cleaning",
      _waits("the files of its last run are still being copied out of a burst buffer")),
     ("burst_buffer/", "BurstBufferOperation", None),
-    (
-        "ReqNodeNotAvail, Reserved for maintenance", "ReqNodeNotAvail",
-        _waits(
-            "a maintenance of nodes that it needs is near: with its time limit it would not end before",
-            "'scontrol show reservation' has the time; 'scontrol update jobid={job} timelimit=TIME' with an end before "
-            "that lets it start earlier, otherwise it starts afterwards.",
-            "It waits for the end of a maintenance of its nodes: with its time limit of {limit} it would not end "
-            "before that begins.",
-        ),
-    ),
-    ("ReqNodeNotAvail, May be reserved", "ReqNodeNotAvail",
-     _turn("nodes that it needs are kept for another job or a reservation", "'scontrol show reservation' has those.")),
+    ("ReqNodeNotAvail, Reserved for maintenance", "ReqNodeNotAvail", MAINTENANCE),
+    ("ReqNodeNotAvail, May be reserved", "ReqNodeNotAvail", MAY_BE_RESERVED),
     (f"ReqNodeNotAvail, UnavailableNodes:{_NODES}", "ReqNodeNotAvail",
      NODES_NAMED),
     ("Nodes required for job are DOWN, DRAINED", "Resources",

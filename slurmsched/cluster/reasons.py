@@ -16,6 +16,8 @@ import numpy as np
 from .columns import BoolArray, Labels
 from .reason_table import (
     ADVICE,
+    MAINTENANCE,
+    MAY_BE_RESERVED,
     NODES_NAMED,
     ONE_PARTITION,
     TEXTS,
@@ -75,6 +77,11 @@ class Reason:
     def names_nodes(self) -> bool:
         """Return True if it says that nodes, which it names, take no jobs."""
         return self.meaning is NODES_NAMED
+
+    @property
+    def by_reservation(self) -> bool:
+        """Return True if it says that nodes are, or may be, kept by a reservation."""
+        return self.meaning is MAINTENANCE or self.meaning is MAY_BE_RESERVED
 
     @property
     def one_partition(self) -> bool:

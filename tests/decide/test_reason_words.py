@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from decide.views import jobs, nodes, view
+from decide.views import NOW_S, jobs, nodes, view
 
+from slurmsched.cluster.columns import Labels, table_of
 from slurmsched.cluster.plan import Standing
 from slurmsched.cluster.reasons import ReasonKind, reason_of
 from slurmsched.cluster.records.predictions import PredictionKind
+from slurmsched.cluster.reservations import ReservationTable
 from slurmsched.decide.engine import decide
 from slurmsched.decide.explain.why import Why, why
 from slurmsched.decide.rules import Rules
@@ -103,3 +106,35 @@ def test_a_job_that_waits_for_its_topology_is_ordered_and_has_a_time(text):
     table = predict_completion(seen, plan.jobs.rank, plan.jobs.standing, {})
     assert table.kind.tolist() == [PredictionKind.PREDICTED] * 2
     assert np.isfinite(table.start_s).all()
+
+
+def reserved(text: str, begins_s: float, flags: str = "MAINT", names: str = "n1", **columns: object) -> Why:
+    """What is said of a job of 3 h beside a reservation of two hours."""
+    window = {"start_s": np.array([NOW_S + begins_s]), "end_s": np.array([NOW_S + begins_s + 7_200.0])}
+    texts = {"name": "x", "nodes": names, "flags": flags}
+    window |= {name: Labels.of([one]) for name, one in texts.items()} | {"whole": np.array([True])}
+    seen = view(jobs(1, **({"reason": [text], "time_limit_s": [10_800.0]} | columns)), room=nodes((4,), (4,)))
+    seen = replace(seen, reservations=table_of(ReservationTable, 1, {}, window))
+    return why(seen, decide(seen, find_ordering("fifo"), Rules()), Rules(), 1)
+
+
+def test_the_begin_of_a_maintenance_is_said_and_the_limit_that_would_fit():
+    answer = reserved("ReqNodeNotAvail, Reserved for maintenance", 7_800.0)
+    assert answer.reason == (
+        "It asks for 3 h, and a maintenance of nodes that it needs begins in 2 h 10 min, for 2 h: it would not end "
+        "before."
+    )
+    assert answer.advice == (
+        "With 'scontrol update jobid=1 timelimit=02:08:00' it could start before that; as it is, it starts afterwards."
+    )
+    soon = reserved("ReqNodeNotAvail, Reserved for maintenance", 100.0)
+    assert soon.advice == "Nothing: it starts afterwards."
+    now = reserved("ReqNodeNotAvail, Reserved for maintenance", -600.0)
+    assert now.reason == "Nodes that it needs are in a maintenance now, for 110 min more."
+    other = reserved("ReqNodeNotAvail, May be reserved for other job", 7_800.0, flags="SPEC_NODES")
+    assert "a reservation of nodes that it needs begins in 2 h 10 min" in other.reason
+
+
+def test_a_reservation_of_other_nodes_or_of_the_job_itself_explains_no_wait():
+    for columns in ({"names": "n7"}, {"reservation": ["x"]}, {"time_limit_s": [3_600.0]}):
+        assert "begins in" not in reserved("ReqNodeNotAvail, Reserved for maintenance", 7_800.0, **columns).reason

@@ -126,7 +126,7 @@ SAID = {
     "drained": ("", "n3 is drained", "returned it to service"),
     "launch": ("launch failed requeued held", "Its last start failed on the node", "scontrol release"),
     "reserved": ("Reservation", "It belongs to reservation later", "scontrol show reservation later"),
-    "maintenance": ("ReqNodeNotAvail, Reserved for", "nodes: with its time limit of 60 min it would", "timelimit=TIME"),
+    "maintenance": ("ReqNodeNotAvail, Reserved for", "It asks for 60 min, and a maintenance", "timelimit=00:2"),
     "constraints": ("BadConstraints", "No nodes fit what it asks for", "Slurm then looks at it again"),
     "requeued": ("job requeued in held state", "put back into the queue under a hold", "scontrol release"),
     "resources": ("", "for its nodes in the order in force, and it waits until they have room", "Nothing"),
@@ -215,7 +215,7 @@ class Queue:
         model = RuntimeModel.fit(table_of(OutcomeTable, 0, {}, {}))
         forecasts = (model.forecast(state.pending, now_s), model.forecast(state.running, now_s))
         tables = (state.pending, state.running, state.nodes, state.partitions, state.qos, *forecasts)
-        return View(now_s, *tables, limits=state.limits)
+        return View(now_s, *tables, limits=state.limits, reservations=state.reservations)
 
 
 @pytest.fixture(scope="module")

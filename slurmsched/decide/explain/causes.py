@@ -19,6 +19,7 @@ from .eta import delayed_jobs
 from .given_back import giving_back
 from .limits import limit_words
 from .obstacles import obstacle
+from .reserved_nodes import reserved_words
 from .unexplained_waits import unexplained
 
 
@@ -85,6 +86,8 @@ def _of_reason(view: View, row: int, reason: Reason) -> Cause:
 
 def _said(view: View, row: int, reason: Reason) -> Cause:
     """Return the sentences of the table about a reason, with what the job in *row* says."""
+    if reason.by_reservation and (kept := reserved_words(view, row)):
+        return Cause(*kept)
     fields = _fields(view, row)
     return Cause(reason.sentence(fields), reason.advice(fields))
 
