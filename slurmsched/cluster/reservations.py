@@ -27,9 +27,9 @@ class ReservationTable(Table):
     start_s: FloatArray
     end_s: FloatArray
     nodes: Labels  #: host list; empty for one of licences alone
-    whole: BoolArray  #: takes whole nodes; else only the cores and GPUs below
+    whole: BoolArray  #: takes all cores of its nodes; else only the cores and GPUs below
     cores: IntArray  #: on all its nodes together
-    gpus: IntArray  #: likewise, where it reserves GPUs; of a reservation of whole nodes 0
+    gpus: IntArray  #: likewise, where it reserves a number of GPUs (23.11 and later); else 0
     gpu_types: Labels  #: of these, as a100=2+v100=2; empty where they have no type
     flags: Labels  #: a comma list in Slurm's spelling
     partition: Labels

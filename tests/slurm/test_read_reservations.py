@@ -53,7 +53,7 @@ def test_reservations_of_each_release_are_read(release):
         assert len(rows_of(table, name)) == AHEAD[flag], name
     if "gpus" in recorded:
         row = rows_of(table, "gpus")[0]
-        assert (int(table.gpus[row]), bool(table.whole[row])) == (2, False)
+        assert (int(table.gpus[row]), int(table.cores[row]), bool(table.whole[row])) == (2, 8, True), "with all cores"
 
 
 def test_without_reservations_there_is_no_window():

@@ -58,7 +58,7 @@ def read_reservations(text: str, nodes: NodeTable) -> ReservationTable:
     cpus = dict(zip(nodes.name, nodes.cpus.tolist(), strict=True))
     whole = [_is_whole(one.fields, cpus) for one in windows]
     texts = {name: _labels(windows, name) for name in ("Nodes", "PartitionName", "Users", "Groups", "Accounts")}
-    tres = ["" if all_of_it else one.fields.get("TRES", "") for one, all_of_it in zip(windows, whole, strict=True)]
+    tres = [one.fields.get("TRES", "") for one in windows]
     return ReservationTable(
         name=_labels(windows, "ReservationName"),
         start_s=np.array([one.start_s for one in windows], dtype=np.float64),
