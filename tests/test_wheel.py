@@ -64,7 +64,7 @@ def test_the_wheel_has_every_unit_and_every_file_to_copy(wheel):
             name.partition(f"data/{SHARE}/")[2]: archive.read(name) for name in archive.namelist() if SHARE in name
         }
     wanted = files("contrib", "systemd") | files("slurmsched/prolog") - {"slurmsched/prolog/__init__.py"}
-    wanted |= {"scripts/uninstall"}
+    wanted |= {"scripts/gpu-trial", "scripts/gpu-job", "scripts/uninstall"}
     assert set(inside) == wanted
     assert [name for name in wanted if inside[name] != (ROOT / name).read_bytes()] == []
 

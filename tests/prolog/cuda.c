@@ -1,5 +1,6 @@
 /* A libcuda.so.1 whose kernels only take time: 10 ns a loop on one GPU, which jobs use in turns of five milliseconds:
- * longer than a busy machine takes to wake a process.
+ * longer than a busy machine takes to wake a process. The kernels `illegal` and `asserted` fail: under MPS the first of
+ * them ends all clients, as on a real GPU, and both make the stand-in of its control daemon write so. A GPU has 80 GiB.
  *
  * Each process adds its pid to the file with `.cuda` behind the name of $FAKE_NVML_SCRIPT, which nvml.c reads. A file with
  * `.cuda.refused` there makes clients of MPS fail with the error that it holds.
@@ -7,14 +8,17 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/file.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { SUCCESS = 0, INVALID = 1 };
+enum { SUCCESS = 0, INVALID = 1, NO_MEMORY = 2, ILLEGAL = 700, ASSERTED = 710 };
 
 static int gpu = -1;
 static long left_ns;
+static int wrong;
+static char illegal, asserted;
 
 static const char *beside_script(const char *suffix) {
     static char path[4096];
@@ -22,10 +26,26 @@ static const char *beside_script(const char *suffix) {
     return path;
 }
 
-static int is_client(void) {
-    char path[4096];
-    snprintf(path, sizeof path, "%s/control", getenv("CUDA_MPS_PIPE_DIRECTORY"));
-    return !access(path, F_OK);
+/* A file in the directory of the control daemon of this client. */
+static const char *beside_control(const char *name) {
+    static char path[4096];
+    const char *pipes = getenv("CUDA_MPS_PIPE_DIRECTORY");
+    snprintf(path, sizeof path, "%s/%s", pipes ? pipes : "/nonexistent", name);
+    return path;
+}
+
+static int is_client(void) { return !access(beside_control("control"), F_OK); }
+
+/* Fail as a kernel that did what COMMAND of mps_control.py stands for. */
+static int fail(const char *command, int error) {
+    FILE *torn = error == ILLEGAL && is_client() ? fopen(beside_control("torn"), "w") : NULL;
+    if (torn) fclose(torn);
+    FILE *control = is_client() ? fopen(beside_control("control"), "w") : NULL;
+    if (control) {
+        fputs(command, control);
+        fclose(control);
+    }
+    return error;
 }
 
 int cuInit(unsigned int flags) {
@@ -54,13 +74,19 @@ int cuCtxSetCurrent(void *context) { return context == &gpu ? SUCCESS : INVALID;
 int cuModuleLoadData(void **into, const char *text) { return *into = &left_ns, *text ? SUCCESS : INVALID; }
 
 int cuModuleGetFunction(void **into, void *module, const char *name) {
-    return *into = module, module == &left_ns && *name == 't' ? SUCCESS : INVALID;
+    *into = *name == 't' ? (void *)&left_ns : *name == 'i' ? &illegal : &asserted;
+    return module == &left_ns && strchr("tia", *name) ? SUCCESS : INVALID;
 }
 
-int cuMemAlloc_v2(unsigned long long *into, size_t size) { return *into = 4096, size ? SUCCESS : INVALID; }
+int cuMemAlloc_v2(unsigned long long *into, size_t size) {
+    *into = 4096;
+    return size > 80UL << 30 ? NO_MEMORY : size ? SUCCESS : INVALID;
+}
 
 int cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsigned bx, unsigned by, unsigned bz,
                    unsigned shared, void *stream, void **arguments, void **more) {
+    if (function == &illegal) return wrong = 1, SUCCESS;
+    if (function == &asserted) return wrong = 2, SUCCESS;
     if (function != &left_ns || !x || y != 1 || z != 1 || bx != 128 || by != 1 || bz != 1 || shared || stream || more
         || *(unsigned long long *)arguments[0] != 4096)
         return INVALID;
@@ -69,6 +95,8 @@ int cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsigned 
 }
 
 int cuCtxSynchronize(void) {
+    if (wrong) return wrong == 1 ? fail("fault\n", ILLEGAL) : fail("reset\n", ASSERTED);
+    if (is_client() && !access(beside_control("torn"), F_OK)) return ILLEGAL;
     for (; left_ns > 0; left_ns -= 5000000) {
         struct timespec turn = {0, left_ns < 5000000 ? left_ns : 5000000}, pause = {0, 50000};
         flock(gpu, LOCK_EX);

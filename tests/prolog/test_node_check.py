@@ -462,3 +462,50 @@ def test_a_pair_fails_if_the_model_lets_jobs_share_that_slow_each_other_down(uti
 def test_a_missing_pynvml_is_named_with_its_cure():
     finding = nvml_trouble("ModuleNotFoundError: No module named 'pynvml'", "/usr/bin/python3")
     assert finding.remedy.startswith("/usr/bin/python3 -m pip install nvidia-ml-py")
+
+
+TRIAL = [sys.executable, str(HERE.parents[1] / "scripts/gpu-trial"), "--seconds"]
+BUSY = f"{IDLE}0 0 util cuda:90/40\n0 * processes cuda\n"
+
+
+def page_of(node, *options: str) -> str:
+    """Run the trial of a GPU node and return its page."""
+    page = node.home / "page.md"
+    environment = {**os.environ, "SLURMSCHED_NODE_CONF": str(node.conf)}
+    subprocess.run([*TRIAL, *options, "--output", str(page)], env=environment, cwd="/", capture_output=True)
+    return page.read_text()
+
+
+def rows_of(page: str) -> dict[str, list[str]]:
+    """The table of faults by what one job did."""
+    rows = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in page.splitlines() if "|" in line[:1]]
+    return {row[0]: row[1:] for row in rows[2:]}
+
+
+def test_the_trial_of_a_gpu_node_compares_each_fault_with_its_record(node):
+    node.script(BUSY)
+    page = page_of(node, "1", "--no-slurm")
+    assert "* ok: MPS: the control daemon was up after" in page
+    rows = rows_of(page)
+    assert rows["illegal address"][1].startswith("ended: cuCtxSynchronize of CUDA failed with error 700")
+    assert rows["illegal address"][2] == "the other: partners, it: partners"
+    assert rows["failed assertion"][1].startswith("went on at ")
+    assert rows["failed assertion"][2] == "it: own"
+    assert rows["out of memory"][0] == "cuMemAlloc_v2 of CUDA failed with error 2"
+    assert [row[2] for row in (rows["out of memory"], rows["killed inside a kernel"])] == ["none", "none"]
+    assert "* ok: left behind: nothing" in page
+    assert node.left_behind() == set()
+
+
+@pytest.mark.lab
+@pytest.mark.soak
+@pytest.mark.skipif(os.geteuid() != 0, reason="a Slurm with several users needs root")
+def test_the_trial_of_a_gpu_node_lets_jobs_share_and_fail_on_a_real_slurm(node):
+    node.script(f"{IDLE}0 0 util cuda:40/10\n0 * processes cuda\n")
+    page = page_of(node, "3")
+    slurm = page[page.index("## Under Slurm") :]
+    assert "as a job that shares, with job" in slurm
+    assert "* ok: an illegal address of one job: FAILED, its partner FAILED, 2 records" in slurm
+    assert "later these two kinds are not paired again" in slurm
+    assert "**wrong**" not in slurm, slurm
+    assert node.left_behind() == set()

@@ -296,6 +296,7 @@ def _receiver(app: App, parts: Components, metrics: Metrics) -> Receiver:
     def keep_fault(fault: Fault) -> None:
         store.add_faults(name, [fault])
         if not fault.own:
+            world.memory.expect_mismatches()
             metrics.shared_fault()
 
     return Receiver(
