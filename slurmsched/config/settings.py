@@ -268,11 +268,23 @@ class ShareSettings:
         0.0, "maximum MiB of a GPU that two jobs may use together, below its total; 0: no sharing", least=0, most=1e7
     )
     capacity: int = setting(
-        2,
-        "maximum sum of share scores on a GPU: 2, 1 for the lightest jobs only, 3 for all but two of the heaviest, 0"
-        " for none",
+        3,
+        "maximum sum of share scores on a GPU, an upper bound: 3 for all but two of the heaviest, 2, 1 for the lightest"
+        " jobs only, 0 for none",
         least=0,
         most=3,
+    )
+    least_speed: float = setting(
+        0.8,
+        "mean of the speeds, relative to alone, that two jobs must be expected to keep beside each other",
+        least=0,
+        most=1,
+    )
+    least_speed_each: float = setting(
+        0.65,
+        "speed, relative to alone, that each of two jobs must be expected to keep beside the other",
+        least=0,
+        most=1,
     )
     other_users: bool = setting(False, "let jobs of different users share too; these take turns on the GPU")
     links: tuple[str, ...] = setting(

@@ -121,6 +121,10 @@ class SharingRules:
     wide: bool = True  #: a job may join on some of the GPUs of a wider one
     links: tuple[tuple[float, ...], ...] = ()  #: GB/s between the GPUs of a node of the partition; empty if unknown
     curve: tuple[tuple[float, float], ...] = PackingLimits.curve  #: speed of two jobs by the sum of their utilisations
+    least_speed: float = (
+        PackingLimits.least_speed
+    )  #: mean of the speeds that two jobs keep, below which they do not share
+    least_speed_each: float = PackingLimits.least_speed_each  #: the same of each of them
 
     @property
     def makes_pairs(self) -> bool:
@@ -136,6 +140,8 @@ class SharingRules:
             failed=frozenset(frozenset(kinds) for kinds in self.failed),
             wide=self.wide,
             curve=self.curve,
+            least_speed=self.least_speed,
+            least_speed_each=self.least_speed_each,
             demand=demand,
         )
 

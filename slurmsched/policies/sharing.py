@@ -72,10 +72,10 @@ def gain_table(waiting: Sharers, wait_s: FloatArray, running: Sharers, packing: 
     """Return what each pair of *waiting* (rows) and *running* (columns) gains; -infinity where it is not allowed."""
     fits = _matching(waiting, running, packing)
     rows, columns = np.nonzero(fits)
-    speed = _pair_speeds(waiting, rows, running, columns, packing)
+    speeds = expected_speeds(waiting, rows, running, columns, packing)
     gains = np.full(fits.shape, -np.inf)
-    gain_s = _gains_s(waiting, wait_s, rows, running, columns, speed, packing)
-    gains[rows, columns] = np.where(speed >= packing.least_speed, gain_s, -np.inf)
+    gain_s = _gains_s(waiting, wait_s, rows, running, columns, speeds, packing)
+    gains[rows, columns] = np.where(packing.keeps_enough(*speeds), gain_s, -np.inf)
     return gains
 
 
@@ -83,7 +83,7 @@ def allowed(waiting: Sharers, running: Sharers, packing: PackingLimits) -> BoolA
     """Return a matrix of allowed pairs of *waiting* (rows) and *running* (columns), by every rule but the gain."""
     fits = _matching(waiting, running, packing)
     rows, columns = np.nonzero(fits)
-    fits[rows, columns] = _pair_speeds(waiting, rows, running, columns, packing) >= packing.least_speed
+    fits[rows, columns] = packing.keeps_enough(*expected_speeds(waiting, rows, running, columns, packing))
     return fits
 
 
@@ -94,8 +94,8 @@ def gains_s(waiting: Sharers, wait_s: FloatArray, running: Sharers, packing: Pac
     """
     shape = len(waiting), len(running)
     rows, columns = (place.ravel() for place in np.indices(shape))
-    speed = _pair_speeds(waiting, rows, running, columns, packing)
-    return _gains_s(waiting, wait_s, rows, running, columns, speed, packing).reshape(shape)
+    speeds = expected_speeds(waiting, rows, running, columns, packing)
+    return _gains_s(waiting, wait_s, rows, running, columns, speeds, packing).reshape(shape)
 
 
 def _matching(waiting: Sharers, running: Sharers, packing: PackingLimits) -> BoolArray:
@@ -118,10 +118,12 @@ def _matching(waiting: Sharers, running: Sharers, packing: PackingLimits) -> Boo
     return np.asarray(fits)
 
 
-def _pair_speeds(
+def expected_speeds(
     waiting: Sharers, rows: IntArray, running: Sharers, columns: IntArray, packing: PackingLimits
-) -> FloatArray:
-    return packing.pair_speed(waiting.gpu_util[rows] + running.gpu_util[columns])
+) -> tuple[FloatArray, FloatArray]:
+    """Return the speeds that a row of *waiting* and one of *running* are expected to keep beside each other."""
+    speed = packing.pair_speed(waiting.gpu_util[rows] + running.gpu_util[columns])
+    return speed, speed
 
 
 def _gains_s(
@@ -130,18 +132,19 @@ def _gains_s(
     rows: IntArray,
     running: Sharers,
     columns: IntArray,
-    speed: FloatArray,
+    speeds: tuple[FloatArray, FloatArray],
     packing: PackingLimits,
 ) -> FloatArray:
-    """Return the gain of each pair of a row of *waiting* and a row of *running* at their *speed*."""
+    """Return the gain of each pair of a row of *waiting* and a row of *running* at their *speeds*."""
+    guest_speed, host_speed = speeds
     with np.errstate(invalid="ignore", divide="ignore"):
         gain_s = pair_gain_s(
             wait_s[rows],
             waiting.left_s[rows],
             running.left_s[columns],
-            speed,
-            speed,
-            np.maximum(0.0, running.speed[columns] - speed),
+            guest_speed,
+            host_speed,
+            np.maximum(0.0, running.speed[columns] - host_speed),
             np.asarray(waiting.gpus[rows] * packing.demand, np.float64),
             np.asarray(running.gpus[columns] * packing.demand, np.float64),
         )
@@ -198,6 +201,8 @@ def why_not(waiting: Sharers, row: int, running: Sharers, column: int, packing: 
     """Return the first rule against a pair as a sentence; empty if there is none."""
     memory_mib = float(waiting.memory_mib[row] + running.memory_mib[column])
     score = int(waiting.score[row] + running.score[column])
+    at = np.array([row]), np.array([column])
+    first, second = expected_speeds(waiting, at[0], running, at[1], packing)
     both = ((waiting, row), (running, column))
     rules = (
         (packing.capacity != OFF, "no jobs share now"),
@@ -214,14 +219,18 @@ def why_not(waiting: Sharers, row: int, running: Sharers, column: int, packing: 
             memory_mib <= packing.memory_mib,
             f"they need {memory_mib:.0f} MiB of each GPU, more than {packing.memory_mib:.0f}",
         ),
-        (
-            packing.pair_speed(waiting.gpu_util[row] + running.gpu_util[column]) >= packing.least_speed,
-            f"a job would keep less than {packing.least_speed:.0%} of its speed",
-        ),
+        (bool(packing.keeps_enough(first, second)[0]), _too_slow(float(first[0]), float(second[0]), packing)),
         (packing.other_users or waiting.user[row] == running.user[column], "they belong to different users"),
         (not _has_failed(waiting.kind[row], running.kind[column], packing.failed), "jobs like these failed together"),
     )
     return next((words for holds, words in rules if not holds), "")
+
+
+def _too_slow(first: float, second: float, packing: PackingLimits) -> str:
+    """Return why a pair with these expected speeds is not made."""
+    if (first + second) / 2.0 < packing.least_speed:
+        return f"they would keep {(first + second) / 2.0:.2f} of their speed, less than {packing.least_speed:g}"
+    return f"one of the two would keep {min(first, second):.2f} of its speed, less than {packing.least_speed_each:g}"
 
 
 def _packable(jobs: Sharers) -> BoolArray:

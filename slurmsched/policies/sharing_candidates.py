@@ -56,7 +56,8 @@ class PackingLimits:
     wide: bool = False  #: a job may join on some of the GPUs of a wider one
     curve: tuple[tuple[float, float], ...] = ((0.0, UNMEASURED_SPEED),)
     """Sums of the GPU utilisations of two jobs, rising, and the speed of each job beside the other; linear between."""
-    least_speed: float = 0.3  #: no pair is made in which a job would keep less
+    least_speed: float = 0.3  #: no pair is made of which the mean of both speeds is less
+    least_speed_each: float = 0.3  #: nor one in which a job would keep less
     demand: float = 0.0  #: jobs that wait per GPU of the cluster
 
     def pair_speed(self, util_sum: FloatArray) -> FloatArray:
@@ -64,6 +65,11 @@ class PackingLimits:
         sums, speeds = zip(*self.curve, strict=True)
         speed: FloatArray = np.interp(np.nan_to_num(util_sum, nan=2.0), sums, speeds)
         return speed
+
+    def keeps_enough(self, first: FloatArray, second: FloatArray) -> BoolArray:
+        """Select the pairs whose expected speeds *first* and *second* suffice: the mean of both, and each."""
+        enough: BoolArray = (first + second) / 2.0 >= self.least_speed
+        return enough & (np.minimum(first, second) >= self.least_speed_each)
 
 
 class Pair(NamedTuple):

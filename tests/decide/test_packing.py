@@ -215,6 +215,29 @@ def test_jobs_that_may_not_share_with_it_do_not_join(special):
     assert words.startswith(("It shares no GPUs: ", "It may share, but not with any running job: "))
 
 
+CURVED = replace(RULES, curve=((0.0, 1.0), (2.0, 0.5)), least_speed=0.8, least_speed_each=0.65)
+
+
+def test_the_expected_speed_of_a_pair_is_said_with_its_source():
+    looked = seen(waiting(), sharing("2"), sharing("2", job_id=[912], gpu_util=[0.6]), left_s=10.0)
+    beside = "Beside job 912 each is expected to keep 0.80 of its speed (speed curve, 80% of a GPU in use by both)."
+    assert sharing_words(looked, decided(looked, CURVED), CURVED, 911)[1:] == (beside,)
+    one = seen(waiting(), sharing("2"))
+    (words,) = sharing_words(one, decided(one, CURVED, powers=("order",)), CURVED, 1)
+    assert words == (
+        "It may share with job 911. Beside job 911 each is expected to keep 0.90 of its speed"
+        " (speed curve, 40% of a GPU in use by both)."
+    )
+
+
+def test_two_jobs_whose_expected_speed_is_too_low_do_not_share_and_why_gives_both_figures():
+    heavy = seen(waiting(gpu_util=[0.5]), sharing("0", gpu_util=[0.5]), room=site(1))
+    assert shares(heavy, replace(CURVED, least_speed=0.7)) != []
+    assert shares(heavy, CURVED) == []
+    (words,) = sharing_words(heavy, decided(heavy, CURVED), CURVED, 1)
+    assert "job 911: they would keep 0.75 of their speed, less than 0.8" in words
+
+
 def test_jobs_of_other_users_take_turns_where_the_admin_lets_them():
     looked = seen(waiting(user=["bob"]), sharing("0"), room=site(1))
     assert [share.token for share in shares(looked, replace(RULES, other_users=True))] == ["0:time"]
@@ -427,6 +450,7 @@ def test_why_tells_with_whom_and_why_not():
     running = seen(waiting(), sharing("2"), sharing("2", job_id=[912]))
     assert sharing_words(running, decided(running), RULES, 912) == (
         "It has 1 GPU (2) of n3 as a job that shares, with job 911.",
+        "Beside job 911 each is expected to keep 0.85 of its speed (speed curve, 40% of a GPU in use by both).",
     )
 
 

@@ -85,8 +85,14 @@ def test_two_light_jobs_of_one_user_share():
         ({"job_id": 7}, {"job_id": 7}, {}, "same job"),
         ({}, {"open_gpus": 0}, {}, "too few of its GPUs are without a second job"),
         ({"gpus": 2}, {"gpus": 4, "open_gpus": 1}, {"wide": True}, "too few of its GPUs are without a second job"),
-        ({"gpu_util": 1.0}, {"gpu_util": 1.0}, {"least_speed": 0.6}, "keep less than 60% of its speed"),
-        ({"gpu_util": np.nan}, {"gpu_util": np.nan}, {"least_speed": 0.6}, "keep less than 60% of its speed"),
+        ({"gpu_util": 1.0}, {"gpu_util": 1.0}, {"least_speed": 0.6}, "keep 0.50 of their speed, less than 0.6"),
+        ({"gpu_util": np.nan}, {"gpu_util": np.nan}, {"least_speed": 0.6}, "keep 0.50 of their speed, less than 0.6"),
+        (
+            {"gpu_util": 1.0},
+            {"gpu_util": 1.0},
+            {"least_speed_each": 0.6},
+            "one of the two would keep 0.50 of its speed",
+        ),
         ({}, {"kind": "eval"}, {"failed": frozenset({frozenset({"train", "eval"})})}, "failed together"),
         ({}, {"kind": "eval"}, {"failed": frozenset({frozenset({"eval"})})}, "failed together"),
     ],
@@ -196,6 +202,7 @@ rules = st.builds(
     wide=st.booleans(),
     curve=st.sampled_from([PackingLimits.curve, ROOMY.curve]),
     least_speed=st.sampled_from([0.0, 0.3, 0.8]),
+    least_speed_each=st.sampled_from([0.0, 0.3, 0.8]),
     demand=st.sampled_from([0.0, 0.5, 4.0]),
     memory_mib=st.floats(0.0, 30_000.0),
     other_users=st.booleans(),
@@ -215,7 +222,7 @@ def may_pack(guest: dict, host: dict, packing: PackingLimits) -> bool:
     if guest["gpus"] != host["gpus"] and not packing.wide:
         return False
     heavy = np.nan_to_num(guest["gpu_util"] + host["gpu_util"], nan=2.0)
-    if np.interp(heavy, *zip(*packing.curve, strict=True)) < packing.least_speed:
+    if np.interp(heavy, *zip(*packing.curve, strict=True)) < max(packing.least_speed, packing.least_speed_each):
         return False
     if guest["score"] + host["score"] > packing.capacity:
         return False

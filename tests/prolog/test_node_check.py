@@ -459,6 +459,14 @@ def test_a_pair_fails_if_the_model_lets_jobs_share_that_slow_each_other_down(uti
     assert f"{speed:.2f} and {speed:.2f} of their speed alone" in finding.text
 
 
+def test_two_jobs_whose_expected_speed_is_too_low_do_not_share_whatever_their_scores():
+    model = shipped().read_as(SharingModel.of_document)
+    alone = {"heavy": {"gpu_util": 0.9, "memory_util": 0.02, "memory_mib": 800.0}}
+    finding = pair_finding(("heavy", "heavy"), (0.63, 0.63), alone, model)
+    assert finding.ok is True
+    assert "Expected: 0.73, of Medium (90% busy) and Medium (90% busy), which do not share" in finding.text
+
+
 def test_a_missing_pynvml_is_named_with_its_cure():
     finding = nvml_trouble("ModuleNotFoundError: No module named 'pynvml'", "/usr/bin/python3")
     assert finding.remedy.startswith("/usr/bin/python3 -m pip install nvidia-ml-py")

@@ -13,7 +13,7 @@ from ...cluster.text.plural import count
 from ...cluster.text.tres import requests_in
 from ...policies.contract import SHARINGS
 from ...policies.sharing import allowed, gains_s, why_not
-from ...policies.sharing_candidates import OFF
+from ...policies.sharing_candidates import OFF, PackingLimits
 from ...policies.sharing_slots import Token
 from ..phrasing import spell
 from ..rules import Rules, SharingRules
@@ -38,10 +38,10 @@ def sharing_words(view: View, plan: Plan, rules: SharingRules, job_id: int) -> t
     if row is not None and view.pending.gpus[row] > 0:
         return (_pending_words(view, plan, rules, row),)
     at = view.running.row_of(job_id)
-    return () if at is None else _running_words(view, at)
+    return () if at is None else _running_words(view, at, rules.packing())
 
 
-def _running_words(view: View, row: int) -> tuple[str, ...]:
+def _running_words(view: View, row: int, packing: PackingLimits) -> tuple[str, ...]:
     jobs = view.running
     mine = set(gpus_of(jobs, row))
     if not mine:
@@ -49,12 +49,26 @@ def _running_words(view: View, row: int) -> tuple[str, ...]:
     if set(requests_in(request := jobs.per_node[row])) - {"slot"}:
         return (f"It requests {request}, more than its slots: it may have GPUs that other jobs share.",)
     beside = [
-        str(jobs.job_id[other])
+        other
         for other in np.flatnonzero(jobs.node_list.codes == jobs.node_list.codes[row]).tolist()
         if other != row and mine & set(gpus_of(jobs, other))
     ]
-    company = f"with job {', '.join(beside)}" if beside else "and is alone on them now"
-    return (f"It has {_gpus(tuple(sorted(mine)))} of {jobs.node_list[row]} as a job that shares, {company}.",)
+    names = ", ".join(str(jobs.job_id[other]) for other in beside)
+    company = f"with job {names}" if beside else "and is alone on them now"
+    return (
+        f"It has {_gpus(tuple(sorted(mine)))} of {jobs.node_list[row]} as a job that shares, {company}.",
+        *(
+            f"Beside job {jobs.job_id[other]} {_expected(float(jobs.gpu_util[row] + jobs.gpu_util[other]), packing)}."
+            for other in beside
+        ),
+    )
+
+
+def _expected(util_sum: float, packing: PackingLimits) -> str:
+    """Return the speed that two jobs are expected to keep, and where that comes from."""
+    speed = float(packing.pair_speed(np.array([util_sum]))[0])
+    source = "unmeasured use" if np.isnan(util_sum) else f"{util_sum:.0%} of a GPU in use by both"
+    return f"each is expected to keep {speed:.2f} of its speed (speed curve, {source})"
 
 
 def _pending_words(view: View, plan: Plan, rules: SharingRules, row: int) -> str:
@@ -126,7 +140,8 @@ def _about_hosts(view: View, plan: Plan, rules: SharingRules, row: int, nodes: S
             return f"It may share with job {names}, but that gains no time: {own_wait}."
         if not hosts.can_hold(view.pending, row)[best]:
             return f"It may share with job {names}, but CPUs or memory of their nodes do not suffice."
-        return f"It may share with job {names}."
+        util_sum = float(one.gpu_util[0] + hosts.jobs.gpu_util[best])
+        return f"It may share with job {names}. Beside job {hosts.jobs.job_id[best]} {_expected(util_sum, packing)}."
     against = [
         f"job {hosts.jobs.job_id[at]}: {why_not(one, 0, hosts.jobs, at, packing)}"
         for at in range(min(len(hosts.rows), SHOWN))

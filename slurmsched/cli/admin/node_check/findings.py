@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from ....cluster.text.plural import count
-from ....models.sharing.sharing_model import MEDIUM_SPEED, NAMES, GpuUse, SharingModel
+from ....config.settings import ShareSettings
+from ....models.sharing.sharing_model import NAMES, GpuUse, SharingModel
+from ....policies.sharing_candidates import PackingLimits
 from ....slurm.checkup import Finding
 
 Gpu = dict[str, Any]
@@ -19,7 +21,6 @@ Gpu = dict[str, Any]
 GOAL = 0.005  #: largest loss of speed of a job by the sampler
 SAMPLE_SHARE = 0.1  #: largest share of EVERY_S that the samples of all GPUs may take
 USED = 0.05  #: share of a GPU's memory that the driver may hold for itself
-CAPACITY = 2  #: default of share.capacity
 MODES = ("Default", "Exclusive_Thread", "Prohibited", "Exclusive_Process")
 PROHIBITED = 2
 USE = ("gpu_util", "memory_util", "memory_mib")  #: of a job alone, as columns of the model
@@ -165,16 +166,22 @@ def clients_finding(seen: Mapping[str, Any], pids: Sequence[int]) -> Finding:
 def pair_finding(
     pair: Sequence[str], speeds: Sequence[float], alone: Mapping[str, Mapping[str, float]], model: SharingModel
 ) -> Finding:
-    """Judge the share scores of two jobs by the speeds that they had together, relative to alone."""
+    """Judge the rule of sharing by the speeds that two jobs had together, relative to alone."""
     uses = [alone[shape] for shape in pair]
     utils, memory_utils, memory_mib = (np.array([use[name] for use in uses]) for name in USE)
-    use = GpuUse(utils, memory_utils, memory_mib, amp=np.zeros(len(pair)))
-    scores, chance = model.score(use), float(model.pairs.chance(np.array([use.gpu_util.sum()]))[0])
-    share, mean = int(scores.sum()) <= CAPACITY, statistics.fmean(speeds)
-    first, second = (f"{NAMES[score]} ({util:.0%} busy)" for score, util in zip(scores, use.gpu_util, strict=True))
-    text = f"{speeds[0]:.2f} and {speeds[1]:.2f} of their speed alone. The model: {first} and {second}, which"
-    text += f" {'share' if share else 'do not share'}; of such pairs {chance:.0%} keep {MEDIUM_SPEED} of their speed"
-    ok = not (share and mean < MEDIUM_SPEED)
-    return Finding(
-        " + ".join(pair), ok, text, "[share] capacity = 1, until the models are trained on pairs of this GPU"
+    scores = model.score(GpuUse(utils, memory_utils, memory_mib, amp=np.zeros(len(pair))))
+    limits = ShareSettings()
+    packing = PackingLimits(
+        limits.capacity,
+        curve=model.speeds.knots(),
+        least_speed=limits.least_speed,
+        least_speed_each=limits.least_speed_each,
     )
+    expected, had = packing.pair_speed(np.array([utils.sum()])), np.array(speeds)
+    share = int(scores.sum()) <= packing.capacity and bool(packing.keeps_enough(expected, expected)[0])
+    first, second = (f"{NAMES[score]} ({util:.0%} busy)" for score, util in zip(scores, utils, strict=True))
+    text = f"{speeds[0]:.2f} and {speeds[1]:.2f} of their speed alone. Expected: {expected[0]:.2f}, of {first}"
+    text += f" and {second}, which {'share' if share else 'do not share'}"
+    ok = not share or bool(packing.keeps_enough(had[:1], had[1:])[0])
+    remedy = "a larger [share] least_speed, until the models are trained on pairs of this GPU"
+    return Finding(" + ".join(pair), ok, text, remedy)

@@ -85,7 +85,7 @@ class KnobSpace:
         return cls(
             tuple(sorted(node_counts | {current.profile_nodes})),
             tuple(sorted({number for number in WIDEST if number <= gpus} | {current.profile_gpus})),
-            (0, 1, 2) if sharing else (current.capacity,),
+            (0, 1, 2, 3) if sharing else (current.capacity,),
             (current.ordering, *_relatives(current.ordering)),
         )
 
