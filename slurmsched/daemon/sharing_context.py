@@ -10,12 +10,14 @@ import numpy as np
 
 from ..cluster.jobs import JobTable
 from ..cluster.records.faults import Mismatches
+from ..cluster.records.progress import NO_PROGRESS, ProgressTable
 from ..cluster.state import ClusterState
 from ..decide.policy import Policy
 from ..errors import ConfigError, ModelUnusable
 from ..models.registry import SHARING, ArtifactRegistry, Stamp, shipped
 from ..models.sharing.share_scores import scored, use_of
 from ..models.sharing.sharing_model import SharingModel
+from .kept_speeds import KeptSpeeds
 
 logger = logging.getLogger(__name__)
 
@@ -25,11 +27,17 @@ MismatchSource = Callable[[float], Mismatches]
 class SharingContext:
     """Completes the views and the rules of decisions about sharing.
 
-    For a time (Unix seconds), *mismatches* returns the pairs of jobs that clash.
+    For a time (Unix seconds), *mismatches* returns the pairs of jobs that clash; *progress* what jobs report now.
     """
 
-    def __init__(self, artifacts: ArtifactRegistry, mismatches: MismatchSource) -> None:
-        self._artifacts, self._mismatches = artifacts, mismatches
+    def __init__(
+        self,
+        artifacts: ArtifactRegistry,
+        mismatches: MismatchSource,
+        progress: Callable[[], ProgressTable] = lambda: NO_PROGRESS,
+    ) -> None:
+        self._artifacts, self._mismatches, self._progress = artifacts, mismatches, progress
+        self._kept, self._now_s = KeptSpeeds(), 0.0
         self._model: SharingModel | None = None
         self._made_of: Stamp | None = None
         self._scores = False
@@ -46,16 +54,20 @@ class SharingContext:
         """Return *state* with the share scores of pending and running jobs, where jobs share."""
         if not self._scores:
             return state
+        self._kept.observe(state, self._progress(), self._now_s)
         return scored(state, self.model)
 
     def with_sharing(self, policy: Policy, now_s: float) -> Policy:
-        """Return *policy* with the speed curve, and the known mismatches of jobs."""
-        rules = policy.rules.sharing
+        """Return *policy* with the speed curve, what kinds of jobs keep of it, and the known mismatches of jobs."""
+        rules, self._now_s = policy.rules.sharing, now_s
         self._scores = rules is not None and rules.makes_pairs
         if rules is None:
             return policy
-        curve, found = self.model.speeds.knots() if self._scores else rules.curve, self._mismatches(now_s)
-        sharing = replace(rules, curve=curve, failed=found.failed, unstable=found.unstable)
+        found = self._mismatches(now_s)
+        sharing = replace(rules, failed=found.failed, unstable=found.unstable)
+        if self._scores:
+            curve = self.model.speeds
+            sharing = replace(sharing, curve=curve.knots(), kept=self._kept.factors(curve.speed))
         return replace(policy, rules=replace(policy.rules, sharing=sharing))
 
     def why(self, jobs: JobTable, row: int) -> str:

@@ -121,10 +121,9 @@ class SharingRules:
     wide: bool = True  #: a job may join on some of the GPUs of a wider one
     links: tuple[tuple[float, ...], ...] = ()  #: GB/s between the GPUs of a node of the partition; empty if unknown
     curve: tuple[tuple[float, float], ...] = PackingLimits.curve  #: speed of two jobs by the sum of their utilisations
-    least_speed: float = (
-        PackingLimits.least_speed
-    )  #: mean of the speeds that two jobs keep, below which they do not share
-    least_speed_each: float = PackingLimits.least_speed_each  #: the same of each of them
+    kept: tuple[tuple[str, float], ...] = ()  #: kinds of jobs that kept less than the curve says, and the part of it
+    least_speed: float = PackingLimits.least_speed  #: what two jobs must be expected to keep, as the mean of both
+    least_speed_each: float = PackingLimits.least_speed_each  #: and each of them
 
     @property
     def makes_pairs(self) -> bool:

@@ -123,7 +123,7 @@ def expected_speeds(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the speeds that a row of *waiting* and one of *running* are expected to keep beside each other."""
     speed = packing.pair_speed(waiting.gpu_util[rows] + running.gpu_util[columns])
-    return speed, speed
+    return speed * waiting.kept[rows], speed * running.kept[columns]
 
 
 def _gains_s(

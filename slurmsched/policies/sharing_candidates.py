@@ -29,6 +29,7 @@ class Sharers(Table):
     score: IntArray  #: 0 tiny, 1 medium, 2 jumbo
     memory_mib: FloatArray  #: peak use of each GPU; NaN if it was never measured
     gpu_util: FloatArray  #: 0..1, mean of its GPUs alone; NaN counts as 1
+    kept: FloatArray  #: the part of the speed by the curve that its kind was measured to keep; 1 where not measured
     speed: FloatArray  #: 0..1, relative to alone, beside the jobs that share its GPUs now; 1 alone
     left_s: FloatArray  #: forecast seconds until it ends alone on its GPUs
     measured: BoolArray  #: it, or an earlier run of its kind, was profiled
@@ -39,7 +40,8 @@ class Sharers(Table):
         """Return the table in which the job in row *guest* of *guests* runs on GPUs of the job in *row*."""
         open_gpus, speed = self.open_gpus.copy(), self.speed.copy()
         open_gpus[row] -= guests.gpus[guest]
-        speed[row] = min(speed[row], packing.pair_speed(self.gpu_util[row] + guests.gpu_util[guest]))
+        beside = packing.pair_speed(self.gpu_util[row] + guests.gpu_util[guest])
+        speed[row] = min(speed[row], beside * self.kept[row])
         return replace(self, open_gpus=open_gpus, speed=speed)
 
 

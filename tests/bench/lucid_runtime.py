@@ -237,6 +237,7 @@ def sharers(jobs: JobTable, left_s: FloatArray, shift: int = 0) -> Sharers:
         score=random.integers(0, 3, length),
         memory_mib=random.uniform(1000, 20000, length),
         gpu_util=random.uniform(0.1, 0.6, length),
+        kept=np.ones(length),
         speed=np.ones(length),
         left_s=left_s,
         measured=np.ones(length, np.bool_),

@@ -7,10 +7,12 @@ from dataclasses import replace
 import numpy as np
 
 from slurmsched.cluster.columns import table_of
-from slurmsched.cluster.jobs import job_table
+from slurmsched.cluster.jobs import JobState, job_table
 from slurmsched.cluster.nodes import NodeTable
 from slurmsched.cluster.records.faults import Instability, Mismatches
+from slurmsched.cluster.records.progress import ProgressTable
 from slurmsched.cluster.state import ClusterState
+from slurmsched.daemon.kept_speeds import LEAST
 from slurmsched.daemon.sharing_context import SharingContext
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import Rules, SharingRules
@@ -66,6 +68,29 @@ def test_the_known_mismatches_of_jobs_come_with_the_rules(tmp_path):
 def test_pairs_that_are_there_while_nobody_shares_any_more_are_still_known_to_be_unstable(tmp_path):
     off = replace(POLICY, rules=Rules(sharing=SharingRules(capacity=OFF)))
     assert sharer(tmp_path).with_sharing(off, 100.0).rules.sharing.unstable == (UNSTABLE,)
+
+
+def test_what_kinds_of_jobs_keep_beside_others_comes_with_the_rules(tmp_path):
+    done = {"value": 0}
+    shown = {"shares": True, "gpus": 1, "state": JobState.RUNNING, "node_list": "n1", "user": "alice", "measured": True}
+    shown |= {"per_node": "gres:slot:i0:1", "gpu_util": 0.4, "memory_util": 0.1, "gpu_memory_mib": 1000.0}
+
+    def progress() -> ProgressTable:
+        return table_of(ProgressTable, 1, {}, {"job_id": [job], "iteration": [done["value"]]})
+
+    one = SharingContext(ArtifactRegistry(tmp_path), lambda now_s: Mismatches(), progress)
+    now_s = 1e9
+    for number in range(2 * LEAST):
+        job, beside = 10 + number, number % 2 == 0
+        ids, names = ([job, 90], [f"slow_{number}", "other"]) if beside else ([job], [f"slow_{number}"])
+        running = job_table(len(ids), job_id=ids, name=names, **{key: [each] * len(ids) for key, each in shown.items()})
+        for _ in range(50):
+            now_s, done["value"] = now_s + 5.0, done["value"] + (200 if beside else 500)
+            rules = one.with_sharing(POLICY, now_s).rules.sharing
+            one.scored(ClusterState(NOTHING, running, NOTHING, NODES, None, None))
+    ((kind, part),) = one.with_sharing(POLICY, now_s).rules.sharing.kept
+    assert (kind, rules.least_speed) == ("alice/slow_#", 0.3)
+    assert 0.35 < part < 0.5
 
 
 def test_without_rules_of_sharing_nothing_is_adapted(tmp_path):

@@ -230,6 +230,19 @@ def test_the_expected_speed_of_a_pair_is_said_with_its_source():
     )
 
 
+def test_what_its_kind_was_measured_to_keep_is_said_beside_the_curve_and_counts():
+    looked = seen(waiting(), sharing("2"), sharing("2", job_id=[912], gpu_util=[0.6], name=["slow_3"]))
+    rules = replace(CURVED, kept=((kind_of(looked.running.user[3], "slow_3"), 0.75),))
+    words = sharing_words(looked, decided(looked, rules), rules, 911)[1]
+    assert words == (
+        "Beside job 912 it is expected to keep 0.80 of its speed, and that job 0.60"
+        " (speed curve: 0.80, 80% of a GPU in use by both; measured of their kinds: 1 and 0.75 of that)."
+    )
+    heavy = seen(waiting(gpu_util=[0.3]), sharing("0", gpu_util=[0.3], name=["slow_3"]), room=site(1))
+    assert shares(heavy, CURVED) != []
+    assert shares(heavy, rules) == []
+
+
 def test_two_jobs_whose_expected_speed_is_too_low_do_not_share_and_why_gives_both_figures():
     heavy = seen(waiting(gpu_util=[0.5]), sharing("0", gpu_util=[0.5]), room=site(1))
     assert shares(heavy, replace(CURVED, least_speed=0.7)) != []
@@ -475,7 +488,12 @@ def test_rules_of_sharing_come_back_from_the_record():
     unstable = Instability(7, 0, "n1", 10, 20, (0, 1), (8,), (2,), "it jumps")
     rules = Rules(
         sharing=replace(
-            RULES, failed=(("a/x", "b/y"), ("c/z",)), unstable=(unstable,), capacity=1, links=((12, 50), (50, 12))
+            RULES,
+            failed=(("a/x", "b/y"), ("c/z",)),
+            unstable=(unstable,),
+            capacity=1,
+            links=((12, 50), (50, 12)),
+            kept=(("a/x", 0.75),),
         )
     )
     policy = Policy(find_ordering("fifo"), rules)

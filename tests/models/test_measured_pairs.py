@@ -67,6 +67,7 @@ def sharers(use: GpuUse, model: SharingModel, first: int) -> Sharers:
         score=model.score(use),
         memory_mib=use.memory_mib,
         gpu_util=use.gpu_util,
+        kept=np.ones(count),
         speed=np.ones(count),
         left_s=np.full(count, 3600.0),
         measured=yes,

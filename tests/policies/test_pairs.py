@@ -25,6 +25,7 @@ LIGHT = {
     "score": 0,
     "memory_mib": 5_000.0,
     "gpu_util": 0.1,
+    "kept": 1.0,
     "speed": 1.0,
     "left_s": HOUR_S,
     "measured": True,
@@ -48,7 +49,7 @@ def sharers(*jobs: dict[str, object], first: int = 1) -> Sharers:
 
 
 def kind_of(name: str) -> type:
-    if name in ("memory_mib", "gpu_util", "speed", "left_s"):
+    if name in ("memory_mib", "gpu_util", "kept", "speed", "left_s"):
         return np.float64
     return np.bool_ if name in ("measured", "unstable", "barred") else np.int64
 
@@ -101,6 +102,18 @@ def test_what_stands_against_a_pair_is_said_and_the_pair_not_made(guest, host, p
     made, why = one_pair(guest, host, replace(ROOMY, **packing))
     assert made == ()
     assert words in why
+
+
+def test_what_kinds_of_jobs_were_measured_to_keep_of_the_curve_counts_for_the_mean_and_for_each():
+    asked = replace(ROOMY, least_speed=0.8, least_speed_each=0.65)
+    heavy = {"gpu_util": 0.5}  # each keeps 0.9 by the curve
+    assert one_pair(heavy, heavy, asked)[1] == ""
+    assert one_pair(heavy | {"kept": 0.8}, heavy, asked)[1] == ""
+    assert "keep 0.79 of their speed, less than 0.8" in one_pair(heavy | {"kept": 0.75}, heavy, asked)[1]
+    low = replace(asked, least_speed=0.7)
+    assert (
+        "one of the two would keep 0.63 of its speed, less than 0.65" in one_pair(heavy, heavy | {"kept": 0.7}, low)[1]
+    )
 
 
 def test_different_users_share_where_the_admin_allows_it():
@@ -188,6 +201,7 @@ job = st.fixed_dictionaries(
         "score": st.integers(0, 2),
         "memory_mib": number,
         "gpu_util": st.one_of(st.just(np.nan), st.floats(0.0, 1.0)),
+        "kept": st.sampled_from([1.0, 1.0, 0.9, 0.5]),
         "open_gpus": st.sampled_from([0, 1, 2, 8]),
         "speed": st.floats(0.1, 1.0),
         "left_s": number,
@@ -222,7 +236,8 @@ def may_pack(guest: dict, host: dict, packing: PackingLimits) -> bool:
     if guest["gpus"] != host["gpus"] and not packing.wide:
         return False
     heavy = np.nan_to_num(guest["gpu_util"] + host["gpu_util"], nan=2.0)
-    if np.interp(heavy, *zip(*packing.curve, strict=True)) < max(packing.least_speed, packing.least_speed_each):
+    speeds = [np.interp(heavy, *zip(*packing.curve, strict=True)) * side["kept"] for side in (guest, host)]
+    if sum(speeds) / 2.0 < packing.least_speed or min(speeds) < packing.least_speed_each:
         return False
     if guest["score"] + host["score"] > packing.capacity:
         return False
@@ -306,6 +321,7 @@ def test_a_long_queue_is_paired_as_if_one_job_came_after_the_other(users, other_
             score=random.integers(0, 3, count),
             memory_mib=random.choice([2_000.0, 9_000.0, 15_000.0, np.nan], count),
             gpu_util=random.choice([0.2, 0.5, 0.9, np.nan], count),
+            kept=random.choice([0.7, 1.0], count),
             speed=np.ones(count),
             left_s=random.choice([HOUR_S, 2 * HOUR_S, 50 * HOUR_S], count),
             measured=random.random(count) < 0.9,

@@ -127,12 +127,12 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
     leads = leadership(store, name)
     flow = ProfilingController(artifacts)
     memory = Memory(store, cluster=name, monotonic=monotonic, leads=leads.held)
-    sharer = SharingContext(artifacts, memory.mismatches)
     decider, speeds, progress = (
         PluginDecider(),
         KindSpeeds(),
         ProgressBook(monotonic, every_s=settings.profile.report_s),
     )
+    sharer = SharingContext(artifacts, memory.mismatches, progress.table)
     ranges, restarts, resumes = NodeRanges(), RestartCosts(), ResumeTimes(app.clock.now, lambda: facts.latest.config)
     loads = NodeLoads(monotonic, lambda: None if (terms := world.policy.rules.migration) is None else terms.for_s)
     shadow = ShadowDecider(app.clock, metrics.shadow_failed)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from ...cluster.actions import Share, Unmark, Unshare
+from ...cluster.job_kind import kind_of
+from ...cluster.jobs import JobTable
 from ...cluster.plan import Plan
 from ...cluster.state import View
 from ...cluster.text.plural import count
@@ -38,10 +40,10 @@ def sharing_words(view: View, plan: Plan, rules: SharingRules, job_id: int) -> t
     if row is not None and view.pending.gpus[row] > 0:
         return (_pending_words(view, plan, rules, row),)
     at = view.running.row_of(job_id)
-    return () if at is None else _running_words(view, at, rules.packing())
+    return () if at is None else _running_words(view, at, rules)
 
 
-def _running_words(view: View, row: int, packing: PackingLimits) -> tuple[str, ...]:
+def _running_words(view: View, row: int, rules: SharingRules) -> tuple[str, ...]:
     jobs = view.running
     mine = set(gpus_of(jobs, row))
     if not mine:
@@ -58,17 +60,30 @@ def _running_words(view: View, row: int, packing: PackingLimits) -> tuple[str, .
     return (
         f"It has {_gpus(tuple(sorted(mine)))} of {jobs.node_list[row]} as a job that shares, {company}.",
         *(
-            f"Beside job {jobs.job_id[other]} {_expected(float(jobs.gpu_util[row] + jobs.gpu_util[other]), packing)}."
+            _expected(
+                int(jobs.job_id[other]),
+                float(jobs.gpu_util[row] + jobs.gpu_util[other]),
+                tuple(_kept(jobs, at, rules) for at in (row, other)),
+                rules.packing(),
+            )
             for other in beside
         ),
     )
 
 
-def _expected(util_sum: float, packing: PackingLimits) -> str:
-    """Return the speed that two jobs are expected to keep, and where that comes from."""
+def _kept(jobs: JobTable, row: int, rules: SharingRules) -> float:
+    return dict(rules.kept).get(kind_of(jobs.user[row], jobs.name[row]), 1.0)
+
+
+def _expected(partner: int, util_sum: float, kept: Sequence[float], packing: PackingLimits) -> str:
+    """Return a sentence about the speeds of two jobs of which kinds *kept* so much of the curve, and their source."""
     speed = float(packing.pair_speed(np.array([util_sum]))[0])
-    source = "unmeasured use" if np.isnan(util_sum) else f"{util_sum:.0%} of a GPU in use by both"
-    return f"each is expected to keep {speed:.2f} of its speed (speed curve, {source})"
+    use = "unmeasured use" if np.isnan(util_sum) else f"{util_sum:.0%} of a GPU in use by both"
+    mine, other = (speed * part for part in kept)
+    if mine == other == speed:
+        return f"Beside job {partner} each is expected to keep {speed:.2f} of its speed (speed curve, {use})."
+    words = f"Beside job {partner} it is expected to keep {mine:.2f} of its speed, and that job {other:.2f}"
+    return f"{words} (speed curve: {speed:.2f}, {use}; measured of their kinds: {kept[0]:g} and {kept[1]:g} of that)."
 
 
 def _pending_words(view: View, plan: Plan, rules: SharingRules, row: int) -> str:
@@ -140,8 +155,9 @@ def _about_hosts(view: View, plan: Plan, rules: SharingRules, row: int, nodes: S
             return f"It may share with job {names}, but that gains no time: {own_wait}."
         if not hosts.can_hold(view.pending, row)[best]:
             return f"It may share with job {names}, but CPUs or memory of their nodes do not suffice."
-        util_sum = float(one.gpu_util[0] + hosts.jobs.gpu_util[best])
-        return f"It may share with job {names}. Beside job {hosts.jobs.job_id[best]} {_expected(util_sum, packing)}."
+        util_sum, partner = float(one.gpu_util[0] + hosts.jobs.gpu_util[best]), int(hosts.jobs.job_id[best])
+        kept = float(one.kept[0]), float(hosts.jobs.kept[best])
+        return f"It may share with job {names}. {_expected(partner, util_sum, kept, packing)}"
     against = [
         f"job {hosts.jobs.job_id[at]}: {why_not(one, 0, hosts.jobs, at, packing)}"
         for at in range(min(len(hosts.rows), SHOWN))

@@ -119,7 +119,7 @@ class Hosts:
         at = there[is_open]
         barred = (jobs.nopack | jobs.off | jobs.interactive | unsteady(jobs, rules))[at]
         sharers = _sharers(jobs, at, view.remaining.median_s[at], barred, rules)
-        sharers = replace(sharers, open_gpus=open_gpus[is_open], speed=speed[is_open])
+        sharers = replace(sharers, open_gpus=open_gpus[is_open], speed=_kept_speed(speed[is_open], sharers))
         return cls(at, sharers, nodes, places[at], nodes)
 
     @classmethod
@@ -132,7 +132,7 @@ class Hosts:
         barred = _any_of(own_bars(jobs.take(at), rules), len(at))
         sharers = _sharers(jobs, at, view.remaining.median_s[at], barred, rules)
         speed = _speeds(jobs.gpu_util, *_beside(jobs), rules)
-        return cls(at, replace(sharers, speed=speed[at]), room, places[at])
+        return cls(at, replace(sharers, speed=_kept_speed(speed[at], sharers)), room, places[at])
 
     def can_hold(self, jobs: JobTable, row: int) -> BoolArray:
         """Select hosts whose nodes have CPUs and memory left for the job in *row* of *jobs*."""
@@ -161,6 +161,11 @@ def _speeds(gpu_util: FloatArray, one: IntArray, other: IntArray, rules: Sharing
     for jobs in (one, other):
         np.minimum.at(speed, jobs, beside)
     return speed
+
+
+def _kept_speed(speed: FloatArray, jobs: Sharers) -> FloatArray:
+    """Return the speeds of *jobs* by the curve as far as their kinds keep them; 1 alone."""
+    return np.where(speed < 1.0, speed * jobs.kept, speed)
 
 
 def waiting_sharers(view: View, rows: IntArray, rules: SharingRules, slots: SharedNodes | None) -> Sharers:
@@ -266,18 +271,20 @@ def _owe_gpus(view: View, jobs: JobTable) -> BoolArray:
 
 def _sharers(jobs: JobTable, rows: IntArray, ends_s: FloatArray, barred: BoolArray, rules: SharingRules) -> Sharers:
     user, name = jobs.user.take(rows), jobs.name.take(rows)
-    # Kinds matter only if some failed, and a long queue has many names.
-    kinds = map(kind_of, user, name) if rules.failed else [""] * len(rows)
+    # Kinds matter only if something is known of some, and a long queue has many names.
+    kinds = Labels.of(map(kind_of, user, name) if rules.failed or rules.kept else [""] * len(rows))
+    kept = dict(rules.kept)
     return Sharers(
         job_id=jobs.job_id[rows],
         user=user,
-        kind=Labels.of(kinds),
+        kind=kinds,
         gpus=jobs.gpus[rows],
         open_gpus=(jobs.gpus - jobs.guest_gpus)[rows],
         nodes=np.maximum(jobs.nodes[rows], 1),  # 0 leaves the number to whoever places the job
         score=jobs.share_score[rows],
         memory_mib=jobs.gpu_memory_mib[rows],
         gpu_util=jobs.gpu_util[rows],
+        kept=kinds.map([kept.get(kind, 1.0) for kind in kinds.names], np.float64),
         speed=np.ones(len(rows)),
         left_s=ends_s,
         measured=jobs.measured[rows],
