@@ -36,6 +36,8 @@ def write_configuration(layout: Layout, manifest: Manifest, password: str) -> No
     _write(layout.slurm_conf, conf.slurm_conf(layout, spec, manifest.lab_id, manifest.ports, user, host, closed=closed))
     _write(layout.etc / "gres.conf", conf.gres_conf(layout, spec))
     _write(layout.etc / "cgroup.conf", conf.cgroup_conf(programs.slurm_release(spec.slurm_root)))
+    for name, text in spec.files.items():
+        _write(layout.etc / name, text)
     if spec.job_submit_lua:
         shutil.copyfile(spec.job_submit_lua, layout.etc / "job_submit.lua")
     if spec.accounting:

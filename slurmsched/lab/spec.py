@@ -30,6 +30,7 @@ class LabSpec:
     operators: tuple[str, ...] = ("operator",)  #: more users, with AdminLevel=Operator
     qos: Mapping[str, int] = field(default_factory=lambda: dict(DEFAULT_QOS))  #: name -> Priority
     job_submit_lua: str | None = None  #: a script to install and switch on
+    files: Mapping[str, str] = field(default_factory=dict)  #: more files beside slurm.conf, as topology.conf
     extra_conf: tuple[str, ...] = ()  #: slurm.conf lines; one that sets the same thing as ours replaces it
 
     def __post_init__(self) -> None:

@@ -1,0 +1,92 @@
+"""Jobs that wait for a part of the network's topology: Slurm's reason is one of waiting, whatever the plugin."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from slurmsched.cluster.columns import table_of
+from slurmsched.cluster.plan import Standing
+from slurmsched.cluster.reasons import ReasonKind, reason_of
+from slurmsched.cluster.records.outcomes import OutcomeTable
+from slurmsched.cluster.records.predictions import PredictionKind
+from slurmsched.cluster.state import View
+from slurmsched.decide.engine import decide
+from slurmsched.decide.explain.why import why
+from slurmsched.decide.rules import Rules
+from slurmsched.lab import Lab, LabSpec
+from slurmsched.lab.programs import slurm_release
+from slurmsched.lab.waiting import wait_until
+from slurmsched.models.runtime.baseline import RuntimeModel
+from slurmsched.policies.contract import find_ordering
+from slurmsched.simulator.predict_completion import predict_completion
+from slurmsched.slurm.adapters.command import SlurmCommand
+from slurmsched.slurm.adapters.command_runner import CommandRunner
+
+CONF = ("SchedulerParameters=bf_interval=2,bf_continue,sched_interval=2,batch_sched_delay=0",)
+TORUS = """\
+- topology: pods
+  cluster_default: true
+  torus3d:
+    toruses:
+      - name: pod1
+        dims: {x: 2, y: 2, z: 1}
+        nodes: n[1-4]
+        placements:
+          - dims: {x: 1, y: 1, z: 1}
+          - dims: {x: 2, y: 1, z: 1}
+          - dims: {x: 1, y: 2, z: 1}
+"""
+PLUGINS = {
+    "tree": ((22, 5), {"topology.conf": "SwitchName=s1 Nodes=n[1-2]\nSwitchName=s2 Nodes=n[3-4]\n"}),
+    "block": ((23, 11), {"topology.conf": "BlockName=b1 Nodes=n[1-2]\nBlockName=b2 Nodes=n[3-4]\nBlockSizes=2\n"}),
+    "ring": ((26, 5), {"topology.conf": "RingName=r1 Nodes=n1,n2,n4,n3\n"}),
+    "torus3d": ((26, 5), {"topology.yaml": TORUS}),
+}
+"""The first release of each plugin that is tried, and its files: of four nodes, n1 and n4 never belong together."""
+
+
+@pytest.fixture(params=PLUGINS)
+def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
+    since, files = PLUGINS[request.param]
+    if slurm_release(None) < since:
+        pytest.skip(f"topology/{request.param} is tried from {since[0]}.{since[1]:02} on")
+    plugin = () if "topology.yaml" in files else (f"TopologyPlugin=topology/{request.param}",)
+    directory = Path(tempfile.mkdtemp(prefix="sslab-", dir="/tmp"))
+    directory.chmod(0o755)
+    with Lab(directory / "lab", LabSpec(nodes=4, accounting=False, files=files, extra_conf=(*CONF, *plugin))) as made:
+        yield made
+
+
+@pytest.mark.lab
+def test_a_job_whose_free_nodes_do_not_lie_together_is_ordered_explained_and_has_a_time(lab):
+    held = [lab.submit("-o/dev/null", f"-w{node}", "--exclusive", "-t20", "--wrap=sleep 900") for node in ("n2", "n3")]
+    shown = ["squeue", "-h", "-t", "R", "-o", "%i"]
+    wait_until(lambda: len(lab.ask(shown).split()) == len(held), 60.0, "the jobs that stand between", every_s=0.2)
+    job = lab.submit("-o/dev/null", "-N2", "--exclusive", "-t10", "--wrap=true")
+    asked = ["squeue", "-h", "-j", str(job), "-o", "%T %r"]
+    wait_until(lambda: lab.ask(asked).split(maxsplit=1)[1].strip() not in ("None", ""), 60.0, "a reason", every_s=0.5)
+    state = SlurmCommand(CommandRunner(environment=lab.env())).observe()
+    reason = state.pending.reason[0]
+    assert state.pending.job_id.tolist() == [job]
+    assert slurm_release(None) < (26, 5) or "topology" in reason, "26.05 says so in words of its own"
+    assert (reason_of(reason).kind, reason_of(reason).known) == (ReasonKind.WAITS, True), reason
+    model, now_s = RuntimeModel.fit(table_of(OutcomeTable, 0, {}, {})), time.time()
+    forecasts = (model.forecast(state.pending, now_s), model.forecast(state.running, now_s))
+    tables = (state.pending, state.running, state.nodes, state.partitions, state.qos, *forecasts)
+    seen = View(now_s, *tables)
+    plan = decide(seen, find_ordering("fifo"), Rules())
+    assert plan.jobs.standing.tolist() == [Standing.RANKED]
+    assert plan.jobs.rank.tolist() == [0]
+    table = predict_completion(seen, plan.jobs.rank, plan.jobs.standing, {})
+    waits = table.job_id == job
+    assert table.kind[waits].tolist() in ([PredictionKind.PREDICTED], [PredictionKind.NO_HISTORY])
+    assert np.isfinite(table.start_s[waits]).all()
+    told = why(seen, plan, Rules(), job)
+    assert "cannot" not in told.reason
+    assert ("topology" in told.reason) == ("topology" in reason), told.reason
