@@ -27,7 +27,7 @@ JOB_STATES = {
     "STAGE_OUT": JobState.COMPLETING,
     "RESIZING": JobState.RUNNING,
     "POWER_UP_NODE": JobState.CONFIGURING,
-    "EXPEDITING": JobState.COMPLETING,  # 25.11: its old run is being cleaned up, and its nodes stay its own
+    "EXPEDITING": JobState.COMPLETING,  # while it has nodes: its old run is being cleaned up there
     "RECONFIG_FAIL": JobState.FAILED,
     "REQUEUE_FED": JobState.PENDING,
     "REQUEUE_HOLD": JobState.PENDING,
@@ -35,6 +35,9 @@ JOB_STATES = {
     "RESV_DEL_HOLD": JobState.PENDING,
 }
 """Our state by squeue's word for it, in any release; an unknown word is ``JobState.OTHER``, never an error."""
+
+QUEUED_FIRST = "EXPEDITING"
+"""The state (25.11) of a job that Slurm has queued again before all others, once it has no nodes (seen on 26.05)."""
 
 RUN_STATES = {state.name: state for state in JobState if state.ended} | {
     "BOOT_FAIL": JobState.NODE_FAIL,

@@ -64,10 +64,11 @@ def table(*jobs: dict[str, str], zone: tzinfo | None = UTC):
 
 def test_a_job_that_slurm_requeues_at_once_keeps_its_nodes_and_one_of_several_qos_has_them_all():
     expedited = {"State": "EXPEDITING", "NodeList": "n[1-2]", "NumNodes": "2", "tres": "cpu=2,node=2,gres/gpu=8"}
-    read = table(expedited, {"JobID": "8", "ArrayJobID": "8", "QOS": "high,low"})
-    assert read.state.tolist() == [JobState.COMPLETING, JobState.PENDING]
+    queued = {"JobID": "9", "ArrayJobID": "9", "State": "EXPEDITING"}
+    read = table(expedited, {"JobID": "8", "ArrayJobID": "8", "QOS": "high,low"}, queued)
+    assert read.state.tolist() == [JobState.COMPLETING, JobState.PENDING, JobState.PENDING]
     assert (read.node_list[0], int(read.gpus[0])) == ("n[1-2]", 8)
-    assert list(read.qos) == ["normal", "high,low"]
+    assert list(read.qos) == ["normal", "high,low", "normal"]
 
 
 @given(st.lists(st.fixed_dictionaries({"Name": hostile, "Comment": hostile, "UserName": hostile, "Account": hostile})))

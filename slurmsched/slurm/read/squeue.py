@@ -13,8 +13,8 @@ from ...cluster.columns import declared, dtype_of
 from ...cluster.jobs import JobState, JobTable, deadlines, job_table
 from ...cluster.node_request import request_of
 from ...cluster.squeue_values import each, labels, lenient, part_of
-from ...cluster.text.tres import count, memory_mib, requests_in
-from ..versions import JOB_STATES, WHOLE_NODE, WHOLE_NODE_OVERSUBSCRIBE, SlurmRelease
+from ...cluster.text.tres import NOTHING, count, memory_mib, requests_in
+from ..versions import JOB_STATES, QUEUED_FIRST, WHOLE_NODE, WHOLE_NODE_OVERSUBSCRIBE, SlurmRelease
 from .records import RecordColumns
 
 _COLUMNS = declared(JobTable)
@@ -107,7 +107,11 @@ REQUESTED = (("node_request", node_requests), ("node_range", node_ranges))
 
 
 def _states(columns: RecordColumns) -> dict[str, Any]:
-    states = each(columns["State"], lambda text: JOB_STATES.get(text, JobState.OTHER), JobState.OTHER, np.int64)
+    texts = columns["State"]
+    if QUEUED_FIRST in texts:
+        pairs = zip(texts, columns["NodeList"], strict=True)
+        texts = ["PENDING" if text == QUEUED_FIRST and nodes in NOTHING else text for text, nodes in pairs]
+    states = each(texts, lambda text: JOB_STATES.get(text, JobState.OTHER), JobState.OTHER, np.int64)
     return {"state": states}
 
 
