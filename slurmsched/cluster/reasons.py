@@ -79,6 +79,11 @@ class Reason:
         return self.meaning is NODES_NAMED
 
     @property
+    def for_maintenance(self) -> bool:
+        """Return True if the job waits for the end of a maintenance of its nodes."""
+        return self.meaning is MAINTENANCE
+
+    @property
     def by_reservation(self) -> bool:
         """Return True if it says that nodes are, or may be, kept by a reservation."""
         return self.meaning is MAINTENANCE or self.meaning is MAY_BE_RESERVED

@@ -11,7 +11,7 @@ from ..cluster.columns import BoolArray, FloatArray, IntArray, Labels
 from ..cluster.jobs import JobState, JobTable
 from ..cluster.limits import by_known_limits
 from ..cluster.may_have import Allowances
-from ..cluster.reasons import ReasonKind, where_kind
+from ..cluster.reasons import ReasonKind, reason_of, where_kind
 from ..cluster.state import View
 from ..cluster.text.hostlist import expanded
 from ..cluster.text.tres import slots_in
@@ -95,6 +95,9 @@ def held(jobs: JobTable) -> BoolArray:
 def barred(jobs: JobTable) -> BoolArray:
     """Select pending jobs that wait for something that is not modelled: a dependency, a limit, a reservation."""
     free: BoolArray = jobs.dependency.map([not text for text in jobs.dependency.names], np.bool_)
+    # Of one in several partitions the reason is about one of them.
+    maintenance = jobs.reason.map([reason_of(text).for_maintenance for text in jobs.reason.names], np.bool_)
+    free &= ~(maintenance & jobs.partition.map(["," not in names for names in jobs.partition.names], np.bool_))
     return ~(free & where_kind(jobs.reason, jobs.partition, *MODELLED))
 
 

@@ -324,3 +324,12 @@ def test_slurms_estimate_is_kept_beside_ours_and_the_end_of_a_hold_is_none():
     seen = view((60.0, 1), (60.0, 1), started_s=[NOW_S + 50, NOW_S + 40], eligible_s=[NOW_S - 9, NOW_S + 40])
     assert told(seen).slurm_start_s.tolist()[0] == NOW_S + 50
     assert np.isnan(told(seen).slurm_start_s[1])
+
+
+def test_a_job_that_waits_for_the_end_of_a_maintenance_has_no_time_and_those_behind_it_have():
+    waits = ["ReqNodeNotAvail, Reserved for maintenance", "Priority"]
+    table = told(view((60.0, 4), (60.0, 4), reason=waits))
+    assert table.kind.tolist() == [PredictionKind.LIMITED, PredictionKind.PREDICTED]
+    assert waits_s(table)[1] == 0.0
+    several = told(view((60.0, 4), (60.0, 4), reason=waits, partition=["gpu,fast", "gpu"]))
+    assert several.kind[0] != PredictionKind.LIMITED, "its reason is about one of them"

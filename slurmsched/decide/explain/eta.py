@@ -12,6 +12,7 @@ import numpy as np
 from ...cluster.actions import Hold
 from ...cluster.columns import BoolArray, IntArray, Labels
 from ...cluster.plan import Plan, Standing
+from ...cluster.reasons import reason_of
 from ...cluster.records.predictions import PredictionKind, PredictionTable
 from ...cluster.records.promises import SAME_S
 from ...cluster.state import View
@@ -229,7 +230,7 @@ def _notes(row: Row, kind: PredictionKind) -> Iterator[str]:
     elif text := (_WHY_NONE.get(kind) or _BESIDE.get(kind)):
         yield text.format(
             job=row["job_id"],
-            reason=row["reason"] or "it may not start",
+            reason=reason_of(row["reason"] or "").word or "it may not start",
             partition=row["partition"],
             tasks=count(row["tasks"], "waiting task"),
         )
