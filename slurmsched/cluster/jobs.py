@@ -244,6 +244,7 @@ class JobTable(Table):
     per_job: BoolArray = from_slurm("tres-per-job", is_given)
     #: requests generic resources per task or socket, which cannot be changed into slots
     per_task: BoolArray = from_slurm(("tres-per-socket", "tres-per-task"), by_task)
+    pack: BoolArray = from_comment(lambda said: said.pack)  #: its owner lets another job on its GPUs
     nopack: BoolArray = from_comment(lambda said: said.nopack)  #: its owner wants no other job on its GPUs
     noprofile: BoolArray = from_comment(lambda said: said.noprofile)  #: its owner wants it never measured
     amp: BoolArray = from_comment(lambda said: said.amp)  #: it trains in mixed precision

@@ -286,6 +286,8 @@ class ShareSettings:
         least=0,
         most=1,
     )
+    accounts: tuple[str, ...] = setting((), "accounts whose jobs share; none: those of all accounts")
+    optin: bool = setting(False, "let only jobs with slurmsched:pack share")
     other_users: bool = setting(False, "let jobs of different users share too; these take turns on the GPU")
     links: tuple[str, ...] = setting(
         (),

@@ -365,6 +365,8 @@ def sharing_rules(settings: Settings) -> SharingRules:
         wait_s=wait_s,
         patience_s=max(SharingRules.patience_s, 5 * wait_s),
         evict=section.evict,
+        accounts=tuple(sorted(set(section.accounts))),
+        optin=section.optin,
         least_speed=section.least_speed,
         least_speed_each=section.least_speed_each,
         links=_links(section.links).gbps,

@@ -49,7 +49,8 @@ from ..cluster.text.plural import count
 from .excluded_nodes import among
 from .job_nodes import gpus_by_node, node_part, nodes_by_kind, nodes_with_gpus
 from .rightsizing import fitting_nodes, share_of, size_refusal, wanted
-from .rules import Rules
+from .rules import Rules, SharingRules
+from .sharing.consent import consent_bars
 
 Rule = Callable[[Action, JobTable, int, Rules], str | None]
 """A function that returns the reason to refuse an action, or None. The row is one of the given job table."""
@@ -443,11 +444,12 @@ def host_is_on_one_node(start: Start, view: View, joined: Joined, rules: Rules) 
 
 
 def owners_let_share(start: Start, view: View, joined: Joined, rules: Rules) -> str | None:
-    """Refuse to let a job share whose owner said ``slurmsched:nopack`` or ``slurmsched:off``."""
+    """Refuse to let a job share whose owner, or the settings, do not let it."""
+    limits = rules.sharing or SharingRules()
     for jobs, job_id in ((view.pending, start.job_id), (view.running, start.beside)):
-        row = _row(jobs, job_id)
-        if jobs.nopack[row] or jobs.off[row]:
-            return f"the owner of job {job_id} does not want to share"
+        bars = consent_bars(jobs.take(np.array([_row(jobs, job_id)])), limits)
+        if reason := next((words for holds, words in bars if holds[0]), ""):
+            return f"job {job_id} does not share: {reason}"
     return None
 
 

@@ -121,6 +121,8 @@ class SharingRules:
     wide: bool = True  #: a job may join on some of the GPUs of a wider one
     links: tuple[tuple[float, ...], ...] = ()  #: GB/s between the GPUs of a node of the partition; empty if unknown
     curve: tuple[tuple[float, float], ...] = PackingLimits.curve  #: speed of two jobs by the sum of their utilisations
+    accounts: tuple[str, ...] = ()  #: whose jobs share; empty for all
+    optin: bool = False  #: only jobs with ``pack`` share
     kept: tuple[tuple[str, float], ...] = ()  #: kinds of jobs that kept less than the curve says, and the part of it
     least_speed: float = PackingLimits.least_speed  #: what two jobs must be expected to keep, as the mean of both
     least_speed_each: float = PackingLimits.least_speed_each  #: and each of them

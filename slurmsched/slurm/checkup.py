@@ -359,7 +359,9 @@ def _sharing(facts: ClusterInfo, settings: Settings) -> Finding:
         text = f"{nodes}: not one slot of each type; a job that gets its GPUs back may never start there"
         remedy = f"{ones} to the Gres of {nodes} in slurm.conf; in gres.conf a line for each type, {counted}"
         return Finding(name, False, text, remedy)
-    return Finding(name, True, f"jobs that were measured share GPUs in partition {section.partition}")
+    whose = f" of {', '.join(section.accounts)}" if section.accounts else ""
+    whose += " with slurmsched:pack" if section.optin else ""
+    return Finding(name, True, f"jobs{whose} that were measured share GPUs in partition {section.partition}")
 
 
 def _without_slots(facts: ClusterInfo) -> tuple[str, list[str]]:

@@ -197,7 +197,7 @@ def wishes(draw: st.DrawFn) -> CommentOptions:
         gpus=draw(st.sampled_from([None, (fewest, fewest + more)])),
         cpus=draw(st.sampled_from([None, (fewest, fewest + more)])),
         mem_mib=draw(st.sampled_from([None, (fewest, fewest + more), (fewest * 1024, 999_999_999 * 1024**2)])),
-        **{flag: draw(st.booleans()) for flag in ("ckpt", "nopack", "noprofile", "amp", "off")},
+        **{flag: draw(st.booleans()) for flag in ("ckpt", "pack", "nopack", "noprofile", "amp", "off")},
         coldstart_s=draw(st.none() | st.integers(0, 86400)),
         urgency=draw(st.none() | st.integers(0, 10)),
         iterations=iterations,

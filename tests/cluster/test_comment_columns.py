@@ -37,9 +37,9 @@ MAY_PARSE = {
 }
 
 ITEMS = st.sampled_from(
-    ["off", "ckpt", "nopack", "noprofile", "amp", "soft", "coldstart=90", "iterations=2000", "pace=1.8", "done=100",
-     "share=0+1:t60", "deadline=+6h", "deadline=2026-12-01T18:00Z", "deadline=2026-10-25T02:30", "80@+7h", "50@+9h",
-     "20@2026-12-24T18:00", "gpus=2-8", "batch=256-1024", "dedline=+6h", ""]
+    ["off", "ckpt", "pack", "nopack", "noprofile", "amp", "soft", "coldstart=90", "iterations=2000", "pace=1.8",
+     "done=100", "share=0+1:t60", "deadline=+6h", "deadline=2026-12-01T18:00Z", "deadline=2026-10-25T02:30", "80@+7h",
+     "50@+9h", "20@2026-12-24T18:00", "gpus=2-8", "batch=256-1024", "dedline=+6h", ""]
 )  # fmt: skip
 COMMENTS = st.one_of(
     st.sampled_from(["", "note", "slurmsched :ckpt"]),
@@ -86,7 +86,7 @@ def test_columns_say_what_the_comments_say(comments):
     jobs = job_table(len(comments), comment=comments)
     for row, text in enumerate(comments):
         options, problem = read(text)
-        for name in ("off", "ckpt", "nopack", "noprofile", "amp", "soft"):
+        for name in ("off", "ckpt", "pack", "nopack", "noprofile", "amp", "soft"):
             assert getattr(jobs, name)[row] == getattr(options, name)
         assert jobs.coldstart_s[row] == (options.coldstart_s or 0)
         assert jobs.iterations[row] == (options.iterations or 0)

@@ -148,7 +148,7 @@ TIMES = st.one_of(
     ),
 )
 ITEMS = st.one_of(
-    st.sampled_from(["soft", "ckpt", "nopack", "noprofile", "amp", "off", "stop=opt", "", "deadlin=+1h"]),
+    st.sampled_from(["soft", "ckpt", "pack", "nopack", "noprofile", "amp", "off", "stop=opt", "", "deadlin=+1h"]),
     TIMES.map("deadline={}".format),
     st.builds("{}@{}".format, st.integers(-1, 101), TIMES),
     st.builds(

@@ -215,6 +215,31 @@ def test_jobs_that_may_not_share_with_it_do_not_join(special):
     assert words.startswith(("It shares no GPUs: ", "It may share, but not with any running job: "))
 
 
+@pytest.mark.parametrize(
+    ("settings", "guest", "host", "reason"),
+    [
+        ({"accounts": ("ml",)}, {"account": ["ml"]}, {"account": ["ml"]}, ""),
+        ({"accounts": ("ml",)}, {"account": ["bio"]}, {"account": ["ml"]}, "its account is not one of share.accounts"),
+        ({"accounts": ("ml",)}, {"account": ["ml"]}, {"account": ["bio"]}, "host"),
+        ({"optin": True}, {"comment": ["slurmsched:pack"]}, {"pack": [True]}, ""),
+        ({"optin": True}, {}, {"pack": [True]}, "its owner did not ask for it with slurmsched:pack"),
+        ({"optin": True}, {"comment": ["slurmsched:pack"]}, {}, "host"),
+        ({"optin": True}, {"comment": ["slurmsched:pack,nopack"]}, {"pack": [True]}, "does not want to share"),
+        ({}, {"comment": ["slurmsched:pack,nopack"]}, {}, "does not want to share"),
+        ({"optin": True, "accounts": ("ml",)}, {"account": ["ml"]}, {"pack": [True], "account": ["ml"]}, "pack"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_only_those_share_whom_the_settings_name_or_who_ask_for_it_and_nopack_wins(settings, guest, host, reason):
+    rules = replace(RULES, **settings)
+    looked = seen(waiting(**guest), sharing("0", **host), room=site(1))
+    assert (shares(looked, rules) != []) is (reason == "")
+    (words,) = sharing_words(looked, decided(looked, rules), rules, 1)
+    assert reason in words or reason == "host"
+    if reason == "host":
+        assert words == "It may share, but not with any running job: job 911: one of the two does not share."
+
+
 CURVED = replace(RULES, curve=((0.0, 1.0), (2.0, 0.5)), least_speed=0.8, least_speed_each=0.65)
 
 

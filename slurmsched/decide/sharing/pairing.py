@@ -25,6 +25,7 @@ from ...policies.contract import SHARINGS
 from ...policies.sharing import packable, why_not
 from ...policies.sharing_candidates import PackingLimits, Pair, Sharers
 from ..rules import SharingRules
+from .consent import consent_bars, is_barred
 from .pair_eviction import unsteady
 from .queue_wait import waits
 from .shared_nodes import SharedNodes, gpus_of, gpus_of_all, pairs_on
@@ -117,7 +118,7 @@ class Hosts:
         open_gpus, speed = nodes.open_counts(*on_gpus), _speeds(jobs.gpu_util[there], *pairs_on(*on_gpus), rules)
         is_open = open_gpus > 0
         at = there[is_open]
-        barred = (jobs.nopack | jobs.off | jobs.interactive | unsteady(jobs, rules))[at]
+        barred = (is_barred(jobs, rules) | jobs.interactive | unsteady(jobs, rules))[at]
         sharers = _sharers(jobs, at, view.remaining.median_s[at], barred, rules)
         sharers = replace(sharers, open_gpus=open_gpus[is_open], speed=_kept_speed(speed[is_open], sharers))
         return cls(at, sharers, nodes, places[at], nodes)
@@ -206,7 +207,7 @@ def _mask(column: Labels, holds: Callable[[str], bool]) -> BoolArray:
 def _consent_bars(jobs: JobTable, rules: SharingRules) -> list[Bar]:
     """Return the bars by owners, by comments that cannot be changed, and by what came of earlier changes."""
     return [
-        (jobs.nopack | jobs.off, "its owner does not want to share"),
+        *consent_bars(jobs, rules),
         (_mask(jobs.share_token, bool), "its comment has a share token that is not ours"),
         (
             _mask(Labels.of(jobs.comment), lambda text: not is_plain(text)),
