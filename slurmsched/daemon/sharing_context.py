@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,12 +12,13 @@ from ..cluster.jobs import JobTable
 from ..cluster.records.faults import Mismatches
 from ..cluster.records.progress import NO_PROGRESS, ProgressTable
 from ..cluster.state import ClusterState
+from ..db.tracking.story import StoryEvent
 from ..decide.policy import Policy
 from ..errors import ConfigError, ModelUnusable
 from ..models.registry import SHARING, ArtifactRegistry, Stamp, shipped
 from ..models.sharing.share_scores import scored, use_of
 from ..models.sharing.sharing_model import SharingModel
-from .kept_speeds import KeptSpeeds
+from .kept_speeds import KeptSpeeds, SharedTime
 
 logger = logging.getLogger(__name__)
 
@@ -28,6 +29,7 @@ class SharingContext:
     """Completes the views and the rules of decisions about sharing.
 
     For a time (Unix seconds), *mismatches* returns the pairs of jobs that clash; *progress* what jobs report now.
+    *tell* takes events of the stories of jobs.
     """
 
     def __init__(
@@ -35,9 +37,11 @@ class SharingContext:
         artifacts: ArtifactRegistry,
         mismatches: MismatchSource,
         progress: Callable[[], ProgressTable] = lambda: NO_PROGRESS,
+        tell: Callable[[Sequence[StoryEvent]], None] = lambda events: None,
     ) -> None:
-        self._artifacts, self._mismatches, self._progress = artifacts, mismatches, progress
+        self._artifacts, self._mismatches, self._progress, self._tell = artifacts, mismatches, progress, tell
         self._kept, self._now_s = KeptSpeeds(), 0.0
+        self._factors: tuple[tuple[str, float], ...] = ()
         self._model: SharingModel | None = None
         self._made_of: Stamp | None = None
         self._scores = False
@@ -54,8 +58,23 @@ class SharingContext:
         """Return *state* with the share scores of pending and running jobs, where jobs share."""
         if not self._scores:
             return state
-        self._kept.observe(state, self._progress(), self._now_s)
+        over = self._kept.observe(state, self._progress(), self._now_s)
+        if over:
+            self._tell([self._story_of(one) for one in over])
         return scored(state, self.model)
+
+    def _story_of(self, shared: SharedTime) -> StoryEvent:
+        """Return what a job kept of its speed beside others: by its iterations, else by the curve."""
+        measured = np.isfinite(shared.speed)
+        part = dict(self._factors).get(shared.group[0], 1.0)
+        speed = shared.speed if measured else part * float(self.model.speeds.speed(np.array([shared.util]))[0])
+        details = {
+            "speed": f"{speed:.2f}",
+            "partners": ", ".join(map(str, shared.partners)),
+            "seconds": f"{shared.seconds:.0f}",
+            "source": "by its iterations" if measured else "as expected, not measured",
+        }
+        return StoryEvent(self._now_s, "shared with", details, shared.job_id)
 
     def with_sharing(self, policy: Policy, now_s: float) -> Policy:
         """Return *policy* with the speed curve, what kinds of jobs keep of it, and the known mismatches of jobs."""
@@ -67,7 +86,8 @@ class SharingContext:
         sharing = replace(rules, failed=found.failed, unstable=found.unstable)
         if self._scores:
             curve = self.model.speeds
-            sharing = replace(sharing, curve=curve.knots(), kept=self._kept.factors(curve.speed))
+            self._factors = self._kept.factors(curve.speed)
+            sharing = replace(sharing, curve=curve.knots(), kept=self._factors)
         return replace(policy, rules=replace(policy.rules, sharing=sharing))
 
     def why(self, jobs: JobTable, row: int) -> str:

@@ -31,7 +31,7 @@ from .tracking.decisions import DecisionRecord
 from .tracking.intent_records import Intent
 from .tracking.intents import ASKS_S, BACK_OFF_S, Intents
 from .tracking.node_moves import NodeMoves
-from .tracking.story import Standings, story_of, story_of_answer, story_of_modification, story_of_promise
+from .tracking.story import Standings, StoryEvent, story_of, story_of_answer, story_of_modification, story_of_promise
 
 logger = logging.getLogger(__name__)
 
@@ -338,6 +338,10 @@ class Memory:
         if self._mismatches_wait.due and not self._attempt(lambda: self._read_mismatches(now_s)):
             self.expect_mismatches()
         return self._mismatches
+
+    def tell(self, events: Iterable[StoryEvent]) -> None:
+        """Add *events* to the stories of jobs, saved with what is saved next."""
+        self._facts.story.extend(events)
 
     def expect_mismatches(self) -> None:
         """Request a fresh read of mismatches on the next call; other threads may call this."""

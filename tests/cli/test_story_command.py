@@ -21,6 +21,12 @@ def test_a_standing_is_told_in_words(standing):
     assert told.endswith("(cycle 7)")
 
 
+def test_what_sharing_cost_a_job_is_a_sentence_with_its_source():
+    details = {"speed": "0.83", "partners": "6", "seconds": "51", "source": "by its iterations"}
+    words = "it kept about 0.83 of its speed beside job 6 for 51 s (by its iterations)"
+    assert sentence({"kind": "shared with", "details": details}) == words
+
+
 @pytest.mark.parametrize("what", [*(state.name.lower() for state in PromiseState), "in doubt"])
 def test_what_became_of_a_deadline_is_a_sentence(what):
     told = sentence({"kind": "deadline", "details": {"what": what, "reason": "its node failed"}})

@@ -10,7 +10,7 @@ from slurmsched.cluster.columns import table_of
 from slurmsched.cluster.jobs import JobState, job_table
 from slurmsched.cluster.records.progress import ProgressTable
 from slurmsched.cluster.state import ClusterState
-from slurmsched.daemon.kept_speeds import CYCLES, LEAST, MEASURED_S, KeptSpeeds
+from slurmsched.daemon.kept_speeds import CYCLES, LEAST, MEASURED_S, KeptSpeeds, SharedTime
 from slurmsched.models.sharing.speed_curve import SpeedCurve
 
 CURVE = SpeedCurve.of([0.0, 2.0], [1.0, 0.5])
@@ -24,6 +24,7 @@ class Site:
 
     def __init__(self) -> None:
         self.speeds, self.now_s = KeptSpeeds(), 1e9
+        self.over: list[SharedTime] = []
         self.done: dict[int, float] = {}
 
     def runs(self, seconds: float, *jobs: tuple[int, str, int, float], util: float = 0.4) -> None:
@@ -41,6 +42,7 @@ class Site:
             node_list=["n1"] * count,
             per_node=[f"gres:slot:i{gpu}:1" for gpu in gpus],
             gpu_util=[util] * count,
+            started_s=[self.now_s] * count,
         )
         for _ in range(int(seconds / EVERY_S)):
             self.now_s += EVERY_S
@@ -48,7 +50,8 @@ class Site:
                 self.done[job] = self.done.get(job, 0.0) + rate * EVERY_S
             columns = {"job_id": list(ids), "iteration": [int(self.done[job]) for job in ids]}
             progress = table_of(ProgressTable, count, {}, columns)
-            self.speeds.observe(ClusterState(NOTHING, running, NOTHING, None, None, None), progress, self.now_s)
+            state = ClusterState(NOTHING, running, NOTHING, None, None, None)
+            self.over += self.speeds.observe(state, progress, self.now_s)
 
     def factors(self) -> dict[str, float]:
         return dict(self.speeds.factors(CURVE.speed))
@@ -102,6 +105,21 @@ def test_a_job_that_reports_nothing_new_is_not_slow():
         site.runs(LONG_S, (20 + number, f"train_{number}", 0, 80.0), (90, "other", 0, 7.0))
         site.runs(10 * LONG_S, (20 + number, f"train_{number}", 0, 0.0), (90, "other", 0, 7.0))
     assert site.factors() == {}
+
+
+def test_the_time_beside_another_is_told_when_it_is_over_with_the_speed_that_was_kept_then():
+    site = Site()
+    site.runs(LONG_S, (10, "train_1", 0, 100.0))
+    site.runs(100.0, (10, "train_1", 0, 80.0), (90, "other", 0, 7.0))
+    assert site.over == []
+    site.runs(EVERY_S, (10, "train_1", 0, 100.0))
+    told = {one.job_id: one for one in site.over}
+    assert told.keys() == {10, 90}
+    assert (told[10].partners, told[90].partners) == ((90,), (10,))
+    assert abs(told[10].speed - 0.8) < 0.02
+    assert np.isnan(told[90].speed), "it was never alone"
+    assert abs(told[10].seconds - 100.0) <= EVERY_S
+    assert told[10].util == 0.8
 
 
 @given(st.floats(1.0, 1000.0), st.floats(0.2, 1.0), st.floats(0.05, 0.95))

@@ -14,6 +14,7 @@ from slurmsched.cluster.records.progress import ProgressTable
 from slurmsched.cluster.state import ClusterState
 from slurmsched.daemon.kept_speeds import LEAST
 from slurmsched.daemon.sharing_context import SharingContext
+from slurmsched.db.tracking.story import StoryEvent
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import Rules, SharingRules
 from slurmsched.models.registry import SHARING, ArtifactRegistry
@@ -78,7 +79,8 @@ def test_what_kinds_of_jobs_keep_beside_others_comes_with_the_rules(tmp_path):
     def progress() -> ProgressTable:
         return table_of(ProgressTable, 1, {}, {"job_id": [job], "iteration": [done["value"]]})
 
-    one = SharingContext(ArtifactRegistry(tmp_path), lambda now_s: Mismatches(), progress)
+    told: list[StoryEvent] = []
+    one = SharingContext(ArtifactRegistry(tmp_path), lambda now_s: Mismatches(), progress, told.extend)
     now_s = 1e9
     for number in range(2 * LEAST):
         job, beside = 10 + number, number % 2 == 0
@@ -91,6 +93,11 @@ def test_what_kinds_of_jobs_keep_beside_others_comes_with_the_rules(tmp_path):
     ((kind, part),) = one.with_sharing(POLICY, now_s).rules.sharing.kept
     assert (kind, rules.least_speed) == ("alice/slow_#", 0.3)
     assert 0.35 < part < 0.5
+    mine = [event.details for event in told if event.job_id in (10, 12, 14)]
+    assert [details["partners"] for details in mine] == ["90"] * LEAST
+    assert next(details["source"] for details in mine) == "as expected, not measured"
+    assert {details["source"] for details in mine[1:]} == {"by its iterations"}
+    assert {details["speed"] for details in mine[1:]} == {"0.40"}
 
 
 def test_without_rules_of_sharing_nothing_is_adapted(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import shutil
 import signal
 import subprocess
@@ -513,6 +514,7 @@ def test_the_trial_of_a_gpu_node_lets_jobs_share_and_fail_on_a_real_slurm(node):
     page = page_of(node, "3")
     slurm = page[page.index("## Under Slurm") :]
     assert "as a job that shares, with job" in slurm
+    assert re.search(r"it kept about \d\.\d\d of its speed beside job \d+ for \d+ s", slurm)
     assert "* ok: an illegal address of one job: FAILED, its partner FAILED, 2 records" in slurm
     assert "later these two kinds are not paired again" in slurm
     assert "**wrong**" not in slurm, slurm

@@ -139,6 +139,7 @@ _SENTENCES = {
     "unshared": "we gave its own GPUs back to it",
     "preempted": "we stopped it, and it keeps its work",
     "failed together": "it and its partners ({partners}) failed together on their GPUs: {fault}",
+    "shared with": "it kept about {speed} of its speed beside job {partners} for {seconds} s ({source})",
     "failed beside": "it failed on its GPUs and harmed no partner ({partners}): {fault}",
     "unstable together": "its load and that of its partners ({partners}) on the same GPUs is unstable: {why}",
     "told": "we wrote {value} into its AdminComment",

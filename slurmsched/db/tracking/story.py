@@ -54,6 +54,7 @@ KINDS = (
     "preempted",
     "failed together",
     "failed beside",
+    "shared with",
     "unstable together",
     "told",
     "asked to stop",
