@@ -173,6 +173,16 @@ class GpuShare:
                 ends[name] = file.seek(0, os.SEEK_END)
         return ends
 
+    def shorten(self) -> None:
+        """Empty the output of the daemon if it is long; what is written later is appended."""
+        path, flags = os.path.join(self.logs, OUTPUT), os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        with contextlib.suppress(OSError):
+            handle = os.open(path, flags)
+            about = os.fstat(handle)
+            if stat.S_ISREG(about.st_mode) and about.st_uid == self.uid and about.st_size > mps_faults.READ_B:
+                os.ftruncate(handle, 0)
+            os.close(handle)
+
     def fault(self, since: Dict[str, int]) -> Any:
         """Return the verdict of the logs since they had those lengths, of which the worst counts."""
         if self.daemon() is None:
@@ -357,9 +367,11 @@ def begin_anew(share: GpuShare, sharers: Dict[int, Dict[str, Any]], failed_job: 
     only *failed_job*, which has left, is no fault of the others, unless they fail now too.
     """
     runs = share.daemon() is not None
-    for job_id, its in sharers.items():
+    for its in sharers.values():
         if not its.get("fault"):
             mps_faults.settle(its, failed(share, its), failed_job, time.time())
+    share.shorten()  # every job has what it needs of it
+    for job_id, its in sharers.items():
         if not its.get("fault"):
             partners = [other for other in beside(its["gpus"], sharers) if other != job_id]
             its.update({"with": partners, "logs": share.log_ends() if runs else {}})

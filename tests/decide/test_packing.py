@@ -528,6 +528,11 @@ def test_rules_of_sharing_come_back_from_the_record():
 TOKENS = ("0", "1", "2", "3", "0", "3", "0+1", "2+3", "0+1+2+3")
 
 
+def asked(draw: st.DrawFn) -> dict[str, Any]:
+    """Whether a running job shares, and whether its owner asked for it."""
+    return {"shares": [draw(st.sampled_from([True, True, False]))], "pack": [draw(st.booleans())]}
+
+
 @st.composite
 def looks(draw: st.DrawFn) -> tuple[Any, SharingRules]:
     """Any queue before any sharing node: heavy, light, unknown and declining jobs of two users."""
@@ -546,10 +551,12 @@ def looks(draw: st.DrawFn) -> tuple[Any, SharingRules]:
             "share_score": each(st.sampled_from([0, 0, 1, 2])),
             "interactive": each(rarely),
             "exclusive": each(rarely),
+            "account": each(st.sampled_from(["ml", "ml", "ml", "bio"])),
         }
 
     count, runners = draw(st.integers(3, 8)), draw(st.lists(st.sampled_from(TOKENS), min_size=1, max_size=6))
     comments = st.sampled_from([*[""] * 8, "slurmsched:nopack", "slurmsched:off", "slurmsched:share=1", "a b"])
+    comments |= st.sampled_from(["slurmsched:pack", "slurmsched:pack", "slurmsched:pack,nopack"])
     pending = jobs(
         count,
         **columns(count),
@@ -564,20 +571,24 @@ def looks(draw: st.DrawFn) -> tuple[Any, SharingRules]:
         if any(taken[gpu] == 2 for gpu in gpus):
             continue
         taken.update(gpus)
-        host = sharing(token, job_id=[911 + number], **columns(1), shares=[draw(st.sampled_from([True, True, False]))])
+        host = sharing(token, job_id=[911 + number], **columns(1), **asked(draw))
         table = host if table is None else table.joined(host)
     rules = replace(
         RULES,
         capacity=draw(st.sampled_from([2, 2, 2, 1, 0])),
         other_users=draw(st.booleans()),
         wide=draw(st.booleans()),
+        accounts=draw(st.sampled_from([(), (), ("ml",)])),
+        optin=draw(st.sampled_from([False, False, True])),
         failed=draw(st.sampled_from([(), (("alice/train_#",),), (("alice/eval", "alice/train_#"),)])),
     )
     return seen(pending, *([] if table is None else [table])), rules
 
 
-def packable(table: Any, row: int) -> bool:
+def packable(table: Any, row: int, rules: SharingRules) -> bool:
     said = read(table.comment[row])[0]
+    if (rules.optin and not table.pack[row]) or (rules.accounts and table.account[row] not in rules.accounts):
+        return False
     known = table.measured[row] and not table.unstable[row] and not np.isnan(table.gpu_memory_mib[row])
     return bool(known and not said.nopack and not said.off and not table.interactive[row] and table.nodes[row] == 1)
 
@@ -593,7 +604,7 @@ def test_a_pair_that_may_not_share_is_never_made_whatever_the_view(case):
         taken.update(gpus)
         assert share.node == "n3"
         assert len(gpus) == pending.gpus[row]
-        assert packable(pending, row)
+        assert packable(pending, row, rules)
         assert not pending.exclusive[row]
         assert pending.comment[row] == share.comment
         assert rules.capacity > 0
@@ -603,7 +614,7 @@ def test_a_pair_that_may_not_share_is_never_made_whatever_the_view(case):
                 continue
             assert set(gpus) <= set(theirs)
             assert rules.wide or len(gpus) == len(theirs)
-            assert packable(running, host)
+            assert packable(running, host, rules)
             assert running.shares[host]
             assert pending.share_score[row] + running.share_score[host] <= rules.capacity
             assert pending.gpu_memory_mib[row] + running.gpu_memory_mib[host] <= rules.memory_mib

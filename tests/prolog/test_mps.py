@@ -17,8 +17,12 @@ from pathlib import Path
 import pytest
 from node_worlds import PROGRAMS, Node, wait_until
 
+from slurmsched.prolog.mps_faults import READ_B
+
 CONTROL = Path(__file__).parent / "mps_control.py"
 UUIDS = [f"GPU-0000000{number}-1111-2222-3333-444444444444" for number in range(4)]
+FAILED, CANCELLED = {"SLURM_JOB_EXIT_CODE": "256"}, {"SLURM_JOB_EXIT_CODE": "15"}
+DONE = {"SLURM_JOB_EXIT_CODE": "0"}
 WAITS_S = 0.6  #: what prolog and epilog wait at most, on any machine
 PYTHON = shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable  # one that any user may run
 
@@ -74,7 +78,7 @@ class SharedNode(Node):
     def said(self, pipes: str) -> str:
         """What the daemon wrote, to its standard output or to its logs."""
         logs = (Path(pipes).parent / "log").iterdir()
-        return "".join(log.read_text() for log in logs if log.is_file() and not log.is_symlink())
+        return "".join(log.read_text(errors="replace") for log in logs if log.is_file() and not log.is_symlink())
 
     def faults(self) -> list[dict[str, object]]:
         """What is in the spool of pairs that failed."""
@@ -254,6 +258,22 @@ def test_a_fault_is_read_from_the_logs_too_where_a_daemon_writes_such(node):
     wait_until(lambda: len(node.faults()) == 2, "two records")
 
 
+def test_a_log_that_became_long_is_emptied_once_it_was_read_and_later_faults_are_seen(node):
+    pipes = node.starts(7, "0")["CUDA_MPS_PIPE_DIRECTORY"]
+    node.starts(8, "0")
+    log = Path(pipes).parent / "log/output.log"
+    with log.open("ab") as file:
+        file.truncate(2 * READ_B)
+    node.tell(pipes, "reset")
+    node.starts(9, "0")
+    assert log.stat().st_size < READ_B
+    node.tell(pipes, "fault")
+    for job_id in (7, 8, 9):
+        node.ends(job_id, **FAILED)
+    wait_until(lambda: len(node.faults()) == 3, "three records")
+    assert {fault["harm"] for fault in node.faults()} == {"partners"}
+
+
 @pytest.mark.parametrize("command", ["died", "crashed"])
 def test_a_server_that_died_is_a_fault_of_the_pair_whatever_its_status(node, command):
     pipes = node.starts(7, "0")["CUDA_MPS_PIPE_DIRECTORY"]
@@ -263,10 +283,6 @@ def test_a_server_that_died_is_a_fault_of_the_pair_whatever_its_status(node, com
     node.ends(7)
     wait_until(lambda: len(node.faults()) == 2, "two records")
     assert {fault["harm"] for fault in node.faults()} == {"partners"}
-
-
-FAILED, CANCELLED = {"SLURM_JOB_EXIT_CODE": "256"}, {"SLURM_JOB_EXIT_CODE": "15"}
-DONE = {"SLURM_JOB_EXIT_CODE": "0"}
 
 
 def test_a_job_that_failed_alone_harmed_nobody_and_its_partner_has_no_record(node):
