@@ -60,17 +60,18 @@ class KeptSpeeds:
     A new process begins anew. Called from the cycle's thread.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic, self._looked_s = monotonic, np.nan
         self._now: dict[Run, _Company] = {}
         self._own: dict[Run, float] = {}  #: iterations per second of running jobs when they were alone
-        self._seen_s = np.nan
         self._alone: dict[Group, dict[Run, float]] = {}
         self._beside: dict[Group, dict[Run, tuple[float, float]]] = {}  #: and the utilisation of both alone
 
     def observe(self, state: ClusterState, progress: ProgressTable, now_s: float) -> list[SharedTime]:
         """Note how far jobs are that run in the same company as before; return the times together that are over."""
-        least_s = max(MEASURED_S, CYCLES * (now_s - self._seen_s)) if np.isfinite(self._seen_s) else np.inf
-        self._seen_s = now_s
+        looked_s = self._monotonic()
+        since_s = looked_s - self._looked_s
+        least_s, self._looked_s = max(MEASURED_S, CYCLES * since_s) if np.isfinite(since_s) else np.inf, looked_s
         jobs, iterations = state.running, dict(zip(progress.job_id.tolist(), progress.iteration.tolist(), strict=True))
         running = (jobs.gpus > 0) & (jobs.state == JobState.RUNNING)
         partners, util = _company(jobs, running)

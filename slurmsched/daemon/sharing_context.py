@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -38,9 +39,10 @@ class SharingContext:
         mismatches: MismatchSource,
         progress: Callable[[], ProgressTable] = lambda: NO_PROGRESS,
         tell: Callable[[Sequence[StoryEvent]], None] = lambda events: None,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._artifacts, self._mismatches, self._progress, self._tell = artifacts, mismatches, progress, tell
-        self._kept, self._now_s = KeptSpeeds(), 0.0
+        self._kept, self._now_s = KeptSpeeds(monotonic), 0.0
         self._factors: tuple[tuple[str, float], ...] = ()
         self._model: SharingModel | None = None
         self._made_of: Stamp | None = None

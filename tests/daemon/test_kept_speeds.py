@@ -23,7 +23,7 @@ class Site:
     """Jobs on shared GPUs that report their iterations, cycle by cycle."""
 
     def __init__(self) -> None:
-        self.speeds, self.now_s = KeptSpeeds(), 1e9
+        self.speeds, self.now_s = KeptSpeeds(lambda: self.now_s), 1e9
         self.over: list[SharedTime] = []
         self.done: dict[int, float] = {}
 

@@ -24,8 +24,9 @@ RESUME = """#!/bin/bash
 export SLURM_CONF={conf}
 sleep {takes_s}
 for node in $(scontrol show hostnames "$1"); do
-    kill $(cat {run}/slurmd.$node.pid)
-    sleep 0.5
+    pid=$(cat {run}/slurmd.$node.pid)
+    kill $pid
+    while kill -0 $pid 2> /dev/null; do sleep 0.1; done
     setsid $(command -v slurmd || echo /usr/sbin/slurmd) -b -D -N $node > /dev/null 2>&1 < /dev/null &
 done
 """

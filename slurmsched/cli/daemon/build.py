@@ -132,7 +132,7 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
         KindSpeeds(),
         ProgressBook(monotonic, every_s=settings.profile.report_s),
     )
-    sharer = SharingContext(artifacts, memory.mismatches, progress.table, memory.tell)
+    sharer = SharingContext(artifacts, memory.mismatches, progress.table, memory.tell, monotonic)
     ranges, restarts, resumes = NodeRanges(), RestartCosts(), ResumeTimes(app.clock.now, lambda: facts.latest.config)
     loads = NodeLoads(monotonic, lambda: None if (terms := world.policy.rules.migration) is None else terms.for_s)
     shadow = ShadowDecider(app.clock, metrics.shadow_failed)

@@ -20,7 +20,7 @@ from ...errors import SlurmUnavailable
 
 logger = logging.getLogger(__name__)
 
-SHOW = ("scontrol", "--all", "--oneliner", "show", "reservation")
+SHOW = ("scontrol", "show", "reservation", "--all", "--oneliner")
 """The command that shows reservations, with times in Unix seconds where ``SLURM_TIME_FORMAT`` is ``%s``."""
 
 _BEGIN = "ReservationName="
@@ -45,7 +45,7 @@ class _Window(NamedTuple):
 
 
 def read_reservations(text: str, nodes: NodeTable) -> ReservationTable:
-    """Return the windows in the output of ``scontrol --all --oneliner show reservation``, with times in Unix seconds.
+    """Return the windows in the output of ``scontrol show reservation --all --oneliner``, with times in Unix seconds.
 
     A window takes whole nodes if it has as many CPUs as jobs may have on those of *nodes* that it names. Raises
     SlurmUnavailable for other content. What an admin wrote as a comment comes last and is not read.
