@@ -67,6 +67,10 @@ class Window:
     maintenance: bool
 
 
+ANYBODY = Claimant("", "")
+"""A job outside all reservations, of somebody to whom none is open."""
+
+
 def claimant_of(jobs: JobTable, row: int) -> Claimant:
     """Return what decides about the reservations of a job."""
     named = tuple(name for name in jobs.reservation[row].split(",") if name)
@@ -99,6 +103,21 @@ def kept_nodes(
     """
     kept = keeping_out(table, from_s, until_s, job) & (table.whole | exclusive)
     names = {name for text in _texts(table.nodes, kept) for name in expanded(text)}
+    return nodes.name.map([name in names for name in nodes.name.names], np.bool_)
+
+
+def kept_until_s(table: ReservationTable, nodes: NodeTable, now_s: float) -> FloatArray:
+    """Return until when each of *nodes* is kept from jobs outside reservations at *now_s*; -inf where it is not."""
+    until_s = np.full(len(nodes), -np.inf)
+    for row in np.flatnonzero(keeping_out(table, now_s, now_s + 1.0, ANYBODY) & (table.start_s <= now_s)).tolist():
+        kept = nodes_in(table, row, nodes)
+        until_s[kept] = np.maximum(until_s[kept], table.end_s[row])
+    return until_s
+
+
+def nodes_in(table: ReservationTable, row: int, nodes: NodeTable) -> BoolArray:
+    """Select the *nodes* that the window in *row* is on."""
+    names = set(expanded(table.nodes[row]))
     return nodes.name.map([name in names for name in nodes.name.names], np.bool_)
 
 

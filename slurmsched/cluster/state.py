@@ -17,7 +17,7 @@ from .outlook.remaining import Remaining, remaining
 from .records.progress import NO_PROGRESS, ProgressTable
 from .records.promises import NO_PROMISES, PromiseTable
 from .records.solved_starts import NO_SOLVED_STARTS, SolvedStarts
-from .reservations import NO_RESERVATIONS, ReservationTable
+from .reservations import NO_RESERVATIONS, ReservationTable, kept_until_s
 
 COMPLETION_S = 5.0
 """The time that a job that has ended still holds its nodes."""
@@ -91,7 +91,8 @@ class View:
     @cached_property
     def free_gpus(self) -> FreeGpus:
         """The GPUs of the nodes, with the running jobs that hold them."""
-        return FreeGpus(self.running, self.nodes)
+        kept_s = kept_until_s(self.reservations, self.nodes, self.now_s) - self.now_s
+        return FreeGpus(self.running, self.nodes, np.maximum(self.nodes.ready_s, kept_s))
 
     @cached_property
     def gpus_free_s(self) -> FloatArray:

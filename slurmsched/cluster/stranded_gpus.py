@@ -98,7 +98,7 @@ def _beyond_their_part(
     running: JobTable, nodes: NodeTable, here: BoolArray
 ) -> tuple[IntArray, IntArray, FloatArray, FloatArray]:
     """Return each running job on each node *here*: rows of both, and the CPUs and memory beyond its GPUs' part."""
-    job, node, _ = FreeGpus(running, nodes).held
+    job, node, _ = FreeGpus(running, nodes, nodes.ready_s).held
     job, node = job[here[node]], node[here[node]]
     count = running.node_list.map([max(len(expanded(text)), 1) for text in running.node_list.names], np.int64)
     part = running.gpus[job] / count[job] / np.maximum(nodes.gpus[node], 1)

@@ -67,6 +67,8 @@ def resumed(
         view = replace(
             view, pending=view.pending.joined(arrivals.pending), forecast=view.forecast.joined(arrivals.forecast)
         )
+    reserved = view.free_gpus.ready_s > view.nodes.ready_s  # for others, for a time that is not modelled
+    view = replace(view, nodes=view.nodes.changed(usable=view.nodes.usable & ~reserved)) if reserved.any() else view
     shared = shared or _partition_of_slots(view)
     running, fleet = view.running, ClusterSpec(view.nodes, view.partitions, view.qos, shared=shared)
     table = _with_binding_nodes(running.joined(view.pending))

@@ -20,7 +20,7 @@ INF = np.inf
 def free(total: Any, used: Any, ends_s: list[float], **columns: Any) -> list[list[float]]:
     """When each GPU of nodes with *total* GPUs, of which *used* are in use, is free."""
     jobs = running_jobs(len(ends_s), **columns)
-    return FreeGpus(jobs, nodes(total, used)).by_node(np.array(ends_s, dtype=np.float64)).tolist()
+    return FreeGpus(jobs, room := nodes(total, used), room.ready_s).by_node(np.array(ends_s, dtype=np.float64)).tolist()
 
 
 def test_a_job_frees_its_part_of_each_of_its_nodes():
@@ -58,8 +58,8 @@ def test_a_guest_holds_no_more_than_the_gpus_that_it_shares():
 def test_a_node_that_takes_no_jobs_gives_none_and_hosts_that_are_gone_are_none():
     room = replace(nodes((2, 2), (1, 1)), usable=np.array([False, True]))
     jobs = running_jobs(2, gpus=[1, 1], node_list=["n1", "n[2,9]"])
-    assert FreeGpus(jobs, room).by_node(np.array([5.0, 6.0])).tolist() == [[INF, INF], [0.0, 6.0]]
-    assert FreeGpus(jobs, room).held.node.tolist() == [0, 1]
+    assert FreeGpus(jobs, room, room.ready_s).by_node(np.array([5.0, 6.0])).tolist() == [[INF, INF], [0.0, 6.0]]
+    assert FreeGpus(jobs, room, room.ready_s).held.node.tolist() == [0, 1]
 
 
 @given(st.data())
@@ -74,7 +74,7 @@ def test_no_gpu_is_lost_or_found(data):
     ends_s = np.array([data.draw(st.sampled_from([1.0, 60.0, 61.0, INF])) for _ in range(count)])
     used = np.array([data.draw(st.integers(0, gpus)) for gpus in total], dtype=np.int64)
     room = nodes(total, used)
-    found = FreeGpus(running_jobs(count, gpus=gpus, node_list=Labels.of(hosts)), room)
+    found = FreeGpus(running_jobs(count, gpus=gpus, node_list=Labels.of(hosts)), room, room.ready_s)
     free_s = found.by_node(ends_s, now_s=0.5)
     assert (np.diff(np.nan_to_num(free_s, posinf=1e18), axis=1) >= 0).all(), "rising"
     assert ((free_s == 0.5).sum(axis=1) == found.now).all()

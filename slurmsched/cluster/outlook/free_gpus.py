@@ -30,11 +30,13 @@ class FreeGpus:
     * A GPU of two jobs comes free with the later one.
     * A GPU in use by no job that is shown comes free with the last of the jobs that are; where none is, after
       UNKNOWN_S.
-    * A node that takes no new jobs (down, drained) gives none; one that power saving switched off, once it is up.
+    * A node that takes no new jobs (down, drained) gives none; one that power saving switched off, once it is up;
+      one that is reserved for others, after that.
     """
 
     running: JobTable
     nodes: NodeTable
+    ready_s: FloatArray  #: the seconds until each node is powered up, and not reserved for others any more
 
     @cached_property
     def held(self) -> HeldGpus:
@@ -60,7 +62,11 @@ class FreeGpus:
 
     @cached_property
     def now(self) -> IntArray:
-        """The GPUs of each node that are free now."""
+        """The GPUs of each node that Slurm can give to a job now; it powers up nodes for it, if need be."""
+        return np.where(self.ready_s > self.nodes.ready_s, 0, self._unused)
+
+    @cached_property
+    def _unused(self) -> IntArray:
         return np.asarray(np.maximum(self.total - self.nodes.gpus_used, 0), dtype=np.int64)
 
     def by_node(self, ends_s: FloatArray, now_s: float = 0.0) -> FloatArray:
@@ -68,23 +74,23 @@ class FreeGpus:
 
         Running jobs end at *ends_s*; GPUs that are free have *now_s*, on nodes that power up the end of that.
         """
-        total, used = self.total, self.total - self.now
+        total, unused = self.total, self._unused
         free_s = np.full((len(total), int(total.max(initial=0))), np.inf)
         at = np.arange(free_s.shape[1])
-        free_s = np.where(at < self.now[:, None], now_s + self.nodes.ready_s[:, None], free_s)
+        free_s = np.where(at < unused[:, None], now_s + self.ready_s[:, None], free_s)
         job, node, gpus = self._alone
         gpu_node, gpu_s = np.repeat(node, gpus), np.repeat(self._shared_ends_s(ends_s)[job], gpus)
         order = np.lexsort((-gpu_s, gpu_node))
         gpu_node, gpu_s = gpu_node[order], gpu_s[order]
         rank = np.arange(len(gpu_node)) - np.searchsorted(gpu_node, gpu_node)
-        kept = rank < used[gpu_node]
+        kept = rank < (total - unused)[gpu_node]
         gpu_node, gpu_s, rank = gpu_node[kept], gpu_s[kept], rank[kept]
-        hidden = used - np.bincount(gpu_node, minlength=len(total))
+        hidden = total - unused - np.bincount(gpu_node, minlength=len(total))
         free_s[gpu_node, (total - hidden)[gpu_node] - 1 - rank] = gpu_s
         last_s = ends_s[self.running.gpus > 0].max(initial=-np.inf)
         unknown = (at >= (total - hidden)[:, None]) & (at < total[:, None])
         free_s[unknown] = max(last_s, now_s) if last_s > -np.inf else now_s + UNKNOWN_S
-        return np.sort(free_s, axis=1) if self.nodes.ready_s.any() else free_s
+        return np.sort(np.maximum(free_s, now_s + self.ready_s[:, None]), axis=1) if self.ready_s.any() else free_s
 
     def _shared_ends_s(self, ends_s: FloatArray) -> FloatArray:
         """Return when the GPUs of each job come free, by the later one of two jobs that share them."""

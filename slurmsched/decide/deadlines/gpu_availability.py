@@ -10,6 +10,7 @@ import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray
 from ...cluster.may_have import Allowances
+from ...cluster.reservations import ANYBODY, keeping_out, nodes_in
 from ...cluster.state import View
 from ...cluster.text.hostlist import expanded
 from ...policies.deadlines.lease_schedule import can_be_stopped
@@ -210,7 +211,21 @@ class GpuAvailability:
         at = np.zeros(free_s.shape, dtype=np.int64)
         at[free_s > now_s] = which + 1
         np.add.at(back, (np.broadcast_to(np.arange(len(free_s))[:, None], at.shape), at), 1)
-        return np.concatenate([[now_s], moments]), np.cumsum(back, axis=1)[:, :-1]
+        return self._without_windows(np.concatenate([[now_s], moments]), np.cumsum(back, axis=1)[:, :-1])
+
+    def _without_windows(self, begins_s: FloatArray, free: IntArray) -> tuple[FloatArray, IntArray]:
+        """Return both without the GPUs of nodes in the time in which they are reserved for others."""
+        view, table = self._view, self._view.reservations
+        if not len(table):
+            return begins_s, free
+        rows = np.flatnonzero(keeping_out(table, view.now_s, np.inf, ANYBODY)).tolist()
+        bounds_s = np.concatenate([table.start_s[rows], table.end_s[rows]])
+        cut_s = np.unique(np.concatenate([begins_s, bounds_s[(bounds_s > view.now_s) & np.isfinite(bounds_s)]]))
+        free = free[:, np.searchsorted(begins_s, cut_s, side="right") - 1].copy()
+        for row in rows:
+            inside = (cut_s >= table.start_s[row]) & (cut_s < table.end_s[row])
+            free[np.ix_(nodes_in(table, row, view.nodes), inside)] = 0
+        return cut_s, free
 
 
 class PooledGpus(GpuAvailability):
