@@ -18,6 +18,7 @@ from slurmsched.cli.admin.policy_package import HOOKS, package_files, write_pack
 from slurmsched.cluster.forecast import Forecast
 from slurmsched.cluster.jobs import JobTable
 from slurmsched.cluster.nodes import NodeTable
+from slurmsched.cluster.outlook.remaining import Remaining
 from slurmsched.cluster.state import View
 from slurmsched.errors import ConfigError
 from slurmsched.simulator.studies.conformance.demands import demands_on
@@ -156,9 +157,9 @@ def test_the_walk_of_the_page_ends_with_an_ordering_that_is_las(packages, instal
 
 def test_the_page_names_columns_that_a_view_has():
     table = VIEW.partition("\n## ")[0]
-    parts = {"pending": JobTable, "running": JobTable, "forecast": Forecast, "nodes": NodeTable}
+    parts = {"pending": JobTable, "running": JobTable, "forecast": Forecast, "nodes": NodeTable, "remaining": Remaining}
     columns = {column.name for kind in parts.values() for column in fields(kind)}
     named = re.findall(r"`\.([a-z_]+)`", table)
     assert len(named) > 25
     assert set(named) - columns == set()
-    assert set(re.findall(r"`view\.([a-z_]+)`", table)) <= {column.name for column in fields(View)}
+    assert set(re.findall(r"`view\.([a-z_]+)`", table)) <= {*dir(View), *(column.name for column in fields(View))}
