@@ -245,6 +245,7 @@ ALONE = BESIDE | {
 NEWER = UNSAID | {
     "GPUs of so many tasks": lambda draft: draft.has(".", "gpus") and draft.has(".", "ntasks"),
     "CPUs by GPU of two types": lambda draft: draft.has(".", "cpus-per-gpu") and draft.has(",", "gres"),
+    "CPUs by GPU of so many tasks": lambda draft: draft.has(".", "cpus-per-gpu") and draft.has(".", "ntasks"),
 }
 """From 24.11 on Slurm gives that reason for more jobs, in one partition too, and not that no nodes meet them."""
 

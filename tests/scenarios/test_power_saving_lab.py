@@ -25,7 +25,7 @@ export SLURM_CONF={conf}
 sleep {takes_s}
 for node in $(scontrol show hostnames "$1"); do
     pid=$(cat {run}/slurmd.$node.pid)
-    kill $pid
+    kill -KILL $pid  # slurmctld starts programs with SIGTERM blocked, and so is it in this slurmd
     while grep -q '^State:.[^Z]' /proc/$pid/status 2> /dev/null; do sleep 0.1; done  # the lab may not collect it
     setsid $(command -v slurmd || echo /usr/sbin/slurmd) -b -D -N $node > /dev/null 2>&1 < /dev/null &
 done
