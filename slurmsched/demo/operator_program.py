@@ -15,6 +15,7 @@ from pathlib import Path
 from .. import interpreter
 from ..cluster.columns import Labels
 from ..cluster.records.outcomes import OutcomeTable
+from ..config.settings import ShareSettings
 from ..db.database import database_url
 from ..db.store import Store
 from ..decide.policy import Policy
@@ -64,7 +65,10 @@ def settings(home: Path, slurm_conf: Path, ordering: str) -> str:
 
 def policy(ordering: str) -> Policy:
     """Return the policy of a daemon with those settings."""
-    nobody_shares = SharingRules(capacity=0, wait_s=2 * EVERY_S)
+    usual = ShareSettings()
+    nobody_shares = SharingRules(
+        capacity=0, wait_s=2 * EVERY_S, least_speed=usual.least_speed, least_speed_each=usual.least_speed_each
+    )
     return Policy(find_ordering(ordering), Rules(powers=frozenset({"order"}), max_points=0, sharing=nobody_shares))
 
 
