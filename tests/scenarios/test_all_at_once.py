@@ -44,6 +44,7 @@ DEADLINES = {"strict": "slurmsched:deadline=+75s", "never": "slurmsched:deadline
 NODES = ["sinfo", "-h", "-N", "-o", "%N %P"]
 PROFILES = "SELECT node FROM profiles WHERE job_id = ?"
 PLACES = {"ranked", "standing", "held", "released"}
+COST = "shared with"  #: comes when a partner has gone, before or after the end of a job
 SHARED = ["submitted", "shared", "started", "ended"]
 STORIES = {
     "saver": ["submitted", "started", "asked to stop", "requeued", "started", "ended"],
@@ -163,8 +164,11 @@ def test_with_all_powers_on_every_job_gets_what_it_was_promised_and_its_story_is
             burst.tell("host", "guest")
             end_s = {name: ended(site, job) for name, job in jobs.items()}
             site.until(lambda: all(burst.story(name).count("ended") for name in jobs), "the end of each story")
+            site.until(lambda: all(COST in burst.story(name) for name in ("host", "guest")), "what sharing cost both")
             site.more_cycles()
-            assert {name: burst.story(name) for name in jobs} == STORIES
+            told = {name: burst.story(name) for name in jobs}
+            assert {name: [kind for kind in kinds if kind != COST] for name, kinds in told.items()} == STORIES
+            assert {name for name, kinds in told.items() if COST in kinds} == {"host", "guest"}
         steps = done_steps(home)
     assert steps == list(range(STEPS)), "no step is lost and none is done twice"
     assert end_s["strict"] < min(end_s["plain"], end_s["never"]), "they came first, and promised jobs go first"

@@ -40,7 +40,7 @@ def elastic(lab: Lab) -> Site:
 
 def fill(site: Site, gpus: int = 4, nodes: str = "n[1-4]", *, soon: bool = False) -> list[int]:
     """Jobs of bob that take so many GPUs of each of some nodes; they end *soon* by their forecast, not in truth."""
-    name = site.names[3 if soon else 0]
+    name = site.names[2 if soon else 0]
     jobs = [
         site.lab.submit(
             f"--gres=gpu:{gpus}",
