@@ -107,9 +107,10 @@ def kept_nodes(
 
 
 def kept_until_s(table: ReservationTable, nodes: NodeTable, now_s: float) -> FloatArray:
-    """Return until when each of *nodes* is kept from jobs outside reservations at *now_s*; -inf where it is not."""
+    """Return until when all of each of *nodes* is kept from jobs outside reservations at *now_s*; else -inf."""
     until_s = np.full(len(nodes), -np.inf)
-    for row in np.flatnonzero(keeping_out(table, now_s, now_s + 1.0, ANYBODY) & (table.start_s <= now_s)).tolist():
+    kept_now = keeping_out(table, now_s, now_s + 1.0, ANYBODY) & table.whole & (table.start_s <= now_s)
+    for row in np.flatnonzero(kept_now).tolist():
         kept = nodes_in(table, row, nodes)
         until_s[kept] = np.maximum(until_s[kept], table.end_s[row])
     return until_s

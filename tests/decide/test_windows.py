@@ -66,5 +66,7 @@ def test_gpus_of_nodes_that_are_reserved_now_come_free_after_that():
     plan = decide(seen, find_ordering("fifo"), Rules())
     config = {"SchedulerParameters": "bf_interval=1,bf_resolution=1,batch_sched_delay=0"}
     assert predict_completion(seen, plan.jobs.rank, plan.jobs.standing, config).start_s[0] - NOW_S <= 1.0
+    part = replace(seen.reservations, whole=np.array([False]))
+    assert replace(seen, reservations=part).free_gpus.now.tolist() == [4, 4], "it takes some cores or GPUs of them"
     all_of_them = site(-HOUR_S, HOUR_S)
     assert np.isnan(predict_completion(all_of_them, plan.jobs.rank, plan.jobs.standing, config).start_s[0])
