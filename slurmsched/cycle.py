@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from .clock import Clock, Timer
-from .cluster.actions import Action, Avoid, End, ends_change, job_of, spelling
+from .cluster.actions import Action, End, job_of
 from .cluster.plan import Plan, Standing
 from .cluster.records.outcomes import OutcomeTable
 from .cluster.records.progress import NO_PROGRESS, ProgressTable
@@ -173,7 +173,7 @@ def run_cycle(context: CycleContext, number: int, now_s: float, mode: str) -> Cy
         running=len(view.running),
         ranked=int((plan.jobs.rank >= 0).sum()),
         starving=int(plan.jobs.starving.sum()),
-        actions=dict(Counter(spelling(answer.action) for answer in answers if answer.refused is None)),
+        actions=dict(Counter(answer.action.stored for answer in answers if answer.refused is None)),
         refused=sum(answer.refused is not None for answer in answers),
         deferred=deferred,
         order_lag_s=lag_s,
@@ -232,10 +232,11 @@ def _act(
     context: CycleContext, watch: _Stopwatch, number: int, plan: Plan, now_s: float
 ) -> tuple[tuple[ActionResult, ...], int]:
     """Send the writes that the budget allows. Intents are stored first, since the process may be killed in between."""
-    writes = [action for action in plan.actions if not isinstance(action, End | Avoid)]
-    _remember(context, number, [action for action in plan.actions if isinstance(action, Avoid)], now_s)
+    writes = [action for action in plan.actions if action.is_write]
+    notes = [action for action in plan.actions if not action.is_write and not isinstance(action, End)]
+    _remember(context, number, notes, now_s)
     # What was refused before, Slurm may have taken over: nothing delays the end of a change that blocks its job.
-    going_back = {job_of(action) for action in writes if ends_change(action)}
+    going_back = {job_of(action) for action in writes if action.ends_change}
     refused = context.memory.recently_refused(now_s) - (going_back - context.memory.kept_by_refusals())
     sending = context.writer.affordable(writes, refused, context.clock.monotonic())
     if not sending:

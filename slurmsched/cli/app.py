@@ -16,11 +16,11 @@ from ..config import Loaded, Settings, Unreadable, load
 from ..errors import SlurmschedError, SlurmUnavailable
 
 if TYPE_CHECKING:
+    from ..cluster.actions.intent import Intent
     from ..daemon.api.record_summaries import FigureQueries
     from ..daemon.api.remote_client import RemoteDaemon
     from ..db.store import Store
     from ..db.tracking.decisions import DecisionRecord
-    from ..db.tracking.intent_records import Intent
     from ..models.registry import ArtifactRegistry
     from ..slurm.adapters.command_runner import CommandRunner, TimeLeft
     from ..slurm.port import Slurm

@@ -9,12 +9,11 @@ from threading import Event
 from typing import Protocol
 
 from ..clock import Clock
-from ..cluster.actions import MoveNodes, MovePartition, Resize, RestoreSize, Unsteer, spelling
-from ..cluster.jobs import JobTable
+from ..cluster.actions import Action, Hold, MoveNodes, Rank, RestoreSize, Rightsize, SetAdminComment, Share
+from ..cluster.actions.intent import Intent
+from ..cluster.actions.own_columns import OwnIntents
+from ..cluster.actions.undo import undone
 from ..cluster.records.node_loans import LentNodes, lent_lists
-from ..cluster.resized_request import gpus_asked
-from ..db.tracking.intent_records import Intent
-from ..db.tracking.intents import Intents
 from ..decide.rules import SharingRules
 from ..decide.sharing.packing import settle_shared
 from ..errors import SlurmschedError
@@ -41,19 +40,16 @@ def give_back(
     later daemon does not take it for a wish of the job's owner, and that no answer stands in an AdminComment, so that
     it writes its own again.
     """
-    until_s, now_s = clock.monotonic() + FOR_JOBS * budget_s, clock.now()
-    _close_answers(intents, now_s, keep)
-    asked_for = {intent.job_id: str(intent.value) for intent in intents if intent.kind == "Share"}
+    until_s, now_s, own = clock.monotonic() + FOR_JOBS * budget_s, clock.now(), OwnIntents.among(intents)
+    _close_answers(own, now_s, keep)
+    asked_for = {intent.job_id: str(intent.value) for intent in own.of(Share)}
     return release_all(
         cluster,
-        {intent.job_id for intent in intents if intent.kind == "Rank"},
-        {intent.job_id for intent in intents if intent.kind == "Hold"},
+        {intent.job_id for intent in own.of(Rank)},
+        {intent.job_id for intent in own.of(Hold)},
         now_s=now_s,
         settling=lambda state: [
-            *moved_back(state.pending, intents),
-            *let_go(state.pending, intents),
-            *_noted(sizes_restored(state.pending, intents), intents, now_s, keep),
-            *own_sizes(state.pending, intents),
+            *_noted(undone(own, state.pending), own, now_s, keep),
             *settle_shared(state.pending, asked_for, sharing, now_s),
         ],
         within=lambda: clock.monotonic() < until_s,
@@ -61,56 +57,25 @@ def give_back(
     )
 
 
-def let_go(pending: JobTable, intents: Sequence[Intent]) -> list[Unsteer]:
-    """Return the ends of our exclusions of nodes, of jobs that still exclude just what we wrote."""
-    steered = Intents(intent for intent in intents if intent.kind == "Steer").steered(pending)[0]
-    rows = zip(pending.job_id.tolist(), steered, pending.excluded_nodes, strict=True)
-    return [Unsteer(job, present) for job, types, present in rows if types]
-
-
-def moved_back(pending: JobTable, intents: Sequence[Intent]) -> list[MovePartition]:
-    """Return the ends of our changes of partitions, of jobs that are still in just those that we wrote."""
-    own = Intents(intent for intent in intents if intent.kind == "MovePartition").moved(pending)
-    rows = zip(pending.job_id.tolist(), own, strict=True)
-    return [MovePartition(job, partitions, partitions) for job, partitions in rows if partitions]
-
-
-def sizes_restored(pending: JobTable, intents: Sequence[Intent]) -> list[RestoreSize]:
-    """Return the ends of our changes of CPUs and memory, of jobs that still ask for just what we wrote."""
-    own = Intents(intent for intent in intents if intent.kind in ("Rightsize", "RestoreSize")).sized(pending)[0]
-    rows = zip(pending.job_id.tolist(), pending.node_request, own, strict=True)
-    return [RestoreSize(job, before, after) for job, before, after in rows if after]
-
-
-def _noted(actions: list[RestoreSize], intents: Sequence[Intent], now_s: float, keep: Keep) -> list[RestoreSize]:
-    """Return *actions* after they were saved as intents; without the database they are carried out all the same."""
-    cycle_of = {intent.job_id: intent.cycle for intent in intents if intent.kind == "Rightsize"}
-    if actions:
+def _noted(actions: list[Action], own: OwnIntents, now_s: float, keep: Keep) -> list[Action]:
+    """Return *actions* after sizes given back were saved as intents; without the database they go out all the same."""
+    cycle_of = {intent.job_id: intent.cycle for intent in own.of(Rightsize)}
+    sizes = [one for one in actions if isinstance(one, RestoreSize)]
+    if sizes:
         try:
-            keep([Intent(one.job_id, spelling(one), one.own, now_s, cycle_of[one.job_id]) for one in actions])
+            keep([Intent(one.job_id, one.stored, one.value, now_s, cycle_of[one.job_id]) for one in sizes])
         except SlurmschedError as error:
             logger.warning("CPUs and memory that were given back stay as they are from now on: %s", error)
     return actions
 
 
-def _close_answers(intents: Sequence[Intent], now_s: float, keep: Keep) -> None:
+def _close_answers(own: OwnIntents, now_s: float, keep: Keep) -> None:
     """Save that our answers are no longer in AdminComments; they are taken away whether that is possible or not."""
-    written = [intent for intent in intents if intent.kind == "Tell" and intent.closed_s is None]
-    if written:
+    if written := own.of(SetAdminComment):
         try:
             keep([replace(intent, closed_s=now_s) for intent in written])
         except SlurmschedError as error:
             logger.warning("answers that were taken back are not written again by a later daemon: %s", error)
-
-
-def own_sizes(pending: JobTable, intents: Sequence[Intent]) -> list[Resize]:
-    """Return the changes that give jobs the GPUs back that they asked for, where they ask for what we wrote."""
-    own, _, each, _, taken = Intents(intent for intent in intents if intent.kind == "Resize").resized(pending)
-    asked = [
-        int(pending.gpus[row]) if on_each else gpus_asked(pending, row) for row, on_each in enumerate(each.tolist())
-    ]
-    rows = zip(pending.job_id.tolist(), asked, own.tolist(), each.tolist(), taken.tolist(), strict=True)
-    return [Resize(job, mine, gpus, mine, on_each, nodes) for job, gpus, mine, on_each, nodes in rows if mine]
 
 
 class LoanStore(Protocol):

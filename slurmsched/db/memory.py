@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ..clock import Timer
-from ..cluster.actions import Action, MoveNodes, job_of, spelling
-from ..cluster.columns import BoolArray, Labels
+from ..cluster.actions import ACTIONS, Action, MoveNodes, job_of
+from ..cluster.actions.intent import Intent
 from ..cluster.events import Event, JobRequeued, JobSubmitted
 from ..cluster.interactive_use import WINDOW_S, InteractiveUse
 from ..cluster.job_tracker import JobTracker
@@ -28,8 +28,7 @@ from .records.policy_choices import PolicyChoice
 from .records.promises import changed_rows, rows_of
 from .store import Store
 from .tracking.decisions import DecisionRecord
-from .tracking.intent_records import Intent
-from .tracking.intents import ASKS_S, BACK_OFF_S, Intents
+from .tracking.intents import BACK_OFF_S, Intents
 from .tracking.node_moves import NodeMoves
 from .tracking.story import Standings, StoryEvent, story_of, story_of_answer, story_of_modification, story_of_promise
 
@@ -133,7 +132,7 @@ class Memory:
             self._facts.outcomes.append(changes.ended)
             self._interactive.learn(changes.ended)
         self._flush()
-        with_intents = self._interactive.filled(self._with_intents(changes.state, now_s), now_s)
+        with_intents = self._interactive.filled(self._intents.filled(changes.state, now_s), now_s)
         if self._usage_wait.due:
             self._attempt(lambda: self._read_usage(now_s))
         return Remembered(self._usage.filled(with_intents), changes.events, changes.ended, self.available)
@@ -144,53 +143,6 @@ class Memory:
         modified = self._modifications.observe(state.pending, state.running, now_s, ours)
         if modified and self._leads():
             self._facts.story += map(story_of_modification, modified)
-
-    def _with_intents(self, state: ClusterState, now_s: float) -> ClusterState:
-        """Return *state* with our requests filled in: points, holds, stops, AdminComments, shared GPUs."""
-        tables = []
-        for jobs in (state.pending, state.running):
-            asked_s, ask_count = self._intents.ask_counts(jobs, now_s)
-            comments, (shares, asked_for, given_back) = self._intents.comments(jobs), self._intents.sharing(jobs)
-            refusal = self._intents.share_refusals(jobs, now_s)
-            left_nodes, left_s = self._intents.left(jobs, now_s)
-            own_gpus, resized_s, gpus_each, *_ = self._intents.resized(jobs)
-            jobs = jobs.changed(
-                shares=shares,
-                asked_for=asked_for,
-                given_back=given_back,
-                share_refusal=refusal,
-                asked_s=asked_s,
-                asks=ask_count,
-                told=comments,
-                left_nodes=left_nodes,
-                left_s=left_s,
-                own_gpus=own_gpus,
-                resized_s=resized_s,
-                gpus_each=gpus_each,
-                avoided=self._intents.avoided(jobs),
-            )
-            tables.append(jobs)
-        pending, running = tables
-        held, points = self._intents.held(pending, now_s), self._intents.points(pending, now_s)
-        steered, steered_s = self._intents.steered(pending)
-        own_request, sized_s, request_changed, half = self._intents.sized(pending)
-        half_gpus, taken_nodes = self._intents.resized(state.pending)[3:]
-        halves = Labels(half + 2 * half_gpus, ("", "rightsize", "resize", "rightsize+resize"))
-        pending = pending.changed(
-            held_by_us=held,
-            site_points=points,
-            own_partition=self._intents.moved(pending),
-            steered=steered,
-            steered_s=steered_s,
-            own_request=own_request,
-            sized_s=sized_s,
-            request_changed=request_changed,
-            half_written=halves,
-            taken_nodes=taken_nodes,
-            node_range=_without(pending.node_range, taken_nodes > 0),
-        )
-        running = running.changed(steered=self._intents.steered(running)[0])
-        return replace(state, pending=pending, running=running)
 
     def loans(self, state: ClusterState, *, acting: bool) -> tuple[LentNodes, ...] | None:
         """Return the partitions whose nodes we changed; None while none may move: after a move, or during an outage.
@@ -230,8 +182,7 @@ class Memory:
 
     def answered(self, cycle: int, answers: Sequence[tuple[Action, str | None]], now_s: float) -> None:
         """Record Slurm's answers: None for accepted, else its message."""
-        # A hold is renewed every cycle; only its start belongs in the story.
-        renewed = {(i.job_id, i.kind) for i in self._intents if i.kind == "Hold" and i.cycle != cycle}
+        renewed = {(i.job_id, i.kind) for i in self._intents if ACTIONS[i.kind].renewed and i.cycle != cycle}
         self._facts.note(self._intents.answered(cycle, answers, now_s))
         for action, refused in answers:
             if isinstance(action, MoveNodes):
@@ -239,7 +190,7 @@ class Memory:
         self._facts.story += [
             story_of_answer(cycle, action, refused, now_s)
             for action, refused in answers
-            if job_of(action) and (refused is not None or (job_of(action), spelling(action)) not in renewed)
+            if job_of(action) and (refused is not None or (job_of(action), action.stored) not in renewed)
         ]
         self._flush()
 
@@ -386,7 +337,7 @@ class Memory:
         self._intents, self._adopted = Intents(self._asked_for(now_s)), True
 
     def _asked_for(self, now_s: float) -> list[Intent]:
-        return self._store.intents(self._cluster, now_s - BACK_OFF_S, now_s - ASKS_S)
+        return self._store.intents(self._cluster, now_s - BACK_OFF_S, now_s)
 
     def _read_loans(self) -> None:
         self._moves.loans = self._store.loans(self._cluster)
@@ -426,13 +377,6 @@ class Memory:
             logger.warning("the database is back; %d facts were waiting", len(self._facts))
             self.trouble = ""
         return True
-
-
-def _without(column: Labels, rows: BoolArray) -> Labels:
-    """Return *column* without the texts in *rows*."""
-    if not rows.any():
-        return column
-    return Labels.of("" if is_one else text for text, is_one in zip(column, rows.tolist(), strict=True))
 
 
 def _submitted(events: Iterable[Event]) -> dict[int, float]:

@@ -8,13 +8,14 @@ from typing import TypeVar
 
 from sqlalchemy import Connection, delete, select
 
+from ..cluster.actions.intent import Intent
 from ..cluster.job_record import JobRecord, Phase
 from ..cluster.records.outcomes import OutcomeTable
 from .database import insert_or
 from .records.outcomes import add_outcomes
 from .records.promises import Key, Row, save_promises
 from .tables import jobs
-from .tracking.intent_records import Intent, save_intents
+from .tracking.intent_records import save_intents
 from .tracking.story import StoryEvent, save_story
 
 K = TypeVar("K")

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 from pathlib import Path
 
+from ..cluster.actions.intent import Intent
 from ..cluster.job_record import JobRecord
 from ..cluster.records.faults import Fault, Instability, Mismatches
 from ..cluster.records.node_loans import LentNodes
@@ -33,7 +34,6 @@ from .retention import Pruned
 from .tracking import decisions, intent_records, story
 from .tracking.decision_layers import BlobLayers
 from .tracking.decisions import DecisionRecord
-from .tracking.intent_records import Intent
 from .tracking.story import StoryEvent
 
 
@@ -109,10 +109,10 @@ class Store:
         with self.database.transaction("reading the known jobs") as connection:
             return pending_writes.load_jobs(connection, cluster)
 
-    def intents(self, cluster: str, refused_since_s: float, asked_since_s: float = math.inf) -> list[Intent]:
-        """Return open intents, those refused since *refused_since_s*, and stop requests since *asked_since_s*."""
+    def intents(self, cluster: str, refused_since_s: float, now_s: float = math.inf) -> list[Intent]:
+        """Return open intents, those refused since *refused_since_s*, and those that are remembered at *now_s*."""
         with self.database.transaction("reading the intents") as connection:
-            return intent_records.load_intents(connection, cluster, refused_since_s, asked_since_s)
+            return intent_records.load_intents(connection, cluster, refused_since_s, now_s)
 
     def add_outcomes(self, cluster: str, table: OutcomeTable) -> int:
         """Write runs that are new, or whose true end replaces an unknown one; return their number."""

@@ -34,7 +34,6 @@ from ..cluster.actions import (
     Unmark,
     Unshare,
     Unsteer,
-    ends_change,
     job_of,
 )
 from ..cluster.columns import BoolArray, IntArray
@@ -98,7 +97,7 @@ def migration_is_on(action: Action, jobs: JobTable, row: int, rules: Rules) -> s
 
 def owner_did_not_opt_out(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
     """Refuse actions on a job with ``slurmsched:off``, except those that give it back, and the line of load control."""
-    if not jobs.off[row] or gives_back(action) or (isinstance(action, Hold) and rules.admission is not None):
+    if not jobs.off[row] or action.gives_back or (isinstance(action, Hold) and rules.admission is not None):
         return None
     return "its owner said slurmsched:off"
 
@@ -285,7 +284,7 @@ def limits_are_known(action: Action, view: View, row: int, limits: JobLimits) ->
 def limits_are_kept(action: Action, view: View, row: int, limits: JobLimits) -> str | None:
     """Refuse more than a limit of its QOS, its partition's QOS or its association allows, and less than it requires."""
     jobs = view.pending
-    if isinstance(action, Resize) and not gives_back(action):
+    if isinstance(action, Resize) and not action.gives_back:
         return limits.refusal(jobs, row, **amounts_with(jobs, row, action.gpus, action.each)) or None
     if isinstance(action, Share):
         return limits.requires_gpus(jobs, row) or None
@@ -308,7 +307,7 @@ def nodes_are_left(action: Action, view: View, row: int, may: Allowances) -> str
 
 def nodes_have_the_gpus(action: Action, view: View, row: int, may: Allowances) -> str | None:
     """Refuse a number of GPUs for which too few nodes have these and may give the job the rest of what it asks for."""
-    if not isinstance(action, Resize) or gives_back(action):
+    if not isinstance(action, Resize) or action.gives_back:
         return None
     jobs, (_, many) = view.pending, action.nodes
     kind, allowed = nodes_by_kind(view, jobs.take(np.array([row])))
@@ -333,7 +332,7 @@ def _request(text: str) -> NodeRequest:
 
 def resizing_is_on(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
     """Refuse another number of GPUs without power.resize, and of nodes without resize.nodes; not a job's own one."""
-    if gives_back(action):
+    if action.gives_back:
         return None
     by_nodes = isinstance(action, Resize) and action.each and rules.resizing is not None
     if by_nodes and rules.resizing is not None and not rules.resizing.nodes:
@@ -343,7 +342,7 @@ def resizing_is_on(action: Action, jobs: JobTable, row: int, rules: Rules) -> st
 
 def partitions_are_ours(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
     """Refuse to give a job partitions back that we did not change."""
-    if not gives_back(action):
+    if not action.gives_back:
         return None
     ours = isinstance(action, MovePartition) and jobs.own_partition[row] == action.own
     return None if ours else "its partitions are its own"
@@ -351,14 +350,14 @@ def partitions_are_ours(action: Action, jobs: JobTable, row: int, rules: Rules) 
 
 def gpus_are_its_own(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
     """Refuse to give a job a number of GPUs back that we did not change."""
-    if not gives_back(action):
+    if not action.gives_back:
         return None
     return None if isinstance(action, Resize) and jobs.own_gpus[row] == action.own else "its number of GPUs is its own"
 
 
 def gpus_are_agreed(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
     """Refuse a number of GPUs that a job's owner did not agree to (``slurmsched:gpus=``, ``ckpt``)."""
-    if gives_back(action) or not isinstance(action, Resize):
+    if action.gives_back or not isinstance(action, Resize):
         return None
     least, most = int(jobs.least_gpus[row]), int(jobs.most_gpus[row])
     if not most:
@@ -386,7 +385,7 @@ def gpus_are_plain(action: Action, jobs: JobTable, row: int, rules: Rules) -> st
 
 def owner_agreed_to_restarts(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
     """Refuse another number of GPUs without ``slurmsched:ckpt``, unless it is the job's own again."""
-    return None if gives_back(action) else owner_consented(action, jobs, row, rules)
+    return None if action.gives_back else owner_consented(action, jobs, row, rules)
 
 
 def _in_state(jobs: JobTable, row: int, wanted: JobState) -> str | None:
@@ -631,19 +630,11 @@ UNKNOWN_JOB = "job_is_known"
 """The name of the rule over every action on a job: Slurm knows it. Others have the names of their functions."""
 
 
-def gives_back(action: Action) -> bool:
-    """Return whether an action only gives a job back to Slurm: a Release, Unsteer, RestoreSize or Rank of 0 points.
-
-    So do a Resize to the number of GPUs that its owner asked for, and a MovePartition to its partitions.
-    """
-    return ends_change(action) or isinstance(action, Release) or (isinstance(action, Rank) and action.points == 0)
-
-
 def needs_limits(action: Action) -> bool:
     """Return whether an action sends a job to a type, or lets it ask for something else than its owner did."""
     if isinstance(action, Steer):
         return action.types != ANY_TYPE
-    return isinstance(action, Rightsize | Resize) and not gives_back(action)
+    return isinstance(action, Rightsize | Resize) and not action.gives_back
 
 
 def judge(wishes: Sequence[Action], view: View, rules: Rules) -> tuple[list[Action], list[Refusal]]:

@@ -21,7 +21,6 @@ from pathlib import Path
 import numpy as np
 
 from slurmsched.clock import SystemClock
-from slurmsched.cluster.actions import spelling
 from slurmsched.cluster.columns import Labels, table_of
 from slurmsched.cluster.job_record import outcomes_of
 from slurmsched.cluster.jobs import JobState
@@ -118,7 +117,7 @@ def bench(directory: Path, title: str, rules: Rules) -> None:
         flush=True,
     )
     print("    deciding took " + ", ".join(f"{part} {took_s:.2f} s" for part, took_s in first.decided_s.items()))
-    kinds = Counter(spelling(action) for action in first.plan.actions)
+    kinds = Counter(action.stored for action in first.plan.actions)
     print("    it wants " + ", ".join(f"{count} {kind}" for kind, count in kinds.most_common()))
     rows = [cycle(world) for _ in range(RUNS)]
     show("with a full budget", rows)

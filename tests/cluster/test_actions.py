@@ -8,7 +8,7 @@ from dataclasses import astuple
 import pytest
 
 from slurmsched.cluster import actions
-from slurmsched.cluster.actions import ACTIONS, Action, JobAction, MoveNodes, job_of, spelling
+from slurmsched.cluster.actions import ACTIONS, Action, JobAction, MoveNodes, job_of
 from slurmsched.cluster.records.node_loans import LentNodes
 
 STORED = {
@@ -55,7 +55,7 @@ def test_every_action_has_one_stored_spelling():
     ],
 )
 def test_an_action_is_spelled_as_it_is_stored(action, stored):
-    assert spelling(action) == stored
+    assert action.stored == stored
 
 
 def test_a_move_of_nodes_concerns_no_job_and_equals_what_is_read_back_from_its_rows():

@@ -13,10 +13,11 @@ import pytest
 from db_worlds import CheckedMemory
 
 from slurmsched.cluster.actions import Avoid, Resize, RestoreSize, Rightsize, Steer, Unsteer
+from slurmsched.cluster.actions.own_columns import OwnIntents
+from slurmsched.cluster.actions.undo import undone
 from slurmsched.cluster.avoided import read_avoided
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.exclusions import UNREAD
-from slurmsched.daemon.release import let_go, own_sizes, sizes_restored
 from slurmsched.slurm.adapters.fake import FakeSlurm
 
 OWN, OURS = "cpus=2,task=2,node=2,mem=4000Mn", "cpus=3,task=3,node=3,mem=12000Mn"
@@ -63,7 +64,7 @@ def test_cpus_and_memory_taken_in_part_are_ours_by_our_intent(store, cluster, pr
     pending = look(memory, cluster, node_request=[present])
     assert (pending.own_request[0], pending.half_written[0]) == (OWN, "rightsize")
     assert not pending.request_changed[0]
-    assert sizes_restored(pending, memory.intents()) == [RestoreSize(JOB, present, OWN)]
+    assert undone(OwnIntents.among(memory.intents()), pending) == [RestoreSize(JOB, present, OWN)]
 
 
 def test_what_somebody_else_wrote_is_not_ours(store, cluster):
@@ -97,7 +98,7 @@ def test_excluded_nodes_that_slurm_refused_and_took_over_are_ours(store, cluster
     memory = sent(store, cluster, Steer(JOB, "v100", "n[1-2]"), answer)
     pending = look(memory, cluster, excluded_nodes=["n[1-2]"])
     assert pending.steered[0] == "v100"
-    assert let_go(pending, memory.intents()) == [Unsteer(JOB, "n[1-2]")]
+    assert undone(OwnIntents.among(memory.intents()), pending) == [Unsteer(JOB, "n[1-2]")]
 
 
 def test_excluded_nodes_that_were_not_even_sent_are_somebody_elses(store, cluster):
@@ -111,7 +112,7 @@ def test_gpus_that_slurm_counts_otherwise_than_they_are_asked_for_are_ours(store
     memory = sent(store, cluster, Resize(JOB, 2, 1, 1), answer)
     pending = look(memory, cluster, gpus=[counted], per_node=[f"gres:gpu:{asked}"])
     assert (int(pending.own_gpus[0]), pending.half_written[0]) == (1, "resize")
-    assert own_sizes(pending, memory.intents()) == [Resize(JOB, 1, asked, 1)]
+    assert undone(OwnIntents.among(memory.intents()), pending) == [Resize(JOB, 1, asked, 1)]
 
 
 HALVES = [  # of a job with two GPUs on each of so many nodes, per node and for the whole job: as 22.05.8 showed them
@@ -135,7 +136,7 @@ def test_nodes_of_which_slurm_counts_others_than_it_took_are_ours(store, cluster
     seen = cluster.observe().pending.changed(
         **{name: Labels.of(v) if isinstance(v[0], str) else np.array(v) for name, v in shown.items()}
     )
-    assert own_sizes(seen, memory.intents()) == [Resize(JOB, before, before, before, 2, nodes[1])]
+    assert undone(OwnIntents.among(memory.intents()), seen) == [Resize(JOB, before, before, before, 2, nodes[1])]
 
 
 @pytest.mark.parametrize(("nodes", "shown"), HALVES)

@@ -8,9 +8,10 @@ import pytest
 from db_worlds import STEPS, CheckedMemory, carried_out
 
 from slurmsched.cluster.actions import AskToStop, Steer, Unsteer
+from slurmsched.cluster.actions.own_columns import OwnIntents
+from slurmsched.cluster.actions.undo import undone
 from slurmsched.cluster.exclusions import ANY_TYPE
 from slurmsched.cluster.jobs import JobState
-from slurmsched.daemon.release import let_go
 from slurmsched.slurm.adapters.fake import FakeSlurm
 
 LEAVES = AskToStop(1, "URG", "n1")
@@ -76,7 +77,7 @@ def test_the_exclusion_of_nodes_that_it_left_is_ours_and_is_lifted_like_that_of_
     memory = daemon(store)
     pending = look(memory, cluster).pending
     assert pending.steered[0] == ANY_TYPE
-    assert let_go(pending, memory.intents()) == [Unsteer(1, "n1")]
+    assert undone(OwnIntents.among(memory.intents()), pending) == [Unsteer(1, "n1")]
     cluster.advance(200.0)
     assert look(memory, cluster).running.steered[0] == ANY_TYPE, "so it is while it runs: the list is not its owner's"
     kinds = [event.kind for event in store.story("c", 1)]

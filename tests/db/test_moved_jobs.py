@@ -8,7 +8,8 @@ import pytest
 from db_worlds import STEPS, CheckedMemory, carried_out
 
 from slurmsched.cluster.actions import MovePartition
-from slurmsched.daemon.release import moved_back
+from slurmsched.cluster.actions.own_columns import OwnIntents
+from slurmsched.cluster.actions.undo import undone
 from slurmsched.slurm.adapters.fake import FakeSlurm
 
 BOTH = "fast,gpu"
@@ -37,7 +38,7 @@ def told(store, cluster):
     """What a daemon that starts now knows of the job, and what the release unit would do."""
     memory = daemon(store)
     pending = look(memory, cluster)
-    return pending.own_partition[0], moved_back(pending, memory.intents())
+    return pending.own_partition[0], undone(OwnIntents.among(memory.intents()), pending)
 
 
 @pytest.mark.parametrize("step", STEPS)

@@ -8,7 +8,8 @@ import pytest
 from db_worlds import STEPS, CheckedMemory, carried_out
 
 from slurmsched.cluster.actions import Requeue, Resize
-from slurmsched.daemon.release import own_sizes
+from slurmsched.cluster.actions.own_columns import OwnIntents
+from slurmsched.cluster.actions.undo import undone
 from slurmsched.slurm.adapters.fake import FakeSlurm
 
 
@@ -35,7 +36,7 @@ def told(store, cluster):
     """The own number of the job as a daemon knows it that starts now, and what the release unit would do."""
     memory = daemon(store)
     pending = look(memory, cluster)
-    return int(pending.own_gpus[0]), own_sizes(pending, memory.intents())
+    return int(pending.own_gpus[0]), undone(OwnIntents.among(memory.intents()), pending)
 
 
 @pytest.mark.parametrize("step", STEPS)

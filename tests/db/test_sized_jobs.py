@@ -10,7 +10,9 @@ from db_worlds import STEPS, CheckedMemory, carried_out
 
 from slurmsched.clock import ManualClock
 from slurmsched.cluster.actions import RestoreSize, Rightsize
-from slurmsched.daemon.release import give_back, sizes_restored
+from slurmsched.cluster.actions.own_columns import OwnIntents
+from slurmsched.cluster.actions.undo import undone
+from slurmsched.daemon.release import give_back
 from slurmsched.decide.rules import SharingRules
 from slurmsched.slurm.adapters.fake import FakeSlurm
 
@@ -47,7 +49,7 @@ def known(store, cluster):
     """What a daemon that starts now knows of the job: its own request, others' changes, what release-all would do."""
     memory = daemon(store)
     pending = look(memory, cluster)
-    return pending.own_request[0], bool(pending.request_changed[0]), sizes_restored(pending, memory.intents())
+    return pending.own_request[0], bool(pending.request_changed[0]), undone(OwnIntents.among(memory.intents()), pending)
 
 
 def by_hand(cluster, text):

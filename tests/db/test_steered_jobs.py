@@ -9,9 +9,10 @@ import pytest
 from db_worlds import STEPS, CheckedMemory, carried_out
 
 from slurmsched.cluster.actions import Requeue, Steer, Unsteer
+from slurmsched.cluster.actions.own_columns import OwnIntents
+from slurmsched.cluster.actions.undo import undone
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.exclusions import UNREAD, same_nodes
-from slurmsched.daemon.release import let_go
 from slurmsched.slurm.adapters.fake import FakeSlurm
 
 TO_A100, TO_V100 = "a100", "v100"
@@ -40,7 +41,7 @@ def told(store, cluster):
     """What a daemon that starts now knows of the job, and what the release unit would do."""
     memory = daemon(store)
     pending = look(memory, cluster)
-    return pending.steered[0], let_go(pending, memory.intents())
+    return pending.steered[0], undone(OwnIntents.among(memory.intents()), pending)
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -80,7 +81,7 @@ def test_what_a_user_excludes_before_or_after_us_is_the_users(store, cluster):
     cluster.act([Steer(job, "by hand", "n[2-4]", "n[2-3]")])
     pending = look(memory, cluster)
     assert list(pending.steered) == ["", ""]
-    assert let_go(pending, memory.intents()) == []
+    assert undone(OwnIntents.among(memory.intents()), pending) == []
     assert pending.job_id.tolist() == [job, theirs]
 
 
@@ -153,5 +154,5 @@ def test_a_hundred_steerings_with_a_kill_between_any_two_steps_leave_no_exclusio
         known = {int(one) for one, types in zip(pending.job_id, pending.steered, strict=True) if types}
         assert known == {one for one in jobs if cluster.jobs[one].excluded_nodes}, f"after cycle {cycle}, {step}"
     assert known
-    cluster.act(let_go(pending, memory.intents()))
+    cluster.act(undone(OwnIntents.among(memory.intents()), pending))
     assert {number for number, one in cluster.jobs.items() if one.excluded_nodes} == {theirs}

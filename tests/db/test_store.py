@@ -13,12 +13,12 @@ from sqlalchemy import func, select
 
 from examples import examples
 from slurmsched.cluster.actions import Hold, Rank
+from slurmsched.cluster.actions.intent import Intent
 from slurmsched.cluster.job_record import JobRecord, Phase
 from slurmsched.cluster.jobs import JobState
 from slurmsched.db.pending_writes import PendingWrites
 from slurmsched.db.records.pause import Control
 from slurmsched.db.tables import blobs
-from slurmsched.db.tracking.intent_records import Intent
 from slurmsched.db.tracking.story import StoryEvent
 
 TEXT = st.text(st.characters(exclude_categories=[]), max_size=30)

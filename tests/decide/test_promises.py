@@ -11,7 +11,7 @@ from hypothesis import Phase, example, given
 from hypothesis import strategies as st
 
 from examples import examples
-from slurmsched.cluster.actions import Hold, Rank, spelling
+from slurmsched.cluster.actions import Hold, Rank
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.forecast import Forecast
 from slurmsched.cluster.jobs import job_table
@@ -473,7 +473,7 @@ def test_where_many_jobs_are_delayed_the_order_is_written_first_and_answers_and_
     high_s = np.array([9 * HOUR_S] * many + [2 * HOUR_S] * many)
     runtime_s = np.array([60.0] * many + [HOUR_S] * many)
     plan = planned(replace(what, forecast=replace(what.forecast, runtime_s=runtime_s, high_s=high_s)))
-    kinds = [spelling(action) for action in plan.actions]
+    kinds = [action.stored for action in plan.actions]
     assert kinds.count("Hold") > 10
     assert kinds.count("Tell") == many
     first = kinds.index("Hold")

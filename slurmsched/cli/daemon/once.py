@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ...cluster.actions import MoveNodes, job_of, spelling
+from ...cluster.actions import MoveNodes, job_of
 from ...cluster.text.plural import count
 from ..app import App
 from ..failure import Failed
@@ -65,7 +65,7 @@ def _facts(report: CycleReport, shares: tuple[GroupImpact, ...]) -> OneCycle:
         "running": report.running,
         "ranked": report.ranked,
         "starving": report.starving,
-        "wanted": [{"kind": spelling(action), **asdict(action)} for action in report.plan.actions],
+        "wanted": [{"kind": action.stored, **asdict(action)} for action in report.plan.actions],
         "not_allowed": dict(Counter(refusal.rule for refusal in report.plan.refusals)),
         "done": report.actions,
         "refused": report.refused,
@@ -93,4 +93,4 @@ def _parts(report: CycleReport, shares: tuple[GroupImpact, ...]) -> Iterator[str
 def _cells(action: Action) -> list[Cell]:
     rest = [getattr(action, f.name) for f in fields(action) if f.name != "job_id"]
     values = [action.text] if isinstance(action, MoveNodes) else rest
-    return [spelling(action), job_of(action) or None, *(values or [None])]
+    return [action.stored, job_of(action) or None, *(values or [None])]

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from ...cluster.actions import ACTIONS
 from ...cluster.text.plural import count
 from ...cluster.text.tres import timelimit
 from ..app import App
@@ -121,34 +122,11 @@ _SENTENCES = {
     "standing": "it {now}",
     "deadline": "{became}",
     "policy": "{by} {what}{why}",
-    "ranked": "we gave it {value} points",
-    "held": "we delayed it",
-    "released": "we ended our delay",
-    "moved": "we moved it to partition {value}",
-    "placed": "we gave it the node list {value}",
-    "steered": "we sent it to a type of GPU, away from other nodes ({value})",
-    "kept off": "we keep it off nodes that it left because they were overloaded ({value})",
-    "let go": "we lifted the nodes that we had excluded",
-    "sized": "we changed its CPUs and memory, from the first to the second of {value}",
-    "size restored": "we gave it back the CPUs and memory of its owner ({value})",
-    "resized": "we set the GPUs that it asks for (those of its owner last): {value}",
-    "given back": "a change of ours kept it from starting ({value}): we give its own back, and do not repeat it",
-    "shared": "we began to change its GPUs into GPUs that it shares",
-    "let start": "we let it start on GPUs that it shares ({value})",
-    "unmarked": "we left its GPUs as they are, and gave its comment back to it",
-    "unshared": "we gave its own GPUs back to it",
-    "preempted": "we stopped it, and it keeps its work",
+    **{kind: words for action in ACTIONS.values() for kind, words in action.story},
     "failed together": "it and its partners ({partners}) failed together on their GPUs: {fault}",
     "shared with": "it kept about {speed} of its speed beside job {partners} for {seconds} s ({source})",
     "failed beside": "it failed on its GPUs and harmed no partner ({partners}): {fault}",
     "unstable together": "its load and that of its partners ({partners}) on the same GPUs is unstable: {why}",
-    "told": "we wrote {value} into its AdminComment",
-    "may end": "it has what its owner's stop= asks for: we tell it so at its next report",
-    "asked to stop": "we asked it to save its work and stop (signal {value})",
-    "asked to leave": "we asked it to save its work and leave overloaded nodes ({value})",
-    "requeue asked": "we asked Slurm to requeue it",
-    "suspended": "we suspended it",
-    "resumed": "we resumed it",
     "refused": "Slurm refused our {action}: {answer}",
     "requeued": "it was queued again{times}{run}",
     "started": "it started{run}",

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection, Select, delete, func, select
 
-from ...cluster.actions import ACTIONS, Action, NodeChange, Refusal, spelling
+from ...cluster.actions import ACTIONS, Action, NodeChange, Refusal
 from ...cluster.columns import Table
 from ...cluster.forecast import Forecast
 from ...cluster.jobs import JobTable
@@ -111,7 +111,7 @@ def restored(parts: dict[str, bytes], **rest: Any) -> DecisionRecord:
 
 
 def _action_row(action: Action) -> list[Any]:
-    return [spelling(action), *(getattr(action, f.name) for f in fields(action))]
+    return [action.stored, *(getattr(action, f.name) for f in fields(action))]
 
 
 def _action(row: list[Any]) -> Action:

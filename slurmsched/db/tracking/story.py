@@ -11,16 +11,14 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection, select
 
-from ...cluster.actions import Action, AskToStop, Avoid, MovePartition, Steer, job_of, spelling
+from ...cluster.actions import ACTIONS, Action, job_of
 from ...cluster.columns import IntArray
 from ...cluster.events import Event, JobEnded, JobModified, JobRequeued, JobStarted, JobSubmitted
-from ...cluster.exclusions import ANY_TYPE
 from ...cluster.job_tracker import SAME_TIME_S
 from ...cluster.plan import Standing
 from ...cluster.records.promises import PromiseState
 from ..database import insert_or
 from ..tables import job_events
-from .intent_records import value_of
 
 #: Every kind of story event, in the order for events of the same time.
 KINDS = (
@@ -35,73 +33,23 @@ KINDS = (
     "standing",
     "deadline",
     "policy",
-    "ranked",
-    "held",
-    "released",
-    "moved",
-    "placed",
-    "steered",
-    "kept off",
-    "let go",
-    "sized",
-    "size restored",
-    "resized",
-    "given back",
-    "shared",
-    "let start",
-    "unmarked",
-    "unshared",
-    "preempted",
+    *(kind for action in ACTIONS.values() for kind, _ in action.story),
     "failed together",
     "failed beside",
     "shared with",
     "unstable together",
-    "told",
-    "asked to stop",
-    "asked to leave",
-    "may end",
-    "requeue asked",
-    "suspended",
-    "resumed",
     "refused",
     "requeued",
     "started",
     "ended",
 )
 
-_EFFECTS = {
-    "let start": "started",
-    **dict.fromkeys(("asked to stop", "asked to leave", "requeue asked"), "requeued"),
-}
+_EFFECTS = {kind: effect for action in ACTIONS.values() if (effect := action.slurm_event) for kind, _ in action.story}
 """What Slurm does upon our requests, by kind of event."""
 
 _OF_EVENT = {JobSubmitted: "submitted", JobStarted: "started", JobRequeued: "requeued", JobEnded: "ended"}
 _COMMON = {f.name for f in fields(Event)}
 _DETAILS = {kind: [f.name for f in fields(kind) if f.name not in _COMMON] for kind in _OF_EVENT}
-_OF_ACTION = {
-    "Rank": "ranked",
-    "Hold": "held",
-    "Release": "released",
-    "Requeue": "requeue asked",
-    "AskToStop": "asked to stop",
-    "End": "may end",
-    "Tell": "told",
-    "Suspend": "suspended",
-    "Resume": "resumed",
-    "MovePartition": "moved",
-    "Steer": "steered",
-    "Unsteer": "let go",
-    "Rightsize": "sized",
-    "RestoreSize": "size restored",
-    "Resize": "resized",
-    "Avoid": "given back",
-    "Share": "shared",
-    "StartShared": "let start",
-    "Unmark": "unmarked",
-    "Unshare": "unshared",
-    "Start": "placed",
-    "Preempt": "preempted",
-}
 
 
 @dataclass(frozen=True)
@@ -125,19 +73,11 @@ def story_of(event: Event) -> StoryEvent:
 
 def story_of_answer(cycle: int, action: Action, refused: str | None, now_s: float) -> StoryEvent:
     """Convert Slurm's answer to *action* into an event of the story."""
-    value = action.partition if isinstance(action, MovePartition) else value_of(action)
+    kind, value = action.event
     details: dict[str, Any] = {"cycle": cycle, "value": value}
     if refused is not None:
-        return StoryEvent(now_s, "refused", {**details, "action": spelling(action), "answer": refused}, job_of(action))
-    match action:
-        case AskToStop(leaves=nodes) if nodes:
-            return StoryEvent(now_s, "asked to leave", details | {"value": nodes}, job_of(action))
-        case Avoid(changes=changes, reason=reason):
-            words = f"{changes.replace('+', ', ')}: {reason}"
-            return StoryEvent(now_s, "given back", details | {"value": words}, job_of(action))
-        case Steer(types=types, excluded=nodes) if types == ANY_TYPE:
-            return StoryEvent(now_s, "kept off", details | {"value": nodes}, job_of(action))
-    return StoryEvent(now_s, _OF_ACTION[spelling(action)], details, job_of(action))
+        kind, details = "refused", {**details, "value": action.value, "action": action.stored, "answer": refused}
+    return StoryEvent(now_s, kind, details, job_of(action))
 
 
 def story_of_promise(row: dict[str, Any], now_s: float) -> StoryEvent:
