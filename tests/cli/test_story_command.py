@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from slurmsched.cli.jobs.story import _SENTENCES, sentence
+from slurmsched.cli.jobs.story import sentence, sentences
 from slurmsched.cluster.plan import Standing
 from slurmsched.cluster.records.promises import PromiseState
 from slurmsched.db.tracking.story import KINDS
@@ -71,11 +71,11 @@ def test_who_suspended_a_job_is_told_apart(what):
 
 
 def test_every_kind_of_event_has_a_sentence():
-    assert set(KINDS) <= set(_SENTENCES)
+    assert set(KINDS) <= set(sentences())
 
 
 def test_every_kind_has_a_sentence_without_blanks_left_open():
-    for kind in _SENTENCES:
+    for kind in sentences():
         assert "{" not in sentence({"kind": kind, "details": {}})
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 import click
 
-from ...cluster.actions import ACTIONS
 from ...cluster.text.plural import count
 from ...cluster.text.tres import timelimit
 from ..app import App
@@ -51,8 +51,16 @@ def sentence(event: Mapping[str, Any]) -> str:
     if event["kind"] in _SETTINGS:
         details |= {name: _SETTINGS[event["kind"]](details[name]) for name in ("before", "after")}
     kind = "text changed" if event["kind"] == "comment changed" and _only_text(event["details"]) else event["kind"]
-    words = _SENTENCES.get(kind, str(kind)).format_map(details | {"run": run})
+    words = sentences().get(kind, str(kind)).format_map(details | {"run": run})
     return words + cycle + (LAST if details.get("last") else "")
+
+
+@cache
+def sentences() -> dict[str, str]:
+    """Return a sentence about each kind of event; those of our actions stand beside these."""
+    from ...cluster.actions import ACTIONS
+
+    return _SENTENCES | dict(pair for action in ACTIONS.values() for pair in action.story)
 
 
 def _of_policy(details: Mapping[str, Any]) -> str:
@@ -122,7 +130,6 @@ _SENTENCES = {
     "standing": "it {now}",
     "deadline": "{became}",
     "policy": "{by} {what}{why}",
-    **{kind: words for action in ACTIONS.values() for kind, words in action.story},
     "failed together": "it and its partners ({partners}) failed together on their GPUs: {fault}",
     "shared with": "it kept about {speed} of its speed beside job {partners} for {seconds} s ({source})",
     "failed beside": "it failed on its GPUs and harmed no partner ({partners}): {fault}",
