@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ...cluster.actions import MoveNodes, job_of
 from ...cluster.text.plural import count
 from ..app import App
 from ..failure import Failed
@@ -91,6 +90,7 @@ def _parts(report: CycleReport, shares: tuple[GroupImpact, ...]) -> Iterator[str
 
 
 def _cells(action: Action) -> list[Cell]:
-    rest = [getattr(action, f.name) for f in fields(action) if f.name != "job_id"]
-    values = [action.text] if isinstance(action, MoveNodes) else rest
-    return [action.stored, job_of(action) or None, *(values or [None])]
+    rest = {f.name: getattr(action, f.name) for f in fields(action)}
+    job: int | None = rest.pop("job_id", None)
+    values = [action.value] if job is None else list(rest.values())
+    return [action.stored, job, *(values or [None])]
