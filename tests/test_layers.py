@@ -15,7 +15,7 @@ LEVELS = (
     {"child_process", "cluster"},
     {"slurm", "db", "models", "policies", "lab"},
     {"decide"},
-    {"cycle"},
+    {"cycle", "explain"},
     {"daemon", "simulator"},
     {"demo"},
     {"cli"},

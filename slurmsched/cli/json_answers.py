@@ -35,8 +35,8 @@ from ..daemon.api.record_summaries import (
     ModelWithImportances,
 )
 from ..daemon.daemon_status import DaemonStatus
-from ..decide.explain.impact import GroupImpact
 from ..demo.summary import BurstSummary
+from ..explain.impact import GroupImpact
 from ..lab.status import NodeStatus, ProcessStatus
 from ..simulator.report.harm import SimulatedPolicy
 from ..simulator.studies.actor.judgement import ActorFigures

@@ -14,10 +14,10 @@ from .time_format import as_of
 if TYPE_CHECKING:
     from ..daemon.api.record_summaries import FigureQueries
     from ..db.tracking.decisions import DecisionRecord
-    from ..decide.explain.explain import Explanation
-    from ..decide.explain.why import Circumstances
     from ..decide.policy import Policy
     from ..decide.rules import Rules
+    from ..explain.explain import Explanation
+    from ..explain.why import Circumstances
     from .json_answers import RecordedStatus
 
 NO_DAEMON = "no daemon runs"
@@ -105,10 +105,10 @@ def _recorded_answer(about: str, record: DecisionRecord, details: Mapping[str, A
     """Answer from a recorded decision, by the rules recorded with it."""
     from ..daemon.api.query_arguments import filters_of
     from ..daemon.api.query_handlers import plain
-    from ..decide.explain.explain import chosen_rows
-    from ..decide.explain.queries import ANSWERS
-    from ..decide.explain.why import Circumstances
     from ..decide.policy import Policy
+    from ..explain.explain import chosen_rows
+    from ..explain.queries import ANSWERS
+    from ..explain.why import Circumstances
 
     policy, beside = Policy.from_json(record.settings_json), Circumstances(NO_DAEMON, no_eta=NO_PREDICTION)
     if about == "mine":
@@ -131,9 +131,9 @@ def _recorded_answer(about: str, record: DecisionRecord, details: Mapping[str, A
 def _recorded_explanation(
     record: DecisionRecord, policy: Policy, beside: Circumstances, details: Mapping[str, Any]
 ) -> Explanation:
-    from ..decide.explain.order_terms import terms_of
-    from ..decide.explain.queries import explanation
-    from ..decide.explain.shadow import shadow_words
+    from ..explain.order_terms import terms_of
+    from ..explain.queries import explanation
+    from ..explain.shadow import shadow_words
 
     view, job_id = record.view, details["job_id"]
     row = view.pending.row_of(job_id)
@@ -149,8 +149,8 @@ def _recorded_mine(
     from getpass import getuser
 
     from ..daemon.api.query_handlers import plain
-    from ..decide.explain.explain import chosen_rows
-    from ..decide.explain.why import why
+    from ..explain.explain import chosen_rows
+    from ..explain.why import why
 
     user, jobs = getuser(), record.view.pending
     mine = sorted(chosen_rows(jobs, {"user": user}).tolist(), key=lambda row: (-jobs.priority[row], jobs.job_id[row]))

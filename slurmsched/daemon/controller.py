@@ -14,11 +14,11 @@ from ..config import DaemonSettings, Settings
 from ..cycle import CycleContext, CycleReport, run_cycle
 from ..db.leader import Leadership
 from ..db.store import Store
-from ..decide.explain.impact import advice, in_words
 from ..decide.phrasing import spell
 from ..decide.policy import Policy
 from ..decide.present_load import busy_share, follows_load, under_load
 from ..errors import SlurmError, SlurmUnavailable
+from ..explain.impact import advice, in_words
 from ..models.arrival_counter import ArrivalCounter
 from ..models.runtime.active import ActiveModel
 from ..models.runtime.gpu_use_history import UseHistory

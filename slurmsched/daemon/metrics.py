@@ -16,7 +16,7 @@ from ..cluster.nodes import NodeTable
 from ..cluster.reasons import reason_of
 from ..config import MODES
 from ..cycle import CycleReport
-from ..decide.explain.eta import Coverage
+from ..explain.eta import Coverage
 from ..models.runtime.guarded import Drift
 from .forecast_accuracy import ForecastTracker
 from .loop import BeatResult

@@ -10,9 +10,9 @@ import numpy as np
 from ..cluster.columns import FloatArray
 from ..cluster.records.outcomes import OutcomeTable
 from ..cycle import CycleReport
-from ..decide.explain import explain
-from ..decide.explain.why import why
 from ..decide.rules import Rules
+from ..explain import explain
+from ..explain.why import why
 from ..models.runtime.baseline import RuntimeModel
 from ..simulator.cycle_driver import CycleDriver, Watch
 from ..simulator.engine.job_state import COMPLETED

@@ -18,9 +18,9 @@ from ..cluster.plan import Standing
 from ..cluster.reasons import ReasonKind, where_kind
 from ..cluster.records.predictions import PredictionKind, PredictionTable, prediction_table
 from ..cluster.state import View
-from ..decide.explain.obstacles import cannot_run, obstacles
-from ..decide.explain.unexplained_waits import unexplained
 from ..decide.ordering.ranking import tiers
+from ..explain.obstacles import cannot_run, obstacles
+from ..explain.unexplained_waits import unexplained
 from .engine.calendar import NEVER
 from .few_reservations import with_few_reservations
 from .simulated_cluster import SimulatedCluster

@@ -34,11 +34,11 @@ from slurmsched.daemon.api.remote_access import remote_access
 from slurmsched.daemon.api.remote_client import RemoteDaemon, query_remote
 from slurmsched.daemon.api.remote_server import RemoteServer
 from slurmsched.decide.engine import decide
-from slurmsched.decide.explain import explain
-from slurmsched.decide.explain.eta import LivePredictions
-from slurmsched.decide.explain.why import why
 from slurmsched.decide.rules import Rules
 from slurmsched.errors import SlurmschedError
+from slurmsched.explain import explain
+from slurmsched.explain.eta import LivePredictions
+from slurmsched.explain.why import why
 from slurmsched.policies.contract import find_ordering
 
 from .namespaces import cable

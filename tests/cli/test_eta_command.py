@@ -17,7 +17,7 @@ from slurmsched.cluster.records.predictions import PredictionKind, prediction_ta
 from slurmsched.daemon.api.query_arguments import AnswerRefused
 from slurmsched.daemon.api.query_handlers import ETA_MOST, QueryHandlers, Sources
 from slurmsched.daemon.api.query_server import QueryServer
-from slurmsched.decide.explain.eta import Coverage, Eta, LivePredictions
+from slurmsched.explain.eta import Coverage, Eta, LivePredictions
 
 ME = getpass.getuser()
 NOBODY = pwd.getpwnam("nobody").pw_uid

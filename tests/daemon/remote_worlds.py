@@ -21,9 +21,9 @@ from slurmsched.daemon.api.remote_access import remote_access
 from slurmsched.daemon.api.remote_client import RemoteDaemon
 from slurmsched.daemon.api.remote_server import RemoteServer
 from slurmsched.daemon.profiles.profile_receiver import RecordIntake
-from slurmsched.decide.explain import explain
-from slurmsched.decide.explain.why import why
 from slurmsched.decide.rules import Rules
+from slurmsched.explain import explain
+from slurmsched.explain.why import why
 
 JOBS = {7: "nobody", 8: "daemon", 9: "root"}
 """Pending jobs, by users that every machine has."""

@@ -24,10 +24,10 @@ from slurmsched.cluster.text.sbatch import read_options
 from slurmsched.daemon.predictions.hypothetical_job import try_out
 from slurmsched.daemon.predictions.play_forward import with_new_job
 from slurmsched.daemon.predictions.prediction_service import PredictionService
-from slurmsched.decide.explain.eta import Eta
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import Rules
 from slurmsched.errors import CommentError, ConfigError
+from slurmsched.explain.eta import Eta
 from slurmsched.models.runtime.baseline import RuntimeModel
 from slurmsched.policies.contract import find_ordering
 from slurmsched.simulator.predict_completion import predict_completion

@@ -16,8 +16,8 @@ from slurmsched.cluster.plan import Standing
 from slurmsched.cluster.records.prediction_records import NO_RECORDS, PredictionRecords
 from slurmsched.cluster.records.predictions import PredictionTable, prediction_table
 from slurmsched.daemon.predictions.prediction_service import PredictionService
-from slurmsched.decide.explain.eta import Coverage, coverage_words
 from slurmsched.errors import MemoryUnavailable, SlurmschedError
+from slurmsched.explain.eta import Coverage, coverage_words
 
 NOW_S = 1_000_000.0
 

@@ -9,9 +9,9 @@ from slurmsched.cluster.actions import Rank, Refusal
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.jobs import DERIVED, job_table
 from slurmsched.daemon.api.privacy import HIDDEN, narrow, owns, veil
-from slurmsched.decide.explain import explain
-from slurmsched.decide.explain.why import why
 from slurmsched.decide.rules import Rules
+from slurmsched.explain import explain
+from slurmsched.explain.why import why
 
 
 def texts(shown) -> set[str]:

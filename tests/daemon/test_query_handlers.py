@@ -19,9 +19,9 @@ from slurmsched.cluster.stranded_gpus import StrandedBy
 from slurmsched.daemon.api.privacy import HIDDEN
 from slurmsched.daemon.api.query_arguments import AnswerRefused
 from slurmsched.daemon.api.query_handlers import OVERRUNNERS_MOST, QueryHandlers, Sources, plain
-from slurmsched.decide.explain.deadlines import deadline
-from slurmsched.decide.explain.eta import LivePredictions
 from slurmsched.errors import MemoryUnavailable
+from slurmsched.explain.deadlines import deadline
+from slurmsched.explain.eta import LivePredictions
 from slurmsched.models.runtime.overruns import Overrunner
 
 ALICE = pwd.getpwnam("nobody").pw_uid  # any user of the machine; the worlds below call her by that name

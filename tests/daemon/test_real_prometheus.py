@@ -21,10 +21,10 @@ from slurmsched.config import MetricsSettings
 from slurmsched.daemon.api.http_metrics import MetricsServer, metrics_access
 from slurmsched.daemon.loop import BeatResult
 from slurmsched.daemon.metrics import Metrics
-from slurmsched.decide.explain.eta import Coverage
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import Rules
 from slurmsched.errors import LabError
+from slurmsched.explain.eta import Coverage
 from slurmsched.lab.waiting import wait_until
 from slurmsched.policies.contract import find_ordering
 from slurmsched.simulator.case import Case

@@ -23,8 +23,8 @@ from slurmsched.daemon.notify import Notifier
 from slurmsched.daemon.predictions.prediction_service import PredictionService
 from slurmsched.daemon.service import Service, ServiceParts
 from slurmsched.daemon.signals import Flags
-from slurmsched.decide.explain.why import Why
 from slurmsched.errors import ConfigError, MemoryUnavailable, SlurmError, SlurmschedError, SlurmUnavailable
+from slurmsched.explain.why import Why
 
 
 @dataclass

@@ -7,8 +7,8 @@ import math
 from decide.views import jobs, nodes, view
 
 from slurmsched.decide.engine import decide
-from slurmsched.decide.explain.impact import advice
 from slurmsched.decide.rules import Rules
+from slurmsched.explain.impact import advice
 from slurmsched.policies.contract import find_ordering
 
 

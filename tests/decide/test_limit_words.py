@@ -13,8 +13,8 @@ from slurmsched.cluster.limits import NO_LIMITS, LimitTable
 from slurmsched.cluster.state import View
 from slurmsched.daemon.api.privacy import veil
 from slurmsched.decide.engine import decide
-from slurmsched.decide.explain.why import Why, why
 from slurmsched.decide.rules import Rules
+from slurmsched.explain.why import Why, why
 from slurmsched.policies.contract import find_ordering
 
 TEXTS = ("whose", "name", "members", "user", "partition", "counts", "resource")

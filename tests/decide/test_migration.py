@@ -19,10 +19,10 @@ from slurmsched.cluster.records.progress import NO_PROGRESS, ProgressTable
 from slurmsched.cluster.records.promises import PromiseState, promise_table
 from slurmsched.cluster.text.hostlist import expand
 from slurmsched.decide.engine import decide
-from slurmsched.decide.explain.queries import explanation, why
 from slurmsched.decide.next_change import next_change_s
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import MigrationRules, Rules, SteeringRules
+from slurmsched.explain.queries import explanation, why
 from slurmsched.policies.contract import find_ordering
 
 HOUR_S = 3600.0

@@ -13,11 +13,11 @@ from slurmsched.cluster.nodes import NodeTable
 from slurmsched.cluster.records.predictions import PredictionKind, prediction_table
 from slurmsched.cluster.state import View
 from slurmsched.decide.engine import decide
-from slurmsched.decide.explain.causes import cause_of
-from slurmsched.decide.explain.eta import etas
-from slurmsched.decide.explain.obstacles import cannot_run, obstacle, obstacles
-from slurmsched.decide.explain.unexplained_waits import LOOKED_AT, SETTLED_S, unexplained
 from slurmsched.decide.rules import Rules
+from slurmsched.explain.causes import cause_of
+from slurmsched.explain.eta import etas
+from slurmsched.explain.obstacles import cannot_run, obstacle, obstacles
+from slurmsched.explain.unexplained_waits import LOOKED_AT, SETTLED_S, unexplained
 from slurmsched.policies.contract import find_ordering
 
 

@@ -23,7 +23,6 @@ from slurmsched.cluster.records.faults import Instability
 from slurmsched.cluster.text.comment import read
 from slurmsched.cluster.text.tres import slots_in
 from slurmsched.decide.engine import decide
-from slurmsched.decide.explain.sharing import sharing_words
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.referee import judge
 from slurmsched.decide.rules import Rules, SharingRules
@@ -31,6 +30,7 @@ from slurmsched.decide.sharing.packing import settle_shared
 from slurmsched.decide.sharing.pairing import Hosts
 from slurmsched.decide.sharing.queue_wait import own_waits_s
 from slurmsched.decide.sharing.shared_nodes import shared_nodes
+from slurmsched.explain.sharing import sharing_words
 from slurmsched.policies.contract import SHARINGS, find_ordering
 from slurmsched.policies.contract import sharing as sharing_rule
 from slurmsched.policies.sharing_candidates import Pair

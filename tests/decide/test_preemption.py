@@ -20,10 +20,10 @@ from slurmsched.cluster.records.promises import PromiseState
 from slurmsched.cycle import CycleContext, run_cycle
 from slurmsched.db.memory import Memory
 from slurmsched.decide.engine import decide
-from slurmsched.decide.explain.why import why
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import DeadlineRules, Rules
 from slurmsched.errors import SlurmUnavailable
+from slurmsched.explain.why import why
 from slurmsched.models.runtime.baseline import RuntimeModel
 from slurmsched.policies.contract import PREEMPTIONS, find_ordering, preemption
 from slurmsched.slurm.adapters.fake import FakeSlurm

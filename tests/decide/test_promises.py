@@ -18,12 +18,12 @@ from slurmsched.cluster.jobs import job_table
 from slurmsched.cluster.records.promises import NO_PROMISES, PromiseState
 from slurmsched.decide.deadlines.promises import EFFORT
 from slurmsched.decide.engine import decide
-from slurmsched.decide.explain.deadlines import check, deadline, deadlines
-from slurmsched.decide.explain.explain import explain
-from slurmsched.decide.explain.why import why
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import DeadlineRules, Rules, read_steps
 from slurmsched.errors import ConfigError
+from slurmsched.explain.deadlines import check, deadline, deadlines
+from slurmsched.explain.explain import explain
+from slurmsched.explain.why import why
 from slurmsched.policies.contract import find_ordering
 from slurmsched.policies.deadlines.lease_terms import LeaseTerms
 from slurmsched.policies.deadlines.value_steps import SOFT_STEPS, steps_of

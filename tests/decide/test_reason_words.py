@@ -17,8 +17,8 @@ from slurmsched.cluster.reasons import ReasonKind, reason_of
 from slurmsched.cluster.records.predictions import PredictionKind
 from slurmsched.cluster.reservations import ReservationTable
 from slurmsched.decide.engine import decide
-from slurmsched.decide.explain.why import Why, why
 from slurmsched.decide.rules import Rules
+from slurmsched.explain.why import Why, why
 from slurmsched.policies.contract import find_ordering
 from slurmsched.simulator.predict_completion import predict_completion
 

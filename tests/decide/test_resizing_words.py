@@ -9,8 +9,8 @@ from decide.test_resizing import RULES, runs, sized
 from decide.views import NOW_S, jobs, nodes, view
 
 from slurmsched.decide.engine import decide
-from slurmsched.decide.explain.queries import explanation, why
 from slurmsched.decide.rules import Rules
+from slurmsched.explain.queries import explanation, why
 from slurmsched.policies.contract import find_ordering
 
 FIFO = find_ordering("fifo")

@@ -10,9 +10,9 @@ from fresh_host import CHECKOUT, FreshHost
 
 from slurmsched.daemon.api.query_handlers import QueryHandlers, Sources
 from slurmsched.daemon.api.query_server import QueryServer
-from slurmsched.decide.explain import explain
-from slurmsched.decide.explain.why import why
 from slurmsched.decide.rules import Rules
+from slurmsched.explain import explain
+from slurmsched.explain.why import why
 
 pytestmark = pytest.mark.lab
 

@@ -10,7 +10,7 @@ from models.test_completion_calibration import NOW_S, lived, raw
 from examples import examples
 from slurmsched.cluster.records.prediction_records import NO_RECORDS
 from slurmsched.cluster.records.predictions import PredictionKind, PredictionTable
-from slurmsched.decide.explain.eta import etas
+from slurmsched.explain.eta import etas
 from slurmsched.models.completion.completion_calibration import Calibration
 from slurmsched.models.completion.moments import as_of
 

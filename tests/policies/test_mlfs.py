@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from examples import examples
 from slurmsched.cluster.records.progress import ProgressTable
-from slurmsched.decide.explain.order_terms import terms_of
 from slurmsched.errors import ConfigError
+from slurmsched.explain.order_terms import terms_of
 from slurmsched.models.progress.learning_curve import LearningCurve
 from slurmsched.policies.contract import find_ordering
 from slurmsched.policies.ordering.mlfs import FORMS, loss_left

@@ -11,11 +11,11 @@ from hypothesis import given
 
 from examples import examples
 from slurmsched.decide.engine import decide
-from slurmsched.decide.explain.order_terms import terms_of
 from slurmsched.decide.plan_differences import differences
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import Rules
 from slurmsched.errors import ConfigError
+from slurmsched.explain.order_terms import terms_of
 from slurmsched.policies.contract import find_ordering
 from slurmsched.policies.ordering.mlfs import Terms
 from slurmsched.policies.ordering.mlfs_rl import FEATURES, Actor, Supply, features

@@ -15,8 +15,8 @@ from examples import examples
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.speed_texts import speeds_on, write_relative
 from slurmsched.cluster.state import View
-from slurmsched.decide.explain.order_terms import terms_of
 from slurmsched.decide.run_set import order_with_running
+from slurmsched.explain.order_terms import terms_of
 from slurmsched.policies.contract import find_ordering
 from slurmsched.policies.ordering.time_shares import MOST_GROUPS, TimeShares
 from slurmsched.policies.scaling.gavel_programs import ShareProgram, alone, fairness_need

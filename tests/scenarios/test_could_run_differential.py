@@ -23,9 +23,9 @@ from lab_search import search
 from slurmsched.cluster.columns import table_of
 from slurmsched.cluster.records.outcomes import OutcomeTable
 from slurmsched.cluster.state import ClusterState, View
-from slurmsched.decide.explain.obstacles import cannot_run
-from slurmsched.decide.explain.unexplained_waits import SETTLED_S, unexplained
 from slurmsched.errors import LabError, SlurmError
+from slurmsched.explain.obstacles import cannot_run
+from slurmsched.explain.unexplained_waits import SETTLED_S, unexplained
 from slurmsched.lab import Lab, LabSpec
 from slurmsched.lab.programs import slurm_release
 from slurmsched.lab.waiting import wait_until

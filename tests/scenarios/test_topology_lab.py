@@ -17,8 +17,8 @@ from slurmsched.cluster.records.outcomes import OutcomeTable
 from slurmsched.cluster.records.predictions import PredictionKind
 from slurmsched.cluster.state import View
 from slurmsched.decide.engine import decide
-from slurmsched.decide.explain.why import why
 from slurmsched.decide.rules import Rules
+from slurmsched.explain.why import why
 from slurmsched.lab import Lab, LabSpec
 from slurmsched.lab.programs import slurm_release
 from slurmsched.lab.waiting import wait_until

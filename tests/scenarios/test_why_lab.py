@@ -22,12 +22,12 @@ from slurmsched.cluster.records.predictions import PredictionTable, prediction_t
 from slurmsched.cluster.state import View
 from slurmsched.daemon.api.query_handlers import QueryHandlers, Sources
 from slurmsched.decide.engine import decide
-from slurmsched.decide.explain.causes import cause_of
-from slurmsched.decide.explain.eta import LivePredictions
-from slurmsched.decide.explain.explain import explain, queue
-from slurmsched.decide.explain.why import Why, why
 from slurmsched.decide.rules import Rules
 from slurmsched.errors import LabError
+from slurmsched.explain.causes import cause_of
+from slurmsched.explain.eta import LivePredictions
+from slurmsched.explain.explain import explain, queue
+from slurmsched.explain.why import Why, why
 from slurmsched.lab import Lab, LabSpec
 from slurmsched.lab.users import uid_of
 from slurmsched.lab.waiting import wait_until

@@ -18,7 +18,7 @@ from slurmsched.cluster.plan import Standing
 from slurmsched.cluster.records.predictions import PredictionKind, PredictionTable
 from slurmsched.cluster.records.promises import PromiseState, promise_table
 from slurmsched.cluster.state import View
-from slurmsched.decide.explain.eta import etas
+from slurmsched.explain.eta import etas
 from slurmsched.simulator.cluster_spec import ClusterSpec, nodes_of, partition_of
 from slurmsched.simulator.predict_completion import predict_completion
 

@@ -21,10 +21,10 @@ from slurmsched.cluster.records.promises import PromiseState
 from slurmsched.db.store import Store
 from slurmsched.decide.deadlines.solving import problem_after
 from slurmsched.decide.engine import decide
-from slurmsched.decide.explain.why import why
 from slurmsched.decide.plan_differences import differences
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import DeadlineRules, Rules
+from slurmsched.explain.why import why
 from slurmsched.policies.contract import find_ordering
 from slurmsched.policies.deadlines.lease_plan import solve
 from slurmsched.policies.deadlines.lease_solver import LeaseSolver

@@ -21,9 +21,9 @@ from slurmsched.cluster.records.outcomes import OutcomeTable
 from slurmsched.cycle import CycleContext, CycleReport, run_cycle
 from slurmsched.db.memory import Memory
 from slurmsched.db.store import Store
-from slurmsched.decide.explain.why import why
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import Rules
+from slurmsched.explain.why import why
 from slurmsched.lab import Lab
 from slurmsched.policies.contract import find_ordering
 from slurmsched.slurm.adapters.command import SlurmCommand

@@ -19,7 +19,7 @@ from ..output import Cell, TextTable, emit, table_options
 if TYPE_CHECKING:
     from ...cluster.actions import Action
     from ...cycle import CycleReport
-    from ...decide.explain.impact import GroupImpact
+    from ...explain.impact import GroupImpact
     from ..json_answers import OneCycle
     from .build import Daemon
 
@@ -34,7 +34,7 @@ SHOWN = 20
 @click.pass_obj
 def once(app: App, dry_run: bool, as_json: bool) -> None:
     """Run one cycle and report the result."""
-    from ...decide.explain.impact import advice
+    from ...explain.impact import advice
     from .build import build
 
     daemon = build(app, dry=dry_run)

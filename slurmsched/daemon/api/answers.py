@@ -13,12 +13,12 @@ from ...cluster.records.profiles import LinkUse
 from ...cluster.stranded_gpus import StrandedBy
 from ...db.tracking.story import StoryEvent
 from ...decide.deadlines.deadline_usage import DeadlineUsage
-from ...decide.explain.deadlines import DeadlineAnswer
-from ...decide.explain.eta import Coverage, Eta
-from ...decide.explain.explain import Explanation, QueueRow
-from ...decide.explain.impact import GroupImpact
-from ...decide.explain.lease_chart import LeaseChart
-from ...decide.explain.why import Why
+from ...explain.deadlines import DeadlineAnswer
+from ...explain.eta import Coverage, Eta
+from ...explain.explain import Explanation, QueueRow
+from ...explain.impact import GroupImpact
+from ...explain.lease_chart import LeaseChart
+from ...explain.why import Why
 from ...models.runtime.overruns import Overrunner
 
 

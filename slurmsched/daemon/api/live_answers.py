@@ -13,18 +13,18 @@ from ...config.settings import PredictSettings
 from ...cycle import CycleContext
 from ...db.store import Store
 from ...decide.deadlines.deadline_usage import claims
-from ...decide.explain import queries
-from ...decide.explain.causes import cause_of
-from ...decide.explain.deadlines import DeadlineAnswer, check, deadline, deadlines
-from ...decide.explain.eta import Eta
-from ...decide.explain.explain import Explanation, queue
-from ...decide.explain.impact import advice
-from ...decide.explain.lease_chart import chart
-from ...decide.explain.order_terms import terms_of
-from ...decide.explain.queue_place import order_is_off
-from ...decide.explain.shadow import shadow_words
-from ...decide.explain.why import Circumstances, Why, why
 from ...decide.rules import Rules
+from ...explain import queries
+from ...explain.causes import cause_of
+from ...explain.deadlines import DeadlineAnswer, check, deadline, deadlines
+from ...explain.eta import Eta
+from ...explain.explain import Explanation, queue
+from ...explain.impact import advice
+from ...explain.lease_chart import chart
+from ...explain.order_terms import terms_of
+from ...explain.queue_place import order_is_off
+from ...explain.shadow import shadow_words
+from ...explain.why import Circumstances, Why, why
 from ...models.runtime.active import ActiveModel, overrunners_of
 from ...models.runtime.guarded import GuardedModel
 from ..active_policy import ActivePolicy

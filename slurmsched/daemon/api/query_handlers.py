@@ -23,15 +23,15 @@ from ...cluster.stranded_gpus import StrandedBy
 from ...cycle import CycleReport
 from ...db.tracking.story import StoryEvent
 from ...decide.deadlines.deadline_usage import DeadlineUsage
-from ...decide.explain.causes import Cause
-from ...decide.explain.deadlines import DeadlineAnswer
-from ...decide.explain.eta import Eta, LivePredictions, coverage_words, eta_of, etas
-from ...decide.explain.explain import Explanation, QueueRow, chosen_rows
-from ...decide.explain.impact import GroupImpact
-from ...decide.explain.lease_chart import LeaseChart
-from ...decide.explain.why import Circumstances, Why
 from ...decide.synthesis import AUTO
 from ...errors import MemoryUnavailable
+from ...explain.causes import Cause
+from ...explain.deadlines import DeadlineAnswer
+from ...explain.eta import Eta, LivePredictions, coverage_words, eta_of, etas
+from ...explain.explain import Explanation, QueueRow, chosen_rows
+from ...explain.impact import GroupImpact
+from ...explain.lease_chart import LeaseChart
+from ...explain.why import Circumstances, Why
 from ...models.runtime.overruns import Overrunner
 from ..daemon_status import DaemonStatus
 from .answers import (

@@ -15,7 +15,7 @@ from ...cluster.permissions import Permissions
 from ...cluster.sbatch_probe import PROBE_ID, Probe, Site, probe
 from ...cluster.state import View
 from ...cluster.text.sbatch import read_options
-from ...decide.explain.eta import Eta
+from ...explain.eta import Eta
 from ...models.port import Model
 
 PredictCompletion = Callable[[JobTable, Forecast], Eta]

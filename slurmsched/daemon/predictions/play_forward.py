@@ -19,9 +19,9 @@ from ...cluster.state import View
 from ...config.settings import PredictSettings
 from ...db.store import Store
 from ...decide.engine import decide
-from ...decide.explain.eta import Eta, LivePredictions, admitted_last, delayed_jobs, etas
 from ...decide.policy import Policy
 from ...errors import MissingExtra
+from ...explain.eta import Eta, LivePredictions, admitted_last, delayed_jobs, etas
 from ..metrics import Metrics
 from .prediction_process import PredictionFailed, PredictionWorker
 from .prediction_service import PredictionService

@@ -17,8 +17,8 @@ from ...cluster.records.prediction_records import NO_RECORDS, PredictionRecords
 from ...cluster.records.predictions import PredictionTable
 from ...cluster.state import View
 from ...cycle import CycleReport
-from ...decide.explain.eta import Coverage, LivePredictions, delayed_jobs
 from ...errors import SlurmschedError
+from ...explain.eta import Coverage, LivePredictions, delayed_jobs
 from ...models.completion.completion_calibration import Calibration
 from ...models.completion.prediction_accuracy import accuracy
 from ...models.completion.prediction_log import OLDEST_S, met, recent, with_new, without_lost

@@ -11,11 +11,11 @@ from collections.abc import Set
 
 import numpy as np
 
-from ...cluster.columns import BoolArray
-from ...cluster.jobs import JobTable
-from ...cluster.reasons import Reason, ReasonKind, reason_of
-from ...cluster.state import View
-from ...policies.selection.could_hold import never
+from ..cluster.columns import BoolArray
+from ..cluster.jobs import JobTable
+from ..cluster.reasons import Reason, ReasonKind, reason_of
+from ..cluster.state import View
+from ..policies.selection.could_hold import never
 
 SETTLED_S = 120.0
 """The time after which Slurm has looked at a job in both of its loops, with the intervals that it has by default."""

@@ -8,17 +8,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...cluster.forecast import Forecast
-from ...cluster.jobs import JobTable, deadline_of
-from ...cluster.plan import Plan, Standing
-from ...cluster.reasons import ReasonKind, reason_of
-from ...cluster.records.promises import SAME_S, PromiseState, PromiseTable
-from ...cluster.state import View
-from ...cluster.text.plural import count
-from ..deadlines.promises import promise
-from ..deadlines.stops import stops
-from ..phrasing import spell
-from ..rules import Rules
+from ..cluster.forecast import Forecast
+from ..cluster.jobs import JobTable, deadline_of
+from ..cluster.plan import Plan, Standing
+from ..cluster.reasons import ReasonKind, reason_of
+from ..cluster.records.promises import SAME_S, PromiseState, PromiseTable
+from ..cluster.state import View
+from ..cluster.text.plural import count
+from ..decide.deadlines.promises import promise
+from ..decide.deadlines.stops import stops
+from ..decide.phrasing import spell
+from ..decide.rules import Rules
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...cluster.plan import Plan, Standing
-from ...cluster.reasons import Reason, ReasonKind, reason_of
-from ...cluster.state import View
-from ...cluster.text.plural import count
-from ...cluster.text.tres import timelimit
-from ..phrasing import spell
-from ..rules import Rules
+from ..cluster.plan import Plan, Standing
+from ..cluster.reasons import Reason, ReasonKind, reason_of
+from ..cluster.state import View
+from ..cluster.text.plural import count
+from ..cluster.text.tres import timelimit
+from ..decide.phrasing import spell
+from ..decide.rules import Rules
 from .admission import admission_words
 from .dependencies import dependency_words, never_met
 from .eta import delayed_jobs

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...cluster.jobs import JobTable
-from ...cluster.plan import Plan, Standing
-from ...cluster.state import View
-from ...cluster.text.plural import count
-from ...policies.admission import LoadBound, find_admission
-from ..admission import Scope, in_order, scopes
-from ..interactive import HOUR_S, interactive_queue
-from ..rules import Rules
+from ..cluster.jobs import JobTable
+from ..cluster.plan import Plan, Standing
+from ..cluster.state import View
+from ..cluster.text.plural import count
+from ..decide.admission import Scope, in_order, scopes
+from ..decide.interactive import HOUR_S, interactive_queue
+from ..decide.rules import Rules
+from ..policies.admission import LoadBound, find_admission
 
 
 def admission_words(view: View, plan: Plan, rules: Rules, row: int) -> str:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...cluster.columns import IntArray
-from ...cluster.limits import (
+from ..cluster.columns import IntArray
+from ..cluster.limits import (
     ACCOUNT,
     ARRAY,
     EACH_ACCOUNT,
@@ -23,12 +23,12 @@ from ...cluster.limits import (
     SharedLimit,
     limits_of,
 )
-from ...cluster.reasons import Ends, Reason
-from ...cluster.state import View
-from ...cluster.text.plural import count
-from ...cluster.ties import in_ms
-from ..phrasing import HIDDEN, spell
-from ..request_words import memory_words
+from ..cluster.reasons import Ends, Reason
+from ..cluster.state import View
+from ..cluster.text.plural import count
+from ..cluster.ties import in_ms
+from ..decide.phrasing import HIDDEN, spell
+from ..decide.request_words import memory_words
 
 SHOWN = 3  #: jobs that a sentence names
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...cluster.columns import IntArray
-from ...cluster.reservations import MAINT, Claimant, ReservationTable, claimant_of, keeping_out
-from ...cluster.state import View
-from ...cluster.text.hostlist import expanded
-from ...cluster.text.tres import timelimit
-from ..job_nodes import nodes_by_kind
-from ..phrasing import spell
+from ..cluster.columns import IntArray
+from ..cluster.reservations import MAINT, Claimant, ReservationTable, claimant_of, keeping_out
+from ..cluster.state import View
+from ..cluster.text.hostlist import expanded
+from ..cluster.text.tres import timelimit
+from ..decide.job_nodes import nodes_by_kind
+from ..decide.phrasing import spell
 
 MARGIN_S = 120.0
 """Slurm looks at a job a while after its limit was changed, and counts limits in whole minutes."""

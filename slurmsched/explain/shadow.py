@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ...cluster.state import View
-from ..policy import Policy
-from ..shadow import shadow_placing
+from ..cluster.state import View
+from ..decide.policy import Policy
+from ..decide.shadow import shadow_placing
 from .order_terms import terms_of
 
 

@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from ...cluster.actions import Hold
-from ...cluster.columns import BoolArray, IntArray, Labels
-from ...cluster.plan import Plan, Standing
-from ...cluster.reasons import reason_of
-from ...cluster.records.predictions import PredictionKind, PredictionTable
-from ...cluster.records.promises import SAME_S
-from ...cluster.state import View
-from ...cluster.text.plural import count
-from ...models.completion.moments import as_of
-from ..admission import in_order
-from ..phrasing import spell
+from ..cluster.actions import Hold
+from ..cluster.columns import BoolArray, IntArray, Labels
+from ..cluster.plan import Plan, Standing
+from ..cluster.reasons import reason_of
+from ..cluster.records.predictions import PredictionKind, PredictionTable
+from ..cluster.records.promises import SAME_S
+from ..cluster.state import View
+from ..cluster.text.plural import count
+from ..decide.admission import in_order
+from ..decide.phrasing import spell
+from ..models.completion.moments import as_of
 
 SKEW_S = 30.0
 """Smallest difference of clocks that is reported, in seconds."""

@@ -7,19 +7,19 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...cluster.columns import IntArray
-from ...cluster.jobs import JobState, JobTable
-from ...cluster.plan import Plan, Standing
-from ...cluster.reasons import reason_of
-from ...cluster.state import View
-from ...cluster.text.plural import count
-from ...cluster.ties import in_ms
-from ..deadlines.preemption import stop_words
-from ..ordering.greedy_fit import free_gpus
-from ..ordering.ranking import queueing_s
-from ..phrasing import HIDDEN, spell
-from ..request_words import request_words
-from ..rules import Rules
+from ..cluster.columns import IntArray
+from ..cluster.jobs import JobState, JobTable
+from ..cluster.plan import Plan, Standing
+from ..cluster.reasons import reason_of
+from ..cluster.state import View
+from ..cluster.text.plural import count
+from ..cluster.ties import in_ms
+from ..decide.deadlines.preemption import stop_words
+from ..decide.ordering.greedy_fit import free_gpus
+from ..decide.ordering.ranking import queueing_s
+from ..decide.phrasing import HIDDEN, spell
+from ..decide.request_words import request_words
+from ..decide.rules import Rules
 from .causes import Cause, cause_of, turn_words
 from .deadlines import promise_words
 from .eta import Eta

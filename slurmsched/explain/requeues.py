@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...cluster.jobs import JobTable
-from ...cluster.text.plural import count
-from ..rules import Rules
+from ..cluster.jobs import JobTable
+from ..cluster.text.plural import count
+from ..decide.rules import Rules
 
 
 def requeue_words(jobs: JobTable, row: int, rules: Rules) -> Iterator[str]:

@@ -8,18 +8,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...cluster.columns import FloatArray, IntArray
-from ...cluster.jobs import JobTable
-from ...cluster.plan import Plan
-from ...cluster.records.promises import PromiseState
-from ...cluster.state import View
-from ...cluster.text.plural import count
-from ...policies.deadlines.reservations import DeadlineRequests, Room, latest_plan
-from ..deadlines.gpu_availability import GpuAvailability
-from ..deadlines.promises import Promised, promise
-from ..deadlines.stops import Stops, stops
-from ..phrasing import HIDDEN, spell
-from ..rules import DeadlineRules, Rules
+from ..cluster.columns import FloatArray, IntArray
+from ..cluster.jobs import JobTable
+from ..cluster.plan import Plan
+from ..cluster.records.promises import PromiseState
+from ..cluster.state import View
+from ..cluster.text.plural import count
+from ..decide.deadlines.gpu_availability import GpuAvailability
+from ..decide.deadlines.promises import Promised, promise
+from ..decide.deadlines.stops import Stops, stops
+from ..decide.phrasing import HIDDEN, spell
+from ..decide.rules import DeadlineRules, Rules
+from ..policies.deadlines.reservations import DeadlineRequests, Room, latest_plan
 
 BARS = 40
 """Maximum number of running jobs drawn, those with most GPUs first."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...cluster.actions import Avoid
-from ...cluster.avoided import HALF_TAKEN
-from ...cluster.plan import Plan
-from ...cluster.state import View
-from ..not_repeated import MOVE, RESIZE, RIGHTSIZE, STEER, notes_in_force
-from ..rules import Rules
+from ..cluster.actions import Avoid
+from ..cluster.avoided import HALF_TAKEN
+from ..cluster.plan import Plan
+from ..cluster.state import View
+from ..decide.not_repeated import MOVE, RESIZE, RIGHTSIZE, STEER, notes_in_force
+from ..decide.rules import Rules
 
 _CHANGED = {
     STEER: "the nodes that it excludes",

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...cluster.columns import FloatArray, IntArray
-from ...cluster.jobs import JobTable
-from ...cluster.plan import Plan, Standing
-from ...cluster.state import View
-from ...models.runtime.point_predictors import Reason
-from ..ordering.ranking import base_priority, queueing_s
-from ..phrasing import spell
-from ..rules import Rules
+from ..cluster.columns import FloatArray, IntArray
+from ..cluster.jobs import JobTable
+from ..cluster.plan import Plan, Standing
+from ..cluster.state import View
+from ..decide.ordering.ranking import base_priority, queueing_s
+from ..decide.phrasing import spell
+from ..decide.rules import Rules
+from ..models.runtime.point_predictors import Reason
 from .deadlines import promise_words
 from .why import NOTHING_BESIDE, Circumstances, why
 

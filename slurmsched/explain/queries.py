@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ...cluster.plan import Plan
-from ...cluster.state import View
-from ...models.runtime.point_predictors import Reason
-from ..deadlines.deadline_usage import claims
-from ..rules import Rules
-from ..sharing.pair_eviction import eviction_words
+from ..cluster.plan import Plan
+from ..cluster.state import View
+from ..decide.deadlines.deadline_usage import claims
+from ..decide.rules import Rules
+from ..decide.sharing.pair_eviction import eviction_words
+from ..models.runtime.point_predictors import Reason
 from . import explain
 from .deadlines import deadline, deadlines
 from .explain import Explanation

@@ -9,15 +9,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ...cluster.columns import BoolArray
-from ...cluster.jobs import JobTable
-from ...cluster.nodes import NodeTable
-from ...cluster.reasons import ReasonKind, reason_of, where_kind
-from ...cluster.state import View
-from ...cluster.text.hostlist import expanded
-from ...policies.selection.could_hold import Never, never
-from ..job_nodes import nodes_by_kind
-from ..phrasing import spell
+from ..cluster.columns import BoolArray
+from ..cluster.jobs import JobTable
+from ..cluster.nodes import NodeTable
+from ..cluster.reasons import ReasonKind, reason_of, where_kind
+from ..cluster.state import View
+from ..cluster.text.hostlist import expanded
+from ..decide.job_nodes import nodes_by_kind
+from ..decide.phrasing import spell
+from ..policies.selection.could_hold import Never, never
 from .limits import beyond_limit
 
 NAMED_MOST = 3  #: nodes that a sentence describes one by one

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ...models.runtime.point_predictors import Reason
-from ..phrasing import spell
+from ..decide.phrasing import spell
+from ..models.runtime.point_predictors import Reason
 
 SHOWN = 6  #: factors in the sentence; the others are multiplied together
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...cluster.columns import IntArray
-from ...cluster.jobs import JobTable
-from ...cluster.reasons import reason_of
-from ...cluster.state import View
-from ...cluster.text.dependency import SINGLETON, Dependency, read_dependencies
-from ...cluster.text.plural import count
-from ..phrasing import HIDDEN, spell
+from ..cluster.columns import IntArray
+from ..cluster.jobs import JobTable
+from ..cluster.reasons import reason_of
+from ..cluster.state import View
+from ..cluster.text.dependency import SINGLETON, Dependency, read_dependencies
+from ..cluster.text.plural import count
+from ..decide.phrasing import HIDDEN, spell
 
 SHOWN = 3  #: jobs that a sentence names
 

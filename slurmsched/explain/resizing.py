@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...cluster.actions import Resize
-from ...cluster.jobs import JobTable
-from ...cluster.plan import Plan
-from ...cluster.speed_texts import read_sizes
-from ...cluster.state import View
-from ...cluster.text.plural import count
-from ...policies.resizing import sample_worth
-from ..phrasing import spell
-from ..remaining_work import growing_batch
-from ..resizing import resizable
-from ..rules import ResizingRules, Rules
+from ..cluster.actions import Resize
+from ..cluster.jobs import JobTable
+from ..cluster.plan import Plan
+from ..cluster.speed_texts import read_sizes
+from ..cluster.state import View
+from ..cluster.text.plural import count
+from ..decide.phrasing import spell
+from ..decide.remaining_work import growing_batch
+from ..decide.resizing import resizable
+from ..decide.rules import ResizingRules, Rules
+from ..policies.resizing import sample_worth
 
 SAMPLES = "The samples that jobs of its kind go through in a second by GPUs are in the proportion"
 

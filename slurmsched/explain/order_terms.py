@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...cluster.state import View
-from ...policies.contract import Ordering
+from ..cluster.state import View
+from ..policies.contract import Ordering
 
 
 def terms_of(view: View, ordering: Ordering, row: int) -> tuple[str, ...]:

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...cluster.columns import FloatArray, IntArray, Labels
-from ...cluster.plan import Plan
-from ...cluster.state import View
-from ...cluster.text.plural import count
-from ..ordering.ranking import base_priority, order, tiers
-from ..phrasing import spell
+from ..cluster.columns import FloatArray, IntArray, Labels
+from ..cluster.plan import Plan
+from ..cluster.state import View
+from ..cluster.text.plural import count
+from ..decide.ordering.ranking import base_priority, order, tiers
+from ..decide.phrasing import spell
 
 
 @dataclass(frozen=True)

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...cluster.columns import BoolArray, IntArray
-from ...cluster.jobs import JobTable
-from ...cluster.may_have import Allowances
-from ...cluster.plan import Plan
-from ...cluster.reasons import ReasonKind, where_kind
-from ...cluster.state import View
-from ...policies.selection.allowed_nodes import allowed_nodes
-from ..job_nodes import node_part
-from ..ordering.ranking import base_priority, tiers
+from ..cluster.columns import BoolArray, IntArray
+from ..cluster.jobs import JobTable
+from ..cluster.may_have import Allowances
+from ..cluster.plan import Plan
+from ..cluster.reasons import ReasonKind, where_kind
+from ..cluster.state import View
+from ..decide.job_nodes import node_part
+from ..decide.ordering.ranking import base_priority, tiers
+from ..policies.selection.allowed_nodes import allowed_nodes
 
 FACTORS = ("partition tier", "fair share", "age", "job size", "QOS", "partition", "TRES", "nice", "our order")
 """What puts one job before another in Slurm's order; sprio's columns have all but the first and the last."""
