@@ -21,12 +21,12 @@ from .cluster.state import ClusterState, View
 from .db.memory import Memory
 from .db.tracking.decisions import DecisionRecord
 from .decide.deadlines.promise_outcomes import JobEnds, settle
-from .decide.decision import Decider, decide_here
 from .decide.policy import Policy
-from .decide.shadow import ShadowDecisions, others_in_shadow, shadow_here
 from .decide.turns import Turns
 from .errors import SlurmError, SlurmUnavailable
 from .models.port import Model
+from .powers.decision import Decider, decide_here
+from .powers.shadow import ShadowDecisions, others_in_shadow, shadow_here
 from .slurm.port import ActionResult, Slurm
 from .slurm.write.writer import Writer
 

@@ -15,6 +15,7 @@ LEVELS = (
     {"child_process", "cluster"},
     {"slurm", "db", "models", "policies", "lab"},
     {"decide"},
+    {"powers"},
     {"cycle", "explain"},
     {"daemon", "simulator"},
     {"demo"},

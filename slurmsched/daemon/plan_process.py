@@ -5,8 +5,8 @@ from __future__ import annotations
 from ..child_process import ChildFailed, ChildProcess
 from ..cluster.plan import Plan
 from ..cluster.state import View
-from ..decide import decision_worker
 from ..decide.policy import Policy
+from ..powers import decision_worker
 
 STARTUP_S = 30.0
 """Seconds in which the process must start and import."""

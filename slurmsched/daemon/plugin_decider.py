@@ -6,8 +6,8 @@ import logging
 
 from ..child_process import ChildFailed
 from ..cluster.state import View
-from ..decide.decision import Decision, decide_here
 from ..decide.policy import Policy
+from ..powers.decision import Decision, decide_here
 from .plan_process import STARTUP_S, PlanProcess
 
 logger = logging.getLogger(__name__)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib.util import find_spec
+from typing import Any
 
 from ..cluster.actions import Hold
 from ..cluster.text.links import link_counts
@@ -15,26 +16,22 @@ from ..decide.policy import Policy
 from ..decide.rules import (
     AdmissionRules,
     DeadlineRules,
-    LeaseRules,
-    MigrationRules,
     ProfilingRules,
-    ResizingRules,
-    RightsizingRules,
     Rules,
     SharingRules,
-    SteeringRules,
     read_steps,
 )
 from ..decide.synthesis import AUTO, Candidate, SynthesisRules, is_auto
 from ..decide.synthesis_record import Admissible, admissible
 from ..errors import ConfigError, MissingExtra
 from ..policies.admission import accept_all, find_admission
-from ..policies.contract import PREEMPTIONS, PROFILINGS, SELECTIONS, SHARINGS, STOPPINGS, Ordering, find_ordering
+from ..policies.contract import PREEMPTIONS, PROFILINGS, SELECTIONS, SHARINGS, Ordering, find_ordering
 from ..policies.deadlines.milp_solver import check_installed
 from ..policies.links import GpuLinks
 from ..policies.preemption import Lease
 from ..policies.presets import preset_of
 from ..policies.sharing_candidates import OFF
+from ..powers import POWERS
 from ..slurm.checkup import powers
 
 DAY_S = 86400.0
@@ -66,15 +63,15 @@ def policy_of(settings: Settings, line: str | None = None) -> Policy:
         profiling=profiling_rules(settings) if settings.power.profile else None,
         sharing=sharing_rules(settings),
         most_requeues=settings.stop.most_requeues,
-        stopping=stopping_rule(settings),
         admission=admission_rules(settings),
-        lease=lease_rules(settings),
-        steering=steering_rules(settings),
-        migration=migration_rules(settings),
-        rightsizing=rightsizing_rules(settings),
-        resizing=resizing_rules(settings),
+        **terms_of_powers(settings),
     )
     return Policy(ordering_of(settings, line), rules, shadow=shadow_of(settings))
+
+
+def terms_of_powers(settings: Settings) -> dict[str, Any]:
+    """Return the terms of each power as fields of ``Rules``; ConfigError for settings that contradict."""
+    return {power.section: power.terms(settings) for power in POWERS}
 
 
 def ordering_of(settings: Settings, line: str | None = None) -> Ordering:
@@ -185,71 +182,6 @@ def admission_rules(settings: Settings) -> AdmissionRules | None:
     return AdmissionRules(settings.policy.admission, hold_s=hold_s, interactive_gpu_hours=hours)
 
 
-def steering_rules(settings: Settings) -> SteeringRules | None:
-    """Return the rules of ``[steer]``, None without power.steer."""
-    section = settings.steer
-    if not settings.power.steer:
-        return None
-    return SteeringRules(patience_s=section.patience_s, again_s=section.again_s, least_gain=section.least_gain)
-
-
-def migration_rules(settings: Settings) -> MigrationRules | None:
-    """Return the rules of ``[migrate]``, None without power.migrate; ConfigError without power.requeue.
-
-    A stop is as in ``[deadline]``, whether promises are made or not.
-    """
-    if not settings.power.migrate:
-        return None
-    if not settings.power.requeue:
-        raise ConfigError(
-            "power.migrate = true stops jobs, which queue themselves again: it needs power.requeue = true"
-        )
-    own = {name: getattr(settings.migrate, name) for name in ("overload", "for_s", "every_s", "patience_s")}
-    stops = {name: getattr(settings.deadline, name) for name in ("stop_s", "stop_signal", "asks_a_day", "restart_s")}
-    return MigrationRules(**own, **stops)
-
-
-def rightsizing_rules(settings: Settings) -> RightsizingRules | None:
-    """Return the rules of ``[rightsize]``, None without power.rightsize."""
-    section = settings.rightsize
-    if not settings.power.rightsize:
-        return None
-    return RightsizingRules(
-        accounts=tuple(sorted(set(section.accounts))),
-        margin=section.margin,
-        least_change=section.least_change,
-        again_s=section.again_s,
-    )
-
-
-def resizing_rules(settings: Settings) -> ResizingRules | None:
-    """Return the rules of ``[resize]``, None without power.resize; a stop is as in ``[deadline]``."""
-    section = settings.resize
-    if not settings.power.resize:
-        return None
-    stops = {name: getattr(settings.deadline, name) for name in ("stop_s", "stop_signal", "asks_a_day")}
-    own = {name: getattr(section, name) for name in ("least_s", "restart_s", "doubling", "nodes", "division")}
-    return ResizingRules(**own, **stops)
-
-
-def lease_rules(settings: Settings) -> LeaseRules | None:
-    """Return the rules of leases, None unless ``policy.preemption`` has one; ConfigError for a conflict.
-
-    A stop is as in ``[deadline]``, whether promises are made or not.
-    """
-    part, section = PREEMPTIONS.find(settings.policy.preemption), settings.deadline
-    if part.name == "never" and section.enabled and section.yields:
-        raise ConfigError("policy.preemption = 'never': then no job yields to promises, so deadline.yields is false")
-    if not isinstance(part.function, Lease):
-        return None
-    if missing := [name for name in sorted(part.powers) if name not in powers(settings)]:
-        raise ConfigError(
-            f"policy.preemption = {settings.policy.preemption!r} stops jobs: it needs power.{missing[0]} = true"
-        )
-    names = ("stop_s", "stop_signal", "asks_a_day", "lead_s", "restart_s")
-    return LeaseRules(part.line, part.function.lease_s, **{name: getattr(section, name) for name in names})
-
-
 def ordering_line(settings: Settings, line: str = "") -> str:
     """Return *line*, or where it is empty the ordering of the settings or their preset.
 
@@ -313,12 +245,6 @@ def _deadline_rules(settings: Settings) -> DeadlineRules:
         again_s=section.again_s,
         solver_s=section.solver_s,
     )
-
-
-def stopping_rule(settings: Settings) -> str:
-    """Return the rule of ``policy.stopping``, ``never`` without power.stop; ConfigError for one that is not known."""
-    line = STOPPINGS.find(settings.policy.stopping).line
-    return line if settings.power.stop else "never"
 
 
 def profiling_rules(settings: Settings) -> ProfilingRules:

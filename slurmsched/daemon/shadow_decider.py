@@ -9,7 +9,7 @@ from ..child_process import ChildFailed
 from ..clock import Clock
 from ..cluster.state import View
 from ..decide.policy import Policy
-from ..decide.shadow import ShadowDecision, in_force, runs_in
+from ..powers.shadow import ShadowDecision, in_force, runs_in
 from .plan_process import STARTUP_S, PlanProcess
 
 logger = logging.getLogger(__name__)

@@ -61,12 +61,11 @@ def _tests(settings: Settings) -> tuple[Callable[[], object], ...]:
     from .policy_settings import (
         admission_rules,
         demand_solver,
-        lease_rules,
         ordering_of,
         profiling_rules,
         shadow_of,
         sharing_rules,
-        stopping_rule,
+        terms_of_powers,
     )
     from .profiles import profile_receiver
 
@@ -75,7 +74,6 @@ def _tests(settings: Settings) -> tuple[Callable[[], object], ...]:
         lambda: ordering_of(settings),
         lambda: shadow_of(settings),
         lambda: admission_rules(settings),
-        lambda: lease_rules(settings),
         lambda: http_metrics.metrics_access(settings.metrics),
         lambda: profile_receiver.parse_listen(settings.profile.listen),
         lambda: remote_access(settings.remote),
@@ -83,6 +81,6 @@ def _tests(settings: Settings) -> tuple[Callable[[], object], ...]:
         lambda: demand_solver(settings),
         lambda: profiling_rules(settings) if settings.power.profile else PROFILINGS.find(settings.policy.profiling),
         lambda: sharing_rules(settings),
-        lambda: stopping_rule(settings),
+        lambda: terms_of_powers(settings),
         lambda: Database(url, timeout_s=settings.database.timeout_s).close(),
     )

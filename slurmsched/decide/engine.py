@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from itertools import zip_longest
 
 import numpy as np
 
@@ -19,14 +18,12 @@ from ..policies.contract import Ordering
 from .admission import hold_wishes, kept_by_users, waiting_outside
 from .deadlines.blocking import blocking_jobs
 from .deadlines.deadline_comment import answer_wishes
-from .deadlines.order_leases import lease_wishes
 from .deadlines.preemption import stop_wishes
 from .deadlines.promises import Promised, promise
 from .deadlines.stops import stops
-from .ending import end_wishes
+from .draft import CHANGES, Deciding, Draft, Lane, Wishes
 from .excluded_nodes import exclude_wishes, kept_off, unsafe
 from .giving_back import give_back_wishes
-from .migration import leave_wishes
 from .ordering.eligibility import standing
 from .ordering.greedy_fit import fill
 from .ordering.priority_points import MOST_POINTS, label
@@ -34,14 +31,11 @@ from .ordering.ranking import base_priority, order, qos_classes, tiers, waited_s
 from .profiling import least_gpus_first, profiling_wishes, rank_profiling_last, to_profile
 from .profiling_nodes import node_wishes
 from .referee import judge, needs_limits
-from .resizing import Sizing, sizing
-from .rightsizing import rightsize_wishes
 from .rules import DeadlineRules, Rules
 from .run_set import start_wishes
 from .sharing.packing import packing_wishes
 from .sharing.pair_eviction import eviction_wishes, unsteady
-from .steering import steer_wishes
-from .turns import ORDER, Watch, unwatched, wishes_of
+from .turns import ORDER, Watch, unwatched
 
 DEADLINES = "deadlines"
 """The part of a decision that makes, keeps and answers promises."""
@@ -57,66 +51,77 @@ PRIORITY_BITS = 32
 """The length of Slurm's priorities, which are below those of any higher tier."""
 
 
-def decide(view: View, ordering: Ordering, rules: Rules, entering: Watch = unwatched) -> Plan:
+KeptOff = Mapping[int, frozenset[str]]
+"""The nodes that pending jobs are kept off, by row."""
+
+
+def decide(
+    view: View, ordering: Ordering, rules: Rules, powers: Sequence[Deciding] = (), entering: Watch = unwatched
+) -> Plan:
     """Compute the jobs to run, their order, and the writes that make Slurm follow it.
 
     Jobs that are left alone lose their points. With a native ordering only jobs that must run now to keep a promise get
-    points. *entering* is told of each part as it begins.
+    points. *powers* have their turns one after the other; *entering* is told of each part as it begins.
     """
     entering(ORDER)
-    view = rank_profiling_last(view, rules.profiling)
+    draft = _ordered(rank_profiling_last(view, rules.profiling), ordering, rules, entering)
+    placing, starts = _placing(draft)
+    wishes, back = Wishes(), give_back_wishes(draft.view, rules)
+    wishes.add(Lane.GIVE_BACK, back.wishes)
+    wishes.add(Lane.START, starts)
+    wishes.add(Lane.STOP, draft.stops)
+    _move(draft, placing, wishes, back.jobs, entering)
+    off = kept_off(draft.view, rules.migration)
+    _hold_and_release(draft, wishes, off)
+    entering(DEADLINES)
+    wishes.add(Lane.ANSWER, answer_wishes(draft.view, draft.view.promises) if "comment" in rules.powers else ())
+    entering(ORDER)
+    for power in powers:
+        if power.name not in rules.waiting:
+            entering(power.name)
+            for lane, some in power.wishes(draft).items():
+                wishes.add(lane, some)
+            draft.asked |= set(map(job_of, wishes.of(Lane.STOP)))
+            entering(ORDER)
+    _limit_changes(draft, wishes, off, back.jobs)
+    entering("referee")
+    actions, refusals = judge(wishes.in_order(), draft.view, rules)
+    entering(ORDER)
+    solved = draft.promised is not None and draft.promised.solved
+    return Plan(placing, tuple(actions), tuple(refusals), draft.view.promises, solved)
+
+
+def _ordered(view: View, ordering: Ordering, rules: Rules, entering: Watch) -> Draft:
+    """Return the draft with the order of jobs, promises, and the stops that these and unstable pairs need."""
     jobs = view.pending
     standings = standing(jobs, view.partitions, rules.only_partitions)
     starving = waited_s(jobs, view.now_s) > rules.starvation_s
-    if rules.deadlines is None:
-        standings = waiting_outside(view, rules, standings, starving)
-        rows = np.flatnonzero(standings == Standing.RANKED)
-        ranked = _ranked(view, ordering, rules, rows, starving, None, _nobody(jobs))
-        stop_requests = eviction_wishes(view, rules, ())
-        stop_requests += _yielding(view, ordering, rules, standings, ranked, starving, stop_requests, entering)
-        nobody, held = _nobody(jobs), rows[:0]
-        return _plan(view, ordering, rules, standings, starving, None, ranked, nobody, held, stop_requests, entering)
-    entering(DEADLINES)
-    stopping = stops(view, rules)
-    steers = "order" in rules.powers or rules.composition is not None
-    promised = promise(view, standings, rules.deadlines, steers, stopping)
-    view = replace(view, promises=promised.table)
-    stop_requests = stop_wishes(view, promised, rules.deadlines, stopping)
+    promised, stop_requests = None, list[Action]()
+    if rules.deadlines is not None:
+        entering(DEADLINES)
+        stopping = stops(view, rules)
+        steers = "order" in rules.powers or rules.composition is not None
+        promised = promise(view, standings, rules.deadlines, steers, stopping)
+        view = replace(view, promises=promised.table)
+        stop_requests += stop_wishes(view, promised, rules.deadlines, stopping)
     stop_requests += eviction_wishes(view, rules, {job_of(wish) for wish in stop_requests})
     entering(ORDER)
     standings = waiting_outside(view, rules, standings, starving)
     rows = np.flatnonzero(standings == Standing.RANKED)
-    due = promised.due & (standings == Standing.RANKED)
+    due = _nobody(jobs) if promised is None else promised.due & (standings == Standing.RANKED)
     ranked = _ranked(view, ordering, rules, rows, starving, promised, due)
-    entering(DEADLINES)
-    blocking, endangered = blocking_jobs(view, promised, ranked, rules.deadlines)
-    entering(ORDER)
-    # Only jobs that waited longer rank above a starving job: it is never delayed for a promise.
-    held = blocking[~starving[blocking] & _may_be_delayed(jobs, rules.deadlines)[blocking]]
-    endangered &= standings == Standing.RANKED
-    if (endangered & ~due).any():
-        due |= endangered
-        ranked = _ranked(view, ordering, rules, rows, starving, promised, due)
-    free = ranked[~np.isin(ranked, held)]
-    stop_requests += _yielding(view, ordering, rules, standings, free, starving, stop_requests, entering)
-    return _plan(view, ordering, rules, standings, starving, promised, ranked, due, held, stop_requests, entering)
-
-
-def _yielding(
-    view: View,
-    ordering: Ordering,
-    rules: Rules,
-    standings: IntArray,
-    ranked: IntArray,
-    starving: BoolArray,
-    asked: Sequence[Action],
-    entering: Watch,
-) -> list[Action]:
-    """Return requests to stop for the order and for the sake of nodes, to jobs that are not *asked* already."""
-    jobs = set(map(job_of, asked))
-    found = wishes_of("lease", rules, entering, lambda: lease_wishes(view, ordering, rules, ranked, starving, jobs))
-    jobs |= set(map(job_of, found))
-    return found + wishes_of("migrate", rules, entering, lambda: leave_wishes(view, ordering, rules, standings, jobs))
+    held = rows[:0]
+    if promised is not None and rules.deadlines is not None:
+        entering(DEADLINES)
+        blocking, endangered = blocking_jobs(view, promised, ranked, rules.deadlines)
+        entering(ORDER)
+        # Only jobs that waited longer rank above a starving job: it is never delayed for a promise.
+        held = blocking[~starving[blocking] & _may_be_delayed(jobs, rules.deadlines)[blocking]]
+        endangered &= standings == Standing.RANKED
+        if (endangered & ~due).any():
+            due |= endangered
+            ranked = _ranked(view, ordering, rules, rows, starving, promised, due)
+    return Draft(view, ordering, rules, standings, starving, ranked, due, held, promised, stop_requests)
 
 
 def _may_be_delayed(jobs: JobTable, rules: DeadlineRules) -> BoolArray:
@@ -124,98 +129,77 @@ def _may_be_delayed(jobs: JobTable, rules: DeadlineRules) -> BoolArray:
     return np.asarray((jobs.delayed_s + rules.hold_s <= rules.hold_most_s) & ~jobs.interactive)
 
 
-def _plan(
-    view: View,
-    ordering: Ordering,
-    rules: Rules,
-    standings: IntArray,
-    starving: BoolArray,
-    promised: Promised | None,
-    ranked: IntArray,
-    due: BoolArray,
-    held: IntArray,
-    stop_requests: Sequence[Action],
-    entering: Watch,
-) -> Plan:
-    """Return the plan for jobs in the order *ranked*, with those *due* for a promise first, and *held* jobs delayed."""
-    jobs, rank = view.pending, np.full(len(view.pending), -1, dtype=np.int64)
-    tier, base = tiers(jobs, view.partitions), base_priority(jobs)
+def _placing(draft: Draft) -> tuple[Placing, list[Action]]:
+    """Return the place, the points and the run set of the order, and the starts where plans happen as they are."""
+    view, rules, ranked, jobs = draft.view, draft.rules, draft.ranked, draft.view.pending
+    rank = np.full(len(jobs), -1, dtype=np.int64)
     rank[ranked] = np.arange(len(ranked))
-    held = held if "hold" in rules.powers else held[:0]
-    runs, wanted = _nobody(jobs), ranked[~np.isin(ranked, held)]
-    starts: list[Action] = []
-    if rules.composition is None:
-        runs[wanted] = fill(jobs, wanted, view.nodes)
-    else:
-        sharing = rules.sharing if "share" in rules.powers else None
-        runs, starts = start_wishes(view, wanted, ordering, rules.composition, sharing, rules.profiling)
+    runs, wanted = _nobody(jobs), ranked[~np.isin(ranked, _held(draft))]
     points, capped = np.zeros(len(jobs), dtype=np.int64), _nobody(jobs)
-    if rules.composition is None and (not ordering.native or due.any()):
-        points, capped = _points(jobs, ranked, tier, base, rules, rules.cap(view.qos), ordering.native)
+    starts: list[Action] = []
+    if rules.composition is not None:
+        sharing = rules.sharing if "share" in rules.powers else None
+        runs, starts = start_wishes(view, wanted, draft.ordering, rules.composition, sharing, rules.profiling)
+    else:
+        runs[wanted] = fill(jobs, wanted, view.nodes)
+        if not draft.ordering.native or draft.due.any():
+            tier, base = tiers(jobs, view.partitions), base_priority(jobs)
+            points, capped = _points(jobs, ranked, tier, base, rules, rules.cap(view.qos), draft.ordering.native)
+    return Placing(draft.standings, rank, draft.starving, runs, points, capped), starts
+
+
+def _held(draft: Draft) -> IntArray:
+    """Return the rows of jobs that are delayed for a promise."""
+    return draft.delayed if "hold" in draft.rules.powers else draft.delayed[:0]
+
+
+def _move(draft: Draft, placing: Placing, wishes: Wishes, going_back: Collection[int], entering: Watch) -> None:
+    """Add the moves to the profiling partition and to shared GPUs, of nodes, and the points of jobs that do not move.
+
+    Jobs that are *going_back* begin no move.
+    """
+    view, rules, jobs = draft.view, draft.rules, draft.view.pending
     entering("profile")
-    moves = [] if rules.profiling is None else profiling_wishes(view, rules.profiling, standings)
+    moves = [] if rules.profiling is None else profiling_wishes(view, rules.profiling, draft.standings)
     entering(ORDER)
     if rules.sharing is not None and rules.composition is None:
-        busy = {*jobs.job_id[held].tolist(), *map(job_of, moves)}
-        joins = "share" in rules.powers
+        busy = {*jobs.job_id[_held(draft)].tolist(), *map(job_of, moves)}
         entering("share")
-        moves = [*moves, *packing_wishes(view, ranked, runs, rules.sharing, busy, joins=joins)]
-    entering(ORDER)
-    outside, by_users = np.flatnonzero(standings == Standing.OUTSIDE), kept_by_users(view, rules, standings, starving)
-    off = kept_off(view, rules.migration)
-    releases = _release_wishes(jobs, view.now_s, np.concatenate([held, outside, by_users, unsafe(view, off)]), rules)
-    holds: list[Action] = []
-    if rules.deadlines is not None:
-        holds = [Hold(job, view.now_s + rules.deadlines.hold_s) for job in jobs.job_id[held].tolist()]
-    entering(DEADLINES)
-    answers = answer_wishes(view, view.promises) if "comment" in rules.powers else []
-    entering(ORDER)
-    # Holds are renewed in each cycle: without alternation they could use up all writes, and no answer would be sent.
-    turns = [wish for pair in zip_longest(holds, answers) for wish in pair if wish is not None]
-    lending = node_wishes(view, rules, standings)
-    ranks: list[Action] = [*_rank_wishes(jobs, tier, rank, points, moves)]
-    back = give_back_wishes(view, rules)
-    moves = [wish for wish in moves if isinstance(wish, Unshare | Unmark) or job_of(wish) not in back.jobs]
-    moving = {*map(job_of, moves), *back.jobs}
-    steers = wishes_of("steer", rules, entering, lambda: steer_wishes(view, rules, standings, ranked, starving))
-    steers = [wish for wish in exclude_wishes(view, off, steers) if job_of(wish) not in moving]
-    rightsizes = wishes_of("rightsize", rules, entering, lambda: rightsize_wishes(view, rules, standings, ranked))
-    rightsizes = [wish for wish in rightsizes if job_of(wish) not in moving]
-    sizes = Sizing()
-    if "resize" not in rules.waiting:
-        entering("resize")
-        sizes = sizing(view, rules, standings, ranked, set(map(job_of, stop_requests)))
+        joins = "share" in rules.powers
+        moves = [*moves, *packing_wishes(view, draft.ranked, placing.runs, rules.sharing, busy, joins=joins)]
         entering(ORDER)
-    resizes = [wish for wish in sizes.resizes if job_of(wish) not in moving]  # before a release lets such a job start
-    if why_unread(view.limits):
-        steers, rightsizes, resizes = (
-            [wish for wish in some if not needs_limits(wish)] for some in (steers, rightsizes, resizes)
-        )
-    else:
-        stop_requests = [*stop_requests, *sizes.stops]
-    # A burst of jobs needs as many of the one as of the other.
-    ranks = [wish for each in zip_longest(steers, rightsizes, ranks) for wish in each if wish is not None]
-    kept_out = hold_wishes(view, rules, outside, by_users)
-    ends = end_wishes(view, rules)
-    wishes = [
-        *back.wishes,
-        *resizes,
-        *releases,
-        *stop_requests,
-        *ends,
-        *moves,
-        *lending,
-        *ranks,
-        *turns,
-        *kept_out,
-        *starts,
-    ]
-    entering("referee")
-    actions, refusals = judge(wishes, view, rules)
-    entering(ORDER)
-    placing = Placing(standings, rank, starving, runs, points, capped)
-    solved = promised is not None and promised.solved
-    return Plan(placing, tuple(actions), tuple(refusals), view.promises, solved)
+    wishes.add(Lane.LEND, node_wishes(view, rules, draft.standings))
+    wishes.add(Lane.RANK, _rank_wishes(jobs, tiers(jobs, view.partitions), placing.rank, placing.points, moves))
+    stays = (wish for wish in moves if isinstance(wish, Unshare | Unmark) or job_of(wish) not in going_back)
+    wishes.add(Lane.MOVE, stays)
+
+
+def _hold_and_release(draft: Draft, wishes: Wishes, off: KeptOff) -> None:
+    """Add the begin times that jobs get and lose; those that are kept *off* nodes wait until these are excluded."""
+    view, rules, held = draft.view, draft.rules, _held(draft)
+    outside = np.flatnonzero(draft.standings == Standing.OUTSIDE)
+    by_users = kept_by_users(view, rules, draft.standings, draft.starving)
+    keeping = np.concatenate([held, outside, by_users, unsafe(view, off)])
+    wishes.add(Lane.RELEASE, _release_wishes(view.pending, view.now_s, keeping, rules))
+    if rules.deadlines is not None:
+        until_s = view.now_s + rules.deadlines.hold_s
+        wishes.add(Lane.HOLD, [Hold(job, until_s) for job in view.pending.job_id[held].tolist()])
+    wishes.add(Lane.KEEP_OUT, hold_wishes(view, rules, outside, by_users))
+
+
+def _limit_changes(
+    draft: Draft, wishes: Wishes, off: Mapping[int, frozenset[str]], going_back: Collection[int]
+) -> None:
+    """Leave out changes of what jobs ask for that move or go back, and those that limits nobody could read forbid.
+
+    A job has one list of excluded nodes: of what powers want, and of the nodes that it is kept *off*.
+    """
+    wishes.replace(Lane.EXCLUDE, exclude_wishes(draft.view, off, wishes.of(Lane.EXCLUDE)))
+    busy = {*map(job_of, wishes.of(Lane.MOVE)), *going_back}
+    unread = why_unread(draft.view.limits)
+    for lane in CHANGES:
+        some = (wish for wish in wishes.of(lane) if job_of(wish) not in busy)
+        wishes.replace(lane, [wish for wish in some if not (unread and needs_limits(wish))])
 
 
 def _ranked(

@@ -20,8 +20,8 @@ from ..cluster.reasons import Limit, Reason, ReasonKind, reason_of
 from ..cluster.resized_request import gpus_asked
 from ..cluster.state import View
 from .blocked import never_starts
+from .job_nodes import plain_request
 from .not_repeated import MOVE, RESIZE, RIGHTSIZE, STEER, avoids, digests
-from .resizing import plain_request
 from .rules import Rules
 
 _AMOUNTS = ("cpu", "mem", "gres", "node", "billing", "energy", "unknown")

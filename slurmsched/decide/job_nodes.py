@@ -58,3 +58,14 @@ def gpus_by_node(jobs: JobTable, rows: slice | int = slice(None)) -> IntArray:
 def node_gpus(jobs: JobTable) -> IntArray:
     """Return the GPUs of each job on each of its nodes."""
     return -(-jobs.gpus // np.maximum(jobs.nodes, 1))
+
+
+def plain_request(jobs: JobTable, by_nodes: bool) -> BoolArray:
+    """Select single jobs that ask for a number of GPUs on which nothing else that they ask for depends.
+
+    They have one node, or *by_nodes* as many GPUs on each of several; Slurm does not choose how many nodes.
+    """
+    on_nodes = gpus_by_node(jobs)
+    single = ((on_nodes > 0) if by_nodes else False) | ((jobs.nodes <= 1) & (on_nodes == 0))
+    single &= (jobs.array_job_id == 0) & (jobs.het_job_id == 0) & ~jobs.node_range.said()
+    return np.asarray(single & ~(jobs.per_task | jobs.per_gpu | jobs.shares) & (jobs.gpus > 0))

@@ -47,7 +47,7 @@ from ..cluster.text.hostlist import expand
 from ..cluster.text.plural import count
 from .excluded_nodes import among
 from .job_nodes import gpus_by_node, node_part, nodes_by_kind, nodes_with_gpus
-from .rightsizing import fitting_nodes, share_of, size_refusal, wanted
+from .request_sizes import fitting_nodes, share_of, size_refusal, wanted
 from .rules import Rules, SharingRules
 from .sharing.consent import consent_bars
 

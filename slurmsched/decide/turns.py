@@ -5,9 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
-from ..cluster.actions import Action
-from .rules import Rules
-
 TURN_S = 0.25
 """Processor time that one power may take in every cycle; one that takes n times as much decides in every n-th one."""
 
@@ -26,16 +23,6 @@ Watch = Callable[[str], None]
 
 def unwatched(part: str) -> None:
     """Let a part of a decision begin."""
-
-
-def wishes_of(power: str, rules: Rules, entering: Watch, wishes: Callable[[], list[Action]]) -> list[Action]:
-    """Return the wishes of *power*, and none while it waits its turn; what comes afterwards is the order's time."""
-    if power in rules.waiting:
-        return []
-    entering(power)
-    found = wishes()
-    entering(ORDER)
-    return found
 
 
 class PartTimes:

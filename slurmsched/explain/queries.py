@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from .. import powers
 from ..cluster.plan import Plan
 from ..cluster.state import View
 from ..decide.deadlines.deadline_usage import claims
@@ -18,10 +19,6 @@ from .explain import Explanation
 from .forecast import factor_words
 from .impact import advice
 from .lease_chart import chart
-from .migration import migration_words
-from .resizing import resizing_words
-from .rightsizing import rightsizing_words
-from .steering import steering_words
 from .why import NOTHING_BESIDE, Circumstances, why
 
 
@@ -52,8 +49,7 @@ def explanation(
 def _powers(made: Explanation, view: View, plan: Plan, rules: Rules) -> Iterator[str]:
     yield from made.sentences
     yield from eviction_words(view, made.job_id, rules)
-    for words in (migration_words, steering_words, rightsizing_words, resizing_words):
-        yield from words(view, plan, rules, made.job_id)
+    yield from powers.words(view, plan, rules, made.job_id)
 
 
 Answer = Callable[[View, Plan, Rules, int, Circumstances], Any]

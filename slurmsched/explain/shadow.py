@@ -8,7 +8,7 @@ import numpy as np
 
 from ..cluster.state import View
 from ..decide.policy import Policy
-from ..decide.shadow import shadow_placing
+from ..powers.shadow import shadow_placing
 from .order_terms import terms_of
 
 

@@ -14,11 +14,11 @@ from ..cluster.jobs import JobTable, job_table
 from ..cluster.plan import Standing
 from ..cluster.records.outcomes import OutcomeTable
 from ..cluster.state import View
-from ..decide.engine import decide
 from ..decide.policy import Policy
 from ..decide.rules import AdmissionRules
 from ..decide.synthesis import ACCEPT_ALL, UNKNOWN_S, Candidate, Outlook, expected_arrivals
 from ..policies.contract import find_ordering
+from ..powers import decide
 from .engine.calendar import NEVER
 from .few_reservations import with_few_reservations
 from .machine.event_loop import advance

@@ -25,7 +25,6 @@ from ..db.records.gpu_usage import EVERY_S as PROFILES_EVERY_S
 from ..db.store import Store
 from ..db.tracking.node_moves import STEP_S
 from ..decide.deadlines.solving import problem_after, solver_limit_s
-from ..decide.next_change import next_change_s
 from ..decide.policy import Policy
 from ..decide.present_load import busy_share, follows_load, under_load
 from ..decide.rules import (
@@ -52,6 +51,7 @@ from ..policies.contract import PLACEMENTS, PREEMPTIONS, SELECTIONS, SHARINGS, O
 from ..policies.deadlines.lease_solver import LeaseSolver
 from ..policies.deadlines.milp_solver import check_installed
 from ..policies.selection.leases import Leases
+from ..powers import next_change_s
 from ..slurm.write.budget import Budget
 from ..slurm.write.writer import Writer
 from .engine.calendar import NEVER
@@ -240,7 +240,8 @@ class CycleDriver:
             self._delivered_s = now_s
         self._follow_load(now_s)
         report = run_cycle(self.world, self._cycles, now_s, "act")
-        self._change_s = next_change_s(report.view, report.plan, self.world.policy.ordering, self.world.policy.rules)
+        policy = self.world.policy
+        self._change_s = next_change_s(report.view, report.plan, policy.ordering, policy.rules)
         self._note_load(report)
         if any(isinstance(action, MoveNodes) for action in report.plan.actions):
             self._next_move_s = now_s + STEP_S

@@ -18,7 +18,6 @@ from slurmsched.cluster.job_record import outcomes_of
 from slurmsched.cycle import CycleContext, CycleReport, run_cycle
 from slurmsched.db.memory import Memory
 from slurmsched.db.store import Store
-from slurmsched.decide.engine import decide
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import DeadlineRules, Rules
 from slurmsched.errors import LabError
@@ -26,6 +25,7 @@ from slurmsched.lab import Lab, LabSpec
 from slurmsched.lab.waiting import wait_until
 from slurmsched.models.runtime.baseline import RuntimeModel
 from slurmsched.policies.contract import find_ordering
+from slurmsched.powers import decide
 from slurmsched.slurm.adapters.command import SlurmCommand
 from slurmsched.slurm.adapters.command_runner import CommandRunner
 from slurmsched.slurm.write.budget import Budget

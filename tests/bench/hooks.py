@@ -12,10 +12,10 @@ from slurmsched.cluster.actions import Hold
 from slurmsched.cluster.job_record import outcomes_of
 from slurmsched.cluster.plan import Plan
 from slurmsched.cluster.state import View
-from slurmsched.decide.engine import decide
 from slurmsched.decide.rules import AdmissionRules, LeaseRules, Rules
 from slurmsched.decide.synthesis import SynthesisRules
 from slurmsched.policies.contract import find_ordering
+from slurmsched.powers import decide
 from slurmsched.simulator.composition_outlooks import composition_outlooks
 from slurmsched.simulator.cycle_driver import whole_queue
 

@@ -33,13 +33,13 @@ from slurmsched.daemon.api.query_server import QueryWorkers
 from slurmsched.daemon.api.remote_access import remote_access
 from slurmsched.daemon.api.remote_client import RemoteDaemon, query_remote
 from slurmsched.daemon.api.remote_server import RemoteServer
-from slurmsched.decide.engine import decide
 from slurmsched.decide.rules import Rules
 from slurmsched.errors import SlurmschedError
 from slurmsched.explain import explain
 from slurmsched.explain.eta import LivePredictions
 from slurmsched.explain.why import why
 from slurmsched.policies.contract import find_ordering
+from slurmsched.powers import decide
 
 from .namespaces import cable
 from .synthetic import view

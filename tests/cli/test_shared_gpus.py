@@ -16,8 +16,8 @@ from slurmsched.cluster.jobs import JobState
 from slurmsched.cluster.records.faults import Fault, Instability
 from slurmsched.cluster.records.profiles import NodeProfile
 from slurmsched.db.tracking.intents import EAGER
-from slurmsched.decide.engine import decide
 from slurmsched.decide.policy import Policy
+from slurmsched.powers import decide
 from slurmsched.slurm.adapters.fake import FakeSlurm
 from slurmsched.slurm.port import ActionResult
 

@@ -11,10 +11,10 @@ from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.jobs import JobState, job_table
 from slurmsched.cluster.power_saving import LEAST, NodePower, ResumeTimes, power_of
 from slurmsched.cluster.state import ClusterState
-from slurmsched.decide.engine import decide
 from slurmsched.decide.rules import Rules
 from slurmsched.explain.why import why
 from slurmsched.policies.contract import find_ordering
+from slurmsched.powers import decide
 from slurmsched.simulator.predict_completion import predict_completion
 from slurmsched.simulator.studies.conformance.random_views import (
     NOW_S,

@@ -16,13 +16,13 @@ from slurmsched.db.memory import Memory
 from slurmsched.db.store import Store
 from slurmsched.db.tracking.intents import BACK_OFF_S, Intents
 from slurmsched.db.tracking.node_moves import STEP_S
-from slurmsched.decide.engine import decide
 from slurmsched.decide.plan_differences import differences
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import ProfilingRules, Rules
 from slurmsched.errors import MemoryUnavailable
 from slurmsched.models.runtime.baseline import RuntimeModel
 from slurmsched.policies.contract import find_ordering
+from slurmsched.powers import decide
 from slurmsched.slurm.adapters.fake import FakeSlurm
 from slurmsched.slurm.write.budget import Budget
 from slurmsched.slurm.write.writer import Writer

@@ -21,12 +21,12 @@ from slurmsched.cycle import run_cycle
 from slurmsched.daemon.plugin_decider import PluginDecider
 from slurmsched.db.memory import Memory
 from slurmsched.db.store import Store
-from slurmsched.decide.decision import Decision, decide_here
-from slurmsched.decide.engine import decide
 from slurmsched.decide.plan_differences import differences
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import DeadlineRules, Rules, SharingRules
 from slurmsched.policies.contract import Ordering, find_ordering
+from slurmsched.powers import decide
+from slurmsched.powers.decision import Decision, decide_here
 from slurmsched.slurm.adapters.fake import FakeSlurm
 
 ROOT = Path(__file__).parents[2]

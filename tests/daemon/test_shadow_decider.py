@@ -16,12 +16,12 @@ from slurmsched.cycle import CycleContext, CycleReport, run_cycle
 from slurmsched.daemon.shadow_decider import AGAIN_S, ShadowDecider
 from slurmsched.db.memory import Memory
 from slurmsched.db.store import Store
-from slurmsched.decide.engine import decide
 from slurmsched.decide.plan_differences import differences
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import Rules
-from slurmsched.decide.shadow import with_shadow
 from slurmsched.policies.contract import Ordering, find_ordering
+from slurmsched.powers import decide
+from slurmsched.powers.shadow import with_shadow
 from slurmsched.slurm.adapters.fake import FakeSlurm
 
 POLICY = Policy(

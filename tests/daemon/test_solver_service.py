@@ -9,9 +9,9 @@ import pytest
 from simulator.test_solver import SJF, crowd, rules
 
 from slurmsched.daemon.solver_service import SolverService
-from slurmsched.decide.engine import decide
 from slurmsched.decide.policy import Policy
 from slurmsched.policies.deadlines.lease_solver import LeaseSolver
+from slurmsched.powers import decide
 
 REFUSED = crowd([1, 2, 4], [1, 2, 2], [4, 2, 4])
 """A view whose last job is refused by the plan of latest starts."""

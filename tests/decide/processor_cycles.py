@@ -19,7 +19,6 @@ from decide.views import ALL_POWERS, NOW_S, jobs, nodes, running_jobs, view
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.plan import Plan
 from slurmsched.cluster.state import View
-from slurmsched.decide.engine import decide
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import (
     Composition,
@@ -35,6 +34,7 @@ from slurmsched.decide.rules import (
 from slurmsched.policies.contract import ORDERINGS, find_ordering
 from slurmsched.policies.presets import PRESETS
 from slurmsched.policies.resizing import SIZE_DIVISIONS
+from slurmsched.powers import decide
 from slurmsched.simulator.cycle_driver import composed
 
 Cycle = tuple[str, View, Policy]

@@ -15,14 +15,13 @@ from slurmsched.cluster.plan import Plan, Standing
 from slurmsched.cluster.records.promises import PromiseState, promise_table
 from slurmsched.cluster.state import View
 from slurmsched.decide.admission import HEAD, HOLD_MOST_S, STEP
-from slurmsched.decide.engine import decide
-from slurmsched.decide.next_change import next_change_s
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import AdmissionRules, DeadlineRules, Rules
 from slurmsched.explain.eta import admitted_last, delayed_jobs
 from slurmsched.explain.explain import queue
 from slurmsched.explain.queries import why
 from slurmsched.policies.contract import find_ordering
+from slurmsched.powers import decide, next_change_s
 
 SJF = find_ordering("sjf")
 

@@ -9,9 +9,9 @@ from views import NOW_S, forecast, jobs, view
 from slurmsched.cluster.plan import Plan
 from slurmsched.cluster.records.promises import PromiseState, PromiseTable, promise_table
 from slurmsched.decide.deadlines.deadline_usage import DeadlineUsage, claims
-from slurmsched.decide.engine import decide
 from slurmsched.decide.rules import DeadlineRules, Rules
 from slurmsched.policies.contract import find_ordering
+from slurmsched.powers import decide
 
 HOUR_S, DAY_S = 3600.0, 86_400.0
 RULES = DeadlineRules(window_s=10 * DAY_S, interval_s=DAY_S, user_gpu_hours=50.0, user_gpus=8, exempt=("root",))

@@ -15,12 +15,12 @@ from examples import examples
 from slurmsched.cluster.actions import Rank, Release
 from slurmsched.cluster.plan import Standing
 from slurmsched.cluster.state import View
-from slurmsched.decide.engine import decide
 from slurmsched.decide.ordering.greedy_fit import free_gpus
 from slurmsched.decide.ordering.ranking import base_priority, waited_s
 from slurmsched.decide.points_cap import PriorityWeights
 from slurmsched.decide.rules import AdmissionRules, Rules
 from slurmsched.policies.contract import Ordering, find_ordering
+from slurmsched.powers import decide
 
 FIFO, SJF = find_ordering("fifo"), find_ordering("sjf")
 ORDER = Rules(powers=frozenset({"order"}), scope="queue")

@@ -14,11 +14,11 @@ from slurmsched.cluster.state import View
 from slurmsched.cycle import CycleContext, run_cycle
 from slurmsched.db.memory import Memory
 from slurmsched.db.store import Store
-from slurmsched.decide.engine import decide
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import Rules
 from slurmsched.models.runtime.baseline import RuntimeModel
 from slurmsched.policies.contract import find_ordering
+from slurmsched.powers import decide
 from slurmsched.slurm.adapters.fake import FakeSlurm
 from slurmsched.slurm.write.budget import Budget
 from slurmsched.slurm.write.writer import Writer

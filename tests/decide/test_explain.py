@@ -15,11 +15,11 @@ from examples import examples
 from slurmsched.cluster.forecast import no_forecast
 from slurmsched.cluster.plan import Plan
 from slurmsched.cluster.state import View
-from slurmsched.decide.engine import decide
 from slurmsched.decide.phrasing import spell
 from slurmsched.decide.rules import Rules
 from slurmsched.explain.explain import explain, queue, why
 from slurmsched.policies.contract import find_ordering
+from slurmsched.powers import decide
 
 SJF = find_ordering("sjf")
 

@@ -15,11 +15,11 @@ from slurmsched.cluster.actions import AskToStop, Avoid, MovePartition, Resize, 
 from slurmsched.cluster.avoided import Avoided
 from slurmsched.cluster.node_request import NodeRequest
 from slurmsched.cluster.plan import Standing
-from slurmsched.decide.engine import decide
 from slurmsched.decide.not_repeated import REST_S
 from slurmsched.decide.rules import ProfilingRules, ResizingRules, RightsizingRules, Rules, SteeringRules
 from slurmsched.explain.queries import why
 from slurmsched.policies.contract import find_ordering
+from slurmsched.powers import decide
 
 FIFO = find_ordering("fifo")
 POWERS = frozenset({"order", "steer", "rightsize", "resize", "requeue"})

@@ -6,10 +6,10 @@ import math
 
 from decide.views import jobs, nodes, view
 
-from slurmsched.decide.engine import decide
 from slurmsched.decide.rules import Rules
 from slurmsched.explain.impact import advice
 from slurmsched.policies.contract import find_ordering
+from slurmsched.powers import decide
 
 
 def shares(seen, ordering="sjf"):

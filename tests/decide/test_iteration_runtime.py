@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from slurmsched.cluster.records.promises import PromiseState, promise_table
 from slurmsched.decide.deadlines.gpu_availability import GpuAvailability
 from slurmsched.decide.deadlines.iteration_runtime import SUPPORT, paced
-from slurmsched.decide.engine import decide
 from slurmsched.decide.rules import DeadlineRules, Rules
 from slurmsched.policies.contract import find_ordering
+from slurmsched.powers import decide
 
 HOUR_S = 3600.0
 LIMIT_S = 10 * HOUR_S

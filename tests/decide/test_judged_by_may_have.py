@@ -14,9 +14,9 @@ from slurmsched.cluster.actions import AskToStop, Resize, Steer
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.node_request import NodeRequest, read_request
 from slurmsched.cluster.records.progress import ProgressTable
-from slurmsched.decide.engine import decide
 from slurmsched.decide.rules import MigrationRules, ResizingRules, RightsizingRules, Rules, SteeringRules
 from slurmsched.policies.contract import find_ordering
+from slurmsched.powers import decide
 
 FIFO = find_ordering("fifo")
 STEER = Rules(powers=frozenset({"steer"}), steering=SteeringRules(least_gain=1.1))

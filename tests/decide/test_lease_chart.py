@@ -9,10 +9,10 @@ from decide.views import ALL_POWERS, NOW_S, jobs, nodes, running_jobs, view
 
 from slurmsched.cluster.columns import Labels
 from slurmsched.daemon.api.privacy import veil
-from slurmsched.decide.engine import decide
 from slurmsched.decide.rules import DeadlineRules, Rules
 from slurmsched.explain.lease_chart import chart
 from slurmsched.policies.contract import find_ordering
+from slurmsched.powers import decide
 
 RULES = Rules(powers=ALL_POWERS, deadlines=DeadlineRules(lead_s=30.0, reserve=0.0, yields=True))
 HOUR_S = 3600.0

@@ -12,10 +12,10 @@ from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.limits import NO_LIMITS, LimitTable
 from slurmsched.cluster.state import View
 from slurmsched.daemon.api.privacy import veil
-from slurmsched.decide.engine import decide
 from slurmsched.decide.rules import Rules
 from slurmsched.explain.why import Why, why
 from slurmsched.policies.contract import find_ordering
+from slurmsched.powers import decide
 
 TEXTS = ("whose", "name", "members", "user", "partition", "counts", "resource")
 

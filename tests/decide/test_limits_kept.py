@@ -13,10 +13,10 @@ from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.exclusions import ANY_TYPE
 from slurmsched.cluster.limits import LimitTable, unread_limits
 from slurmsched.cluster.node_request import NodeRequest
-from slurmsched.decide.engine import decide
 from slurmsched.decide.referee import judge
 from slurmsched.decide.rules import ResizingRules, RightsizingRules, Rules, SteeringRules
 from slurmsched.policies.contract import find_ordering
+from slurmsched.powers import decide
 
 FIFO = find_ordering("fifo")
 RESIZE = Rules(powers=frozenset({"resize"}), resizing=ResizingRules(restart_s=120.0))

@@ -18,12 +18,11 @@ from slurmsched.cluster.jobs import JobState
 from slurmsched.cluster.records.progress import NO_PROGRESS, ProgressTable
 from slurmsched.cluster.records.promises import PromiseState, promise_table
 from slurmsched.cluster.text.hostlist import expand
-from slurmsched.decide.engine import decide
-from slurmsched.decide.next_change import next_change_s
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import MigrationRules, Rules, SteeringRules
 from slurmsched.explain.queries import explanation, why
 from slurmsched.policies.contract import find_ordering
+from slurmsched.powers import decide, next_change_s
 
 HOUR_S = 3600.0
 SJF = find_ordering("sjf")

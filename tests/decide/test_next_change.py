@@ -10,10 +10,9 @@ from decide.views import NOW_S, jobs, running_jobs, view
 
 from slurmsched.cluster.jobs import SETTLE_S
 from slurmsched.cluster.records.promises import PromiseState, promise_table
-from slurmsched.decide.engine import decide
-from slurmsched.decide.next_change import next_change_s
 from slurmsched.decide.rules import DeadlineRules, ProfilingRules, ResizingRules, Rules, SharingRules
 from slurmsched.policies.contract import find_ordering
+from slurmsched.powers import decide, next_change_s
 
 SJF = find_ordering("sjf")
 

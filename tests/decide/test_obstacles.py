@@ -12,13 +12,13 @@ from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.nodes import NodeTable
 from slurmsched.cluster.records.predictions import PredictionKind, prediction_table
 from slurmsched.cluster.state import View
-from slurmsched.decide.engine import decide
 from slurmsched.decide.rules import Rules
 from slurmsched.explain.causes import cause_of
 from slurmsched.explain.eta import etas
 from slurmsched.explain.obstacles import cannot_run, obstacle, obstacles
 from slurmsched.explain.unexplained_waits import LOOKED_AT, SETTLED_S, unexplained
 from slurmsched.policies.contract import find_ordering
+from slurmsched.powers import decide
 
 
 def away(*states: str, **columns: object) -> NodeTable:

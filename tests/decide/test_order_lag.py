@@ -9,9 +9,9 @@ import pytest
 from decide.views import NOW_S, jobs, view
 
 from slurmsched.cluster.actions import Rank
-from slurmsched.decide.engine import decide
 from slurmsched.decide.rules import Rules
 from slurmsched.policies.contract import find_ordering
+from slurmsched.powers import decide
 from slurmsched.slurm.adapters.fake import FakeSlurm
 from slurmsched.slurm.write.budget import Budget
 from slurmsched.slurm.write.writer import CALM, LEAST, PATIENCE, Lag, Writer

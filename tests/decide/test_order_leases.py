@@ -18,11 +18,10 @@ from slurmsched.cluster.jobs import JobTable
 from slurmsched.cluster.outlook.remaining import ROUNDING_S
 from slurmsched.cluster.records.promises import PromiseState, promise_table
 from slurmsched.cluster.state import View
-from slurmsched.decide.engine import decide
-from slurmsched.decide.next_change import next_change_s
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import Composition, LeaseRules, Rules
 from slurmsched.policies.contract import find_ordering
+from slurmsched.powers import decide, next_change_s
 
 LAS, SRTF, FIFO = find_ordering("las"), find_ordering("srtf"), find_ordering("fifo")
 LEASE = LeaseRules("lease 20m", 1200.0, stop_s=60.0, lead_s=30.0, asks_a_day=2, restart_s=60.0)

@@ -22,7 +22,6 @@ from slurmsched.cluster.plan import Standing
 from slurmsched.cluster.records.faults import Instability
 from slurmsched.cluster.text.comment import read
 from slurmsched.cluster.text.tres import slots_in
-from slurmsched.decide.engine import decide
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.referee import judge
 from slurmsched.decide.rules import Rules, SharingRules
@@ -35,6 +34,7 @@ from slurmsched.policies.contract import SHARINGS, find_ordering
 from slurmsched.policies.contract import sharing as sharing_rule
 from slurmsched.policies.sharing_candidates import Pair
 from slurmsched.policies.sharing_slots import Token
+from slurmsched.powers import decide
 
 RULES = SharingRules(memory_mib=16_000.0, wait_s=30.0)
 HOUR_S = 3600.0

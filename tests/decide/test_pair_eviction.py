@@ -18,10 +18,10 @@ from slurmsched.cluster.jobs import SETTLE_S, JobState
 from slurmsched.cluster.nodes import PartitionTable
 from slurmsched.cluster.records.faults import Instability
 from slurmsched.cluster.records.promises import PromiseState, promise_table
-from slurmsched.decide.engine import decide
 from slurmsched.decide.rules import DeadlineRules, Rules, SharingRules
 from slurmsched.decide.sharing.pair_eviction import eviction_words
 from slurmsched.policies.contract import find_ordering
+from slurmsched.powers import decide
 
 HOST, GUEST = 911, 912
 POWERS = frozenset({"order", "share", "requeue"})

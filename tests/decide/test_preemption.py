@@ -19,13 +19,13 @@ from slurmsched.cluster.jobs import JobState
 from slurmsched.cluster.records.promises import PromiseState
 from slurmsched.cycle import CycleContext, run_cycle
 from slurmsched.db.memory import Memory
-from slurmsched.decide.engine import decide
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import DeadlineRules, Rules
 from slurmsched.errors import SlurmUnavailable
 from slurmsched.explain.why import why
 from slurmsched.models.runtime.baseline import RuntimeModel
 from slurmsched.policies.contract import PREEMPTIONS, find_ordering, preemption
+from slurmsched.powers import decide
 from slurmsched.slurm.adapters.fake import FakeSlurm
 from slurmsched.slurm.write.budget import Budget
 from slurmsched.slurm.write.writer import Writer

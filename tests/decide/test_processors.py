@@ -7,9 +7,9 @@ from decide.processor_cycles import TENTHS, all_powers, lively_view, plans, tied
 from processors import printed_elsewhere
 
 from slurmsched.cluster.actions import AskToStop
-from slurmsched.decide.engine import decide
 from slurmsched.policies.contract import find_ordering
 from slurmsched.policies.resizing import SIZE_DIVISIONS
+from slurmsched.powers import decide
 
 
 def test_recorded_and_drawn_cycles_have_the_same_plans_on_a_processor_without_vector_units(tmp_path):

@@ -15,11 +15,11 @@ from slurmsched.cluster.actions import MoveNodes, Rank
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.records.node_loans import LentNodes, changes, members
 from slurmsched.cluster.text.hostlist import expand
-from slurmsched.decide.engine import decide
 from slurmsched.decide.profiling_nodes import lend, pressure
 from slurmsched.decide.rules import ProfilingRules, Rules
 from slurmsched.models.throughput import LoadOutlook
 from slurmsched.policies.contract import find_ordering
+from slurmsched.powers import decide
 
 RULES = ProfilingRules("profile", home="gpu", t_s=200.0, nodes_most=2)
 OWN = {"profile": ("n4",), "gpu": ("n1", "n2", "n3")}

@@ -12,13 +12,13 @@ from slurmsched.cluster.jobs import JobState
 from slurmsched.cluster.records.promises import PromiseState
 from slurmsched.cycle import MISSING_MOST, CycleContext, run_cycle
 from slurmsched.db.memory import Memory
-from slurmsched.decide.engine import decide
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import DeadlineRules, Rules
 from slurmsched.errors import SlurmUnavailable
 from slurmsched.explain.deadlines import deadline
 from slurmsched.models.runtime.baseline import RuntimeModel
 from slurmsched.policies.contract import find_ordering
+from slurmsched.powers import decide
 from slurmsched.slurm.adapters.fake import FakeSlurm
 from slurmsched.slurm.write.budget import Budget
 from slurmsched.slurm.write.writer import Writer

@@ -17,7 +17,6 @@ from slurmsched.cluster.forecast import Forecast
 from slurmsched.cluster.jobs import job_table
 from slurmsched.cluster.records.promises import NO_PROMISES, PromiseState
 from slurmsched.decide.deadlines.promises import EFFORT
-from slurmsched.decide.engine import decide
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import DeadlineRules, Rules, read_steps
 from slurmsched.errors import ConfigError
@@ -27,6 +26,7 @@ from slurmsched.explain.why import why
 from slurmsched.policies.contract import find_ordering
 from slurmsched.policies.deadlines.lease_terms import LeaseTerms
 from slurmsched.policies.deadlines.value_steps import SOFT_STEPS, steps_of
+from slurmsched.powers import decide
 
 SJF, FIFO = find_ordering("sjf"), find_ordering("fifo")
 HOUR_S = 3600.0

@@ -16,10 +16,10 @@ from slurmsched.cluster.plan import Standing
 from slurmsched.cluster.reasons import ReasonKind, reason_of
 from slurmsched.cluster.records.predictions import PredictionKind
 from slurmsched.cluster.reservations import ReservationTable
-from slurmsched.decide.engine import decide
 from slurmsched.decide.rules import Rules
 from slurmsched.explain.why import Why, why
 from slurmsched.policies.contract import find_ordering
+from slurmsched.powers import decide
 from slurmsched.simulator.predict_completion import predict_completion
 
 STRINGS = json.loads(Path("tests/data/slurm_reasons.json").read_text())

@@ -13,10 +13,10 @@ from slurmsched.cluster.jobs import JobTable, job_table
 from slurmsched.cluster.table_delta import normal
 from slurmsched.db.tracking.decision_layers import BlobLayers, RecordParts, nothing
 from slurmsched.db.tracking.decisions import TABLES, layers_of, restored
-from slurmsched.decide.engine import decide
 from slurmsched.decide.plan_differences import differences
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.referee import LIMIT_RULES, MOVE_RULES, NODE_RULES, PAIR_RULES, RULES, SIZE_RULES
+from slurmsched.powers import decide
 
 RECORDS = json.loads(Path(__file__).parents[1].joinpath("golden", "records.json").read_text("utf-8"))
 """Cycles of a queue with deadlines, shared GPUs and requeues, each with the columns of its tables by name."""

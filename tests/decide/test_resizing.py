@@ -15,13 +15,12 @@ from slurmsched.cluster.actions import AskToStop, Release, Requeue, Resize
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.records.promises import PromiseState, promise_table
 from slurmsched.cluster.text.hostlist import expand, fold
-from slurmsched.decide.engine import decide
-from slurmsched.decide.next_change import next_change_s
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import ResizingRules, Rules
 from slurmsched.errors import ConfigError
 from slurmsched.policies.contract import find_ordering
 from slurmsched.policies.resizing import SIZE_DIVISIONS
+from slurmsched.powers import decide, next_change_s
 
 FIFO = find_ordering("fifo")
 RESIZING = ResizingRules(least_s=600.0, restart_s=120.0, stop_s=60.0)

@@ -8,10 +8,10 @@ import pytest
 from decide.test_resizing import RULES, runs, sized
 from decide.views import NOW_S, jobs, nodes, view
 
-from slurmsched.decide.engine import decide
 from slurmsched.decide.rules import Rules
 from slurmsched.explain.queries import explanation, why
 from slurmsched.policies.contract import find_ordering
+from slurmsched.powers import decide
 
 FIFO = find_ordering("fifo")
 

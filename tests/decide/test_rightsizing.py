@@ -14,12 +14,11 @@ from slurmsched.cluster.actions import RestoreSize, Rightsize
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.node_request import NodeRequest, read_request
 from slurmsched.cluster.records.promises import PromiseState, promise_table
-from slurmsched.decide.engine import decide
-from slurmsched.decide.next_change import next_change_s
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import RightsizingRules, Rules
 from slurmsched.explain.queries import why
 from slurmsched.policies.contract import find_ordering
+from slurmsched.powers import decide, next_change_s
 
 FIFO = find_ordering("fifo")
 SIZING = RightsizingRules(accounts=("astro",), margin=0.25, again_s=600.0)

@@ -16,11 +16,10 @@ from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.exclusions import UNREAD
 from slurmsched.cluster.records.promises import PromiseState, promise_table
 from slurmsched.cluster.text.hostlist import expand
-from slurmsched.decide.engine import decide
-from slurmsched.decide.next_change import next_change_s
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import Rules, SteeringRules
 from slurmsched.policies.contract import find_ordering
+from slurmsched.powers import decide, next_change_s
 
 FIFO = find_ordering("fifo")
 STEERING = SteeringRules(patience_s=900.0, again_s=7200.0, least_gain=1.1)

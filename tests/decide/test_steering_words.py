@@ -8,10 +8,10 @@ import pytest
 from decide.views import NOW_S, jobs, nodes, view
 
 from slurmsched.cluster.columns import Labels
-from slurmsched.decide.engine import decide
 from slurmsched.decide.rules import Rules, SteeringRules
 from slurmsched.explain.queries import explanation, why
 from slurmsched.policies.contract import find_ordering
+from slurmsched.powers import decide
 
 RULES = Rules(powers=frozenset({"steer"}), steering=SteeringRules(patience_s=900.0, again_s=7200.0))
 KNOWN = {"type_speeds": ["a100=1 v100=0.25"]}

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from slurmsched.cluster.actions import Rank, Steer
 from slurmsched.cluster.columns import Labels
-from slurmsched.decide.decision import decide_here
-from slurmsched.decide.engine import decide
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import RightsizingRules, Rules, SteeringRules
 from slurmsched.decide.turns import LATER, LONGEST_WAIT, Turns
 from slurmsched.policies.contract import find_ordering
+from slurmsched.powers import decide
+from slurmsched.powers.decision import decide_here
 
 RULES = Rules(
     powers=frozenset({"order", "steer", "rightsize"}),

@@ -13,13 +13,13 @@ from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.plan import Plan
 from slurmsched.cluster.state import View
 from slurmsched.daemon.api.privacy import veil
-from slurmsched.decide.engine import decide
 from slurmsched.decide.rules import Rules
 from slurmsched.explain.eta import Eta
 from slurmsched.explain.explain import explain
 from slurmsched.explain.queue_place import order_is_off
 from slurmsched.explain.why import NOTHING_BESIDE, Circumstances, Why, why
 from slurmsched.policies.contract import find_ordering
+from slurmsched.powers import decide
 
 SJF = find_ordering("sjf")
 ADVISE = Circumstances("daemon.mode is advise")

@@ -12,9 +12,9 @@ from slurmsched.cluster.columns import Labels, table_of
 from slurmsched.cluster.reservations import ReservationTable
 from slurmsched.cluster.state import View
 from slurmsched.decide.deadlines.gpu_availability import GpuAvailability
-from slurmsched.decide.engine import decide
 from slurmsched.decide.rules import DeadlineRules, Rules
 from slurmsched.policies.contract import find_ordering
+from slurmsched.powers import decide
 from slurmsched.simulator.predict_completion import predict_completion
 
 HOUR_S = 3600.0

@@ -142,7 +142,7 @@ def test_the_example_of_the_page_works_as_a_plug_in(tmp_path):
         tmp_path,
         "import json\n"
         "from decide.views import jobs, view\n"
-        "from slurmsched.decide.engine import decide\n"
+        "from slurmsched.powers import decide\n"
         "from slurmsched.decide.rules import Rules\n"
         "from slurmsched.policies.contract import find_ordering\n"
         "seen = view(jobs(3, user=['a', 'a', 'b']), [60.0, 30.0, 900.0])\n"

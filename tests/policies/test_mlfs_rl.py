@@ -10,7 +10,6 @@ from decide.views import NOW_S, jobs, running_jobs, view, views
 from hypothesis import given
 
 from examples import examples
-from slurmsched.decide.engine import decide
 from slurmsched.decide.plan_differences import differences
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import Rules
@@ -19,6 +18,7 @@ from slurmsched.explain.order_terms import terms_of
 from slurmsched.policies.contract import find_ordering
 from slurmsched.policies.ordering.mlfs import Terms
 from slurmsched.policies.ordering.mlfs_rl import FEATURES, Actor, Supply, features
+from slurmsched.powers import decide
 from slurmsched.simulator.studies.conformance.random_views import random_view
 
 WIDE, UNITS = len(FEATURES), 5

@@ -9,11 +9,11 @@ import pytest
 from decide.views import NOW_S, forecast, jobs, view
 
 from slurmsched.cluster.forecast import no_forecast
-from slurmsched.decide.engine import decide
 from slurmsched.decide.rules import Rules
 from slurmsched.explain.explain import explain
 from slurmsched.explain.why import why
 from slurmsched.policies.contract import find_ordering
+from slurmsched.powers import decide
 
 FLOORED = replace(forecast([12.0, 3600.0, 60.0]), floor_s=np.array([10_800.0, 0.0, 0.0]))
 SEEN = replace(view(jobs(3, gpus=[1, 1, 1]), [12.0, 3600.0, 60.0]), forecast=FLOORED)

@@ -10,10 +10,10 @@ from decide.views import jobs, nodes, running_jobs, view
 
 from slurmsched.cluster.actions import End
 from slurmsched.cluster.records.progress import ProgressTable
-from slurmsched.decide.engine import decide
 from slurmsched.decide.rules import Rules
 from slurmsched.policies.contract import find_ordering
 from slurmsched.policies.stopping import overload_degree
+from slurmsched.powers import decide
 
 FIFO = find_ordering("fifo")
 RULES = Rules(powers=frozenset({"stop"}), stopping="owner-rule")

@@ -10,7 +10,7 @@ DECIDE_AGAIN = """
 import json, sys
 from slurmsched.decide.plan_differences import differences
 from slurmsched.db.store import Store
-from slurmsched.decide.engine import decide
+from slurmsched.powers import decide
 from slurmsched.decide.policy import Policy
 from slurmsched.policies import ordering
 found = {}

@@ -16,7 +16,6 @@ from slurmsched.cluster.reasons import ReasonKind, reason_of
 from slurmsched.cluster.records.outcomes import OutcomeTable
 from slurmsched.cluster.records.predictions import PredictionKind
 from slurmsched.cluster.state import View
-from slurmsched.decide.engine import decide
 from slurmsched.decide.rules import Rules
 from slurmsched.explain.why import why
 from slurmsched.lab import Lab, LabSpec
@@ -24,6 +23,7 @@ from slurmsched.lab.programs import slurm_release
 from slurmsched.lab.waiting import wait_until
 from slurmsched.models.runtime.baseline import RuntimeModel
 from slurmsched.policies.contract import find_ordering
+from slurmsched.powers import decide
 from slurmsched.simulator.predict_completion import predict_completion
 from slurmsched.slurm.adapters.command import SlurmCommand
 from slurmsched.slurm.adapters.command_runner import CommandRunner

@@ -21,7 +21,6 @@ from slurmsched.cluster.records.outcomes import OutcomeTable
 from slurmsched.cluster.records.predictions import PredictionTable, prediction_table
 from slurmsched.cluster.state import View
 from slurmsched.daemon.api.query_handlers import QueryHandlers, Sources
-from slurmsched.decide.engine import decide
 from slurmsched.decide.rules import Rules
 from slurmsched.errors import LabError
 from slurmsched.explain.causes import cause_of
@@ -33,6 +32,7 @@ from slurmsched.lab.users import uid_of
 from slurmsched.lab.waiting import wait_until
 from slurmsched.models.runtime.baseline import RuntimeModel
 from slurmsched.policies.contract import find_ordering
+from slurmsched.powers import decide
 from slurmsched.slurm.adapters.command import SlurmCommand
 from slurmsched.slurm.adapters.command_runner import CommandRunner
 

@@ -16,10 +16,10 @@ from slurmsched.cluster.actions import Start
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.state import View
 from slurmsched.db.store import Store
-from slurmsched.decide.engine import decide
 from slurmsched.decide.plan_differences import differences
 from slurmsched.decide.policy import Policy
 from slurmsched.policies.contract import ORDERINGS, PLACEMENTS, SELECTIONS, Ordering, find_ordering
+from slurmsched.powers import decide
 from slurmsched.simulator.cluster_spec import ClusterSpec, Failures, nodes_of
 from slurmsched.simulator.cycle_driver import IdealDriver, composed
 from slurmsched.simulator.fixed_forecast import FixedForecast

@@ -21,7 +21,6 @@ from slurmsched.daemon.policy_settings import policy_of
 from slurmsched.db.records.gpu_usage import EVERY_S as PROFILES_EVERY_S
 from slurmsched.db.store import Store
 from slurmsched.decide import run_set
-from slurmsched.decide.engine import decide
 from slurmsched.decide.plan_differences import differences
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import Rules, SharingRules
@@ -30,6 +29,7 @@ from slurmsched.errors import ConfigError
 from slurmsched.models.sharing.speed_curve import SpeedCurve
 from slurmsched.policies.contract import SHARINGS, find_ordering, sharing
 from slurmsched.policies.sharing import pairs
+from slurmsched.powers import decide
 from slurmsched.simulator.cluster_spec import ClusterSpec, Failures, Sharing, nodes_of, partition_of
 from slurmsched.simulator.cycle_driver import CycleDriver, IdealDriver, composed
 from slurmsched.simulator.engine.job_state import COMPLETED, Life

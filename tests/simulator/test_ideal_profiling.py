@@ -20,12 +20,12 @@ from slurmsched.config.settings import DeadlineSettings, PolicySettings, PowerSe
 from slurmsched.cycle import CycleReport
 from slurmsched.daemon.policy_settings import policy_of, profiling_rules
 from slurmsched.db.store import Store
-from slurmsched.decide.engine import decide
 from slurmsched.decide.plan_differences import differences
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import ProfilingRules
 from slurmsched.errors import ConfigError
 from slurmsched.policies.contract import PROFILINGS
+from slurmsched.powers import decide
 from slurmsched.simulator.cluster_spec import ClusterSpec, Sharing
 from slurmsched.simulator.cycle_driver import IdealDriver, composed
 from slurmsched.simulator.fixed_forecast import FixedForecast

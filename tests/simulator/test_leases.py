@@ -16,11 +16,11 @@ from examples import examples
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.forecast import Forecast
 from slurmsched.db.store import Store
-from slurmsched.decide.engine import decide
 from slurmsched.decide.plan_differences import differences
 from slurmsched.decide.policy import Policy
 from slurmsched.errors import ConfigError
 from slurmsched.policies.contract import SELECTIONS, find_ordering
+from slurmsched.powers import decide
 from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.cycle_driver import IdealDriver, composed
 from slurmsched.simulator.fixed_forecast import FixedForecast

@@ -13,7 +13,6 @@ from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.forecast import Forecast
 from slurmsched.cluster.state import View
 from slurmsched.decide.deadlines.gpu_availability import GpuAvailability
-from slurmsched.decide.engine import decide
 from slurmsched.decide.phrasing import spell
 from slurmsched.decide.rules import Rules
 from slurmsched.decide.sharing.queue_wait import own_waits_s
@@ -21,6 +20,7 @@ from slurmsched.explain.eta import eta_of
 from slurmsched.explain.explain import explain
 from slurmsched.explain.why import Circumstances, why
 from slurmsched.policies.contract import find_ordering
+from slurmsched.powers import decide
 from slurmsched.simulator.predict_completion import predict_completion
 from slurmsched.simulator.studies.conformance.random_views import NOW_S, jobs, nodes, partitions, qos, running_jobs
 from slurmsched.simulator.studies.whatif import Option, compare

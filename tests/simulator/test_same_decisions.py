@@ -13,11 +13,11 @@ from slurmsched.cluster.job_record import outcomes_of
 from slurmsched.cluster.jobs import JobTable
 from slurmsched.cluster.state import View
 from slurmsched.db.memory import Memory
-from slurmsched.decide.engine import decide
 from slurmsched.decide.rules import Rules, SharingRules
 from slurmsched.lab import Lab, LabSpec, wait_until
 from slurmsched.models.runtime.baseline import RuntimeModel
 from slurmsched.policies.contract import find_ordering
+from slurmsched.powers import decide
 from slurmsched.simulator.snapshot import resumed
 from slurmsched.simulator.volatile_store import VolatileStore
 from slurmsched.slurm.adapters.command import SlurmCommand

@@ -32,12 +32,12 @@ from slurmsched.cluster.records.node_loans import LentNodes
 from slurmsched.cluster.records.promises import PromiseState
 from slurmsched.cluster.state import ClusterState, View
 from slurmsched.db.memory import Memory
-from slurmsched.decide.engine import decide
 from slurmsched.decide.ordering.ranking import base_priority
 from slurmsched.decide.rules import DeadlineRules, ProfilingRules, Rules, SharingRules
 from slurmsched.errors import LabError
 from slurmsched.lab import Lab, LabSpec, programs, wait_until
 from slurmsched.policies.contract import find_ordering
+from slurmsched.powers import decide
 from slurmsched.simulator.snapshot import resumed
 from slurmsched.simulator.volatile_store import VolatileStore
 from slurmsched.slurm.adapters.command import SlurmCommand

@@ -13,12 +13,12 @@ from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.job_record import outcomes_of
 from slurmsched.cluster.records.node_loans import members
 from slurmsched.db.store import Store
-from slurmsched.decide.engine import decide
 from slurmsched.decide.plan_differences import differences
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import ProfilingRules, Rules
 from slurmsched.models.runtime.baseline import RuntimeModel
 from slurmsched.policies.contract import find_ordering
+from slurmsched.powers import decide
 from slurmsched.simulator.cluster_spec import ClusterSpec, nodes_of, partition_of
 from slurmsched.simulator.cycle_driver import CycleDriver
 from slurmsched.simulator.simulated_cluster import SimulatedCluster

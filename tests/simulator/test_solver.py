@@ -20,7 +20,6 @@ from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.records.promises import PromiseState
 from slurmsched.db.store import Store
 from slurmsched.decide.deadlines.solving import problem_after
-from slurmsched.decide.engine import decide
 from slurmsched.decide.plan_differences import differences
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import DeadlineRules, Rules
@@ -30,6 +29,7 @@ from slurmsched.policies.deadlines.lease_plan import solve
 from slurmsched.policies.deadlines.lease_solver import LeaseSolver
 from slurmsched.policies.deadlines.milp_solver import highs
 from slurmsched.policies.deadlines.plan_check import violations
+from slurmsched.powers import decide
 from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.run import simulate
 from slurmsched.simulator.setup import Setup

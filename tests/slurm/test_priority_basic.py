@@ -10,10 +10,10 @@ import pytest
 from slurmsched.cluster.actions import Rank
 from slurmsched.cluster.forecast import no_forecast
 from slurmsched.cluster.state import View
-from slurmsched.decide.engine import decide
 from slurmsched.decide.rules import Rules
 from slurmsched.lab import Lab, LabSpec, wait_until
 from slurmsched.policies.contract import Ordering
+from slurmsched.powers import decide
 from slurmsched.slurm.adapters.command import SlurmCommand
 from slurmsched.slurm.adapters.command_runner import CommandRunner
 from slurmsched.slurm.write.release import release_all

@@ -27,10 +27,10 @@ def replay(app: App, cycle: int, as_json: bool) -> None:
 
     Exit status 1 if the plan differs in any bit, 3 if the cycle is not on record (any more).
     """
-    from ...decide.engine import decide
     from ...decide.plan_differences import differences
     from ...decide.policy import Policy
-    from ...decide.shadow import with_shadow
+    from ...powers import decide
+    from ...powers.shadow import with_shadow
 
     record = app.decision(cycle)
     if record is None:

@@ -18,10 +18,10 @@ from ...cluster.records.predictions import PredictionTable
 from ...cluster.state import View
 from ...config.settings import PredictSettings
 from ...db.store import Store
-from ...decide.engine import decide
 from ...decide.policy import Policy
 from ...errors import MissingExtra
 from ...explain.eta import Eta, LivePredictions, admitted_last, delayed_jobs, etas
+from ...powers import decide
 from ..metrics import Metrics
 from .prediction_process import PredictionFailed, PredictionWorker
 from .prediction_service import PredictionService

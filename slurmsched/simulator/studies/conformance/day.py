@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from ....cycle import CycleReport
-from ....decide.engine import decide
 from ....decide.plan_differences import differences
 from ....decide.policy import Policy
 from ....decide.rules import AdmissionRules, Composition
 from ....errors import ConfigError
 from ....policies.contract import Ordering, Scaling, find_ordering
 from ....policies.registry import Part
+from ....powers import decide
 from ...cluster_spec import ClusterSpec
 from ...cycle_driver import CycleDriver, IdealDriver, composed, whole_queue
 from ...fixed_forecast import FixedForecast

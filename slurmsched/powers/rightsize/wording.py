@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..cluster.actions import RestoreSize, Rightsize
-from ..cluster.node_request import NodeRequest, read_request
-from ..cluster.plan import Plan
-from ..cluster.state import View
-from ..cluster.text.plural import count
-from ..decide.rules import RightsizingRules, Rules
+from ...cluster.actions import RestoreSize, Rightsize
+from ...cluster.node_request import NodeRequest, read_request
+from ...cluster.plan import Plan
+from ...cluster.state import View
+from ...cluster.text.plural import count
+from ...decide.rules import RightsizingRules, Rules
 
 
 def rightsizing_words(view: View, plan: Plan, rules: Rules, job_id: int) -> Iterator[str]:

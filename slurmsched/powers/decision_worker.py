@@ -1,4 +1,4 @@
-"""A process that decides with parts of plug-ins for its parent: ``python -m slurmsched.decide.decision_worker FD``.
+"""A process that decides with parts of plug-ins for its parent: ``python -m slurmsched.powers.decision_worker FD``.
 
 A plug-in may raise, hang, crash or take all memory; none of that belongs in the daemon. Answers READY, and each pair of
 a view and a policy with an error and a plan, one of them empty; it ends with its parent.
@@ -16,9 +16,9 @@ from ..child_process import serve
 from ..cluster.columns import Table
 from ..cluster.plan import Plan
 from ..cluster.state import View
+from ..decide.policy import Policy
 from ..policies.registry import import_directly
 from .decision import timed
-from .policy import Policy
 
 READY = "ready"
 """A request that is answered as soon as the process has started."""

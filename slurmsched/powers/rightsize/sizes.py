@@ -12,19 +12,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..cluster.actions import Action, RestoreSize, Rightsize
-from ..cluster.columns import BoolArray, FloatArray, IntArray, Labels, Rows
-from ..cluster.job_limits import JobLimits
-from ..cluster.jobs import JobTable
-from ..cluster.may_have import Allowances, MayHave
-from ..cluster.node_request import NodeRequest, read_request
-from ..cluster.state import View
-from ..policies.rightsizing import right_size
-from .job_nodes import node_gpus, nodes_with_gpus
-from .not_repeated import RIGHTSIZE, not_repeated
-from .ordering.eligibility import begins_soon
-from .profiling import both
-from .rules import RightsizingRules, Rules
+from ...cluster.actions import Action, RestoreSize, Rightsize
+from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels
+from ...cluster.job_limits import JobLimits
+from ...cluster.jobs import JobTable
+from ...cluster.may_have import Allowances, MayHave
+from ...cluster.node_request import NodeRequest, read_request
+from ...cluster.state import View
+from ...decide.job_nodes import node_gpus, nodes_with_gpus
+from ...decide.not_repeated import RIGHTSIZE, not_repeated
+from ...decide.ordering.eligibility import begins_soon
+from ...decide.profiling import both
+from ...decide.request_sizes import Share, fitting_nodes, listed, share_of, size_refusal, wanted
+from ...decide.rules import RightsizingRules, Rules
+from ...policies.rightsizing import right_size
 
 
 def rightsize_wishes(view: View, rules: Rules, standings: IntArray, ranked: IntArray) -> list[Action]:
@@ -41,7 +42,7 @@ def rightsize_wishes(view: View, rules: Rules, standings: IntArray, ranked: IntA
     if rules.rightsizing is None:
         return wishes
     if not rules.rightsizing.history:  # what an owner said is enough for a first size, and not to lower a known one
-        may &= ~ours & ~_listed(jobs.account, rules.rightsizing.accounts)
+        may &= ~ours & ~listed(jobs.account, rules.rightsizing.accounts)
     soon = np.flatnonzero(begins_soon(jobs, standings, view.now_s))
     line = np.concatenate([ranked[: rules.window], soon[: rules.window]])
     others = np.setdiff1d(np.flatnonzero(ours), line)
@@ -68,45 +69,6 @@ def sizable(view: View, rules: Rules) -> BoolArray:
     if rules.profiling is not None:
         free &= ~both(jobs, rules.profiling)
     return np.asarray(free & wanted(jobs, rules), dtype=np.bool_)
-
-
-def wanted(jobs: JobTable, rules: Rules, rows: Rows = slice(None)) -> BoolArray:
-    """Select jobs of *rows* whose owner said what they need, or whose account the admin listed."""
-    accounts = () if rules.rightsizing is None else rules.rightsizing.accounts
-    return (jobs.cpus_best[rows] > 0) | (jobs.mem_best_mib[rows] > 0) | _listed(jobs.account.take(rows), accounts)
-
-
-def _listed(account: Labels, accounts: tuple[str, ...]) -> BoolArray:
-    listed: BoolArray = account.map([name in accounts for name in account.names], np.bool_)
-    return listed
-
-
-class Share(NamedTuple):
-    """What belongs to the GPUs that a job has on each of its nodes, on any node that it may use."""
-
-    cpus: float
-    memory_mib: float
-
-
-def share_of(view: View, may: MayHave, gpus: int, nodes: BoolArray) -> Share:
-    """Return the part of a node that belongs to so many *gpus*: the largest on any of *nodes*, not all of it."""
-    have = view.nodes
-    each = gpus / np.maximum(have.gpus[nodes], 1)
-    memory_mib = np.minimum(have.memory_mib[nodes] * each, may.memory_mib[nodes])
-    return Share(float((may.cpus[nodes] * each).max(initial=0.0)), float(memory_mib.max(initial=0.0)))
-
-
-def fitting_nodes(may: MayHave, request: NodeRequest, count: int, nodes: BoolArray) -> int:
-    """Return of how many of *nodes* a job on *count* nodes may have what it asks for on one, just as it asks for it."""
-    if not may.takes_as_written(request, count):
-        return 0
-    return int((nodes & may.holds(request.node_cpus(count), request.node_memory_mib(count))).sum())
-
-
-def size_refusal(limits: JobLimits, jobs: JobTable, row: int, size: NodeRequest) -> str:
-    """Return why limits do not let a job ask for other CPUs and memory; empty if they do."""
-    count = max(int(jobs.nodes[row]), 1)
-    return limits.refusal(jobs, row, cpus=size.cpus, memory_mib=float(size.node_memory_mib(count) * count))
 
 
 @dataclass(frozen=True)
@@ -217,7 +179,7 @@ class _Sizes:
 
     @cached_property
     def _listed(self) -> BoolArray:
-        return _listed(self.view.pending.account, self.rules.accounts)
+        return listed(self.view.pending.account, self.rules.accounts)
 
     @cached_property
     def _free(self) -> _Free:

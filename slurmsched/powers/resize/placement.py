@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..cluster.columns import BoolArray, IntArray
-from ..cluster.jobs import JobTable
-from ..cluster.may_have import Allowances
-from ..cluster.outlook.remaining import Bounds
-from ..cluster.state import View
-from ..cluster.ties import in_ms
-from .job_nodes import gpus_by_node, node_part, nodes_by_kind
-from .remaining_work import RemainingWork
-from .rules import ResizingRules
+from ...cluster.columns import BoolArray, IntArray
+from ...cluster.jobs import JobTable
+from ...cluster.may_have import Allowances
+from ...cluster.outlook.remaining import Bounds
+from ...cluster.state import View
+from ...cluster.ties import in_ms
+from ...decide.job_nodes import gpus_by_node, node_part, nodes_by_kind
+from ...decide.remaining_work import RemainingWork
+from ...decide.rules import ResizingRules
 
 SOON_S = 10.0
 """When a job starts at the earliest that does not start now."""

@@ -9,8 +9,8 @@ import numpy as np
 
 from ..cluster.plan import Placing, Plan
 from ..cluster.state import View
-from .engine import decide
-from .policy import Policy
+from ..decide.policy import Policy
+from . import decide
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from ..cluster.plan import Plan
 from ..cluster.state import View
-from .engine import decide
-from .policy import Policy
-from .turns import PartTimes
+from ..decide.policy import Policy
+from ..decide.turns import PartTimes
+from . import decide
 
 
 @dataclass(frozen=True, eq=False)

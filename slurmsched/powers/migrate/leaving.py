@@ -12,23 +12,23 @@ from functools import cached_property
 
 import numpy as np
 
-from ..cluster.actions import Action, AskToStop
-from ..cluster.columns import BoolArray, FloatArray, IntArray
-from ..cluster.may_have import Allowances, NodePart
-from ..cluster.plan import Standing
-from ..cluster.records.progress import rows_of
-from ..cluster.state import View
-from ..cluster.text.hostlist import fold
-from ..cluster.ties import in_ms, in_points
-from ..policies.contract import Ordering
-from ..policies.migration import NOBODY, PRIORITY_PART, nearest_ideal
-from .deadlines.stops import may_leave, stop_cost_s
-from .excluded_nodes import among, nodes_chosen
-from .node_pools import NodePools
-from .node_use import CPUS, GPUS, MEMORY, RESOURCES, NodeUse
-from .phrasing import spell
-from .rules import MigrationRules, Rules
-from .run_set import order_with_running
+from ...cluster.actions import Action, AskToStop
+from ...cluster.columns import BoolArray, FloatArray, IntArray
+from ...cluster.may_have import Allowances, NodePart
+from ...cluster.plan import Standing
+from ...cluster.records.progress import rows_of
+from ...cluster.state import View
+from ...cluster.text.hostlist import fold
+from ...cluster.ties import in_ms, in_points
+from ...decide.deadlines.stops import may_leave, stop_cost_s
+from ...decide.excluded_nodes import among, nodes_chosen
+from ...decide.node_pools import NodePools
+from ...decide.node_use import CPUS, GPUS, MEMORY, RESOURCES, NodeUse
+from ...decide.phrasing import spell
+from ...decide.rules import MigrationRules, Rules
+from ...decide.run_set import order_with_running
+from ...policies.contract import Ordering
+from ...policies.migration import NOBODY, PRIORITY_PART, nearest_ideal
 
 SETTLE_S = 600.0
 """The time after a request to leave a node in which no other job is asked to: loads follow late."""

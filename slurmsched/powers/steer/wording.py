@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..cluster.actions import Steer, Unsteer
-from ..cluster.exclusions import ANY_TYPE, sent_to
-from ..cluster.plan import Plan
-from ..cluster.speed_texts import read_speeds
-from ..cluster.state import View
-from ..decide.phrasing import spell
-from ..decide.rules import Rules, SteeringRules
+from ...cluster.actions import Steer, Unsteer
+from ...cluster.exclusions import ANY_TYPE, sent_to
+from ...cluster.plan import Plan
+from ...cluster.speed_texts import read_speeds
+from ...cluster.state import View
+from ...decide.phrasing import spell
+from ...decide.rules import Rules, SteeringRules
 
 
 def steering_words(view: View, plan: Plan, rules: Rules, job_id: int) -> Iterator[str]:

@@ -8,17 +8,17 @@ from functools import cached_property
 
 import numpy as np
 
-from ..cluster.actions import Action, Resize
-from ..cluster.columns import BoolArray, IntArray
-from ..cluster.jobs import JobTable
-from ..cluster.ties import in_ms, in_points
-from ..policies.resizing import REMAINING_TIMES, Entrants, SizeDivision, divided_at_a_cost, find_size_division
-from ..policies.scaling.pollux import restart_factor
-from .deadlines.preemption import stop_actions
-from .deadlines.stops import Stops, awaited_s
-from .job_nodes import gpus_by_node
-from .remaining_work import RemainingWork
-from .size_placement import SizePlacement
+from ...cluster.actions import Action, Resize
+from ...cluster.columns import BoolArray, IntArray
+from ...cluster.jobs import JobTable
+from ...cluster.ties import in_ms, in_points
+from ...decide.deadlines.preemption import stop_actions
+from ...decide.deadlines.stops import Stops, awaited_s
+from ...decide.job_nodes import gpus_by_node
+from ...decide.remaining_work import RemainingWork
+from ...policies.resizing import REMAINING_TIMES, Entrants, SizeDivision, divided_at_a_cost, find_size_division
+from ...policies.scaling.pollux import restart_factor
+from .placement import SizePlacement
 
 MOST = 16
 """The waiting jobs for which running ones are made smaller in one decision."""

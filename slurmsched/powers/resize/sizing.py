@@ -10,19 +10,19 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..cluster.actions import Action, Resize
-from ..cluster.columns import BoolArray, IntArray
-from ..cluster.job_limits import JobLimits
-from ..cluster.jobs import JobTable
-from ..cluster.plan import Standing
-from ..cluster.state import View
-from .deadlines.stops import stops_for_sizes
-from .job_nodes import gpus_by_node
-from .not_repeated import RESIZE, not_repeated
-from .profiling import both
-from .rules import Rules
-from .size_growth import Regrowth
-from .size_placement import SizePlacement
+from ...cluster.actions import Action, Resize
+from ...cluster.columns import BoolArray, IntArray
+from ...cluster.job_limits import JobLimits
+from ...cluster.jobs import JobTable
+from ...cluster.plan import Standing
+from ...cluster.state import View
+from ...decide.deadlines.stops import stops_for_sizes
+from ...decide.job_nodes import gpus_by_node, plain_request
+from ...decide.not_repeated import RESIZE, not_repeated
+from ...decide.profiling import both
+from ...decide.rules import Rules
+from .growth import Regrowth
+from .placement import SizePlacement
 
 
 @dataclass(frozen=True)
@@ -93,14 +93,3 @@ def resizable(jobs: JobTable, view: View, rules: Rules) -> BoolArray:
     if rules.profiling is not None:
         found &= ~both(jobs, rules.profiling)
     return np.asarray(found, dtype=np.bool_)
-
-
-def plain_request(jobs: JobTable, by_nodes: bool) -> BoolArray:
-    """Select single jobs that ask for a number of GPUs on which nothing else that they ask for depends.
-
-    They have one node, or *by_nodes* as many GPUs on each of several; Slurm does not choose how many nodes.
-    """
-    on_nodes = gpus_by_node(jobs)
-    single = ((on_nodes > 0) if by_nodes else False) | ((jobs.nodes <= 1) & (on_nodes == 0))
-    single &= (jobs.array_job_id == 0) & (jobs.het_job_id == 0) & ~jobs.node_range.said()
-    return np.asarray(single & ~(jobs.per_task | jobs.per_gpu | jobs.shares) & (jobs.gpus > 0))

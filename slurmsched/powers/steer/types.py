@@ -12,22 +12,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..cluster.actions import Action, Steer, Unsteer
-from ..cluster.columns import BoolArray, FloatArray, IntArray, Labels
-from ..cluster.exclusions import ANY_TYPE
-from ..cluster.may_have import Allowances, NodePart
-from ..cluster.outlook.remaining import Bounds
-from ..cluster.speed_texts import speeds_on
-from ..cluster.state import View
-from ..cluster.text.hostlist import expanded, fold
-from ..cluster.ties import in_ms, in_points
-from ..policies.steering import Ends, earliest_ends
-from .job_nodes import node_part
-from .node_pools import NodePools
-from .not_repeated import STEER, not_repeated
-from .ordering.eligibility import begins_soon
-from .profiling import both
-from .rules import Rules, SteeringRules
+from ...cluster.actions import Action, Steer, Unsteer
+from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels
+from ...cluster.exclusions import ANY_TYPE
+from ...cluster.may_have import Allowances, NodePart
+from ...cluster.outlook.remaining import Bounds
+from ...cluster.speed_texts import speeds_on
+from ...cluster.state import View
+from ...cluster.text.hostlist import expanded, fold
+from ...cluster.ties import in_ms, in_points
+from ...decide.job_nodes import node_part
+from ...decide.node_pools import NodePools
+from ...decide.not_repeated import STEER, not_repeated
+from ...decide.ordering.eligibility import begins_soon
+from ...decide.profiling import both
+from ...decide.rules import Rules, SteeringRules
+from ...policies.steering import Ends, earliest_ends
 
 
 def steer_wishes(view: View, rules: Rules, standings: IntArray, ranked: IntArray, starving: BoolArray) -> list[Action]:

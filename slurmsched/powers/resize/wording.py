@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..cluster.actions import Resize
-from ..cluster.jobs import JobTable
-from ..cluster.plan import Plan
-from ..cluster.speed_texts import read_sizes
-from ..cluster.state import View
-from ..cluster.text.plural import count
-from ..decide.phrasing import spell
-from ..decide.remaining_work import growing_batch
-from ..decide.resizing import resizable
-from ..decide.rules import ResizingRules, Rules
-from ..policies.resizing import sample_worth
+from ...cluster.actions import Resize
+from ...cluster.jobs import JobTable
+from ...cluster.plan import Plan
+from ...cluster.speed_texts import read_sizes
+from ...cluster.state import View
+from ...cluster.text.plural import count
+from ...decide.phrasing import spell
+from ...decide.remaining_work import growing_batch
+from ...decide.rules import ResizingRules, Rules
+from ...policies.resizing import sample_worth
+from .sizing import resizable
 
 SAMPLES = "The samples that jobs of its kind go through in a second by GPUs are in the proportion"
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..cluster.actions import AskToStop, Steer
-from ..cluster.exclusions import sent_to
-from ..cluster.plan import Plan
-from ..cluster.state import View
-from ..cluster.text.hostlist import expanded, fold
-from ..decide.excluded_nodes import kept_off
-from ..decide.migration import Gains, reason_to_stay
-from ..decide.node_use import RESOURCES, NodeUse
-from ..decide.phrasing import spell
-from ..decide.rules import MigrationRules, Rules
+from ...cluster.actions import AskToStop, Steer
+from ...cluster.exclusions import sent_to
+from ...cluster.plan import Plan
+from ...cluster.state import View
+from ...cluster.text.hostlist import expanded, fold
+from ...decide.excluded_nodes import kept_off
+from ...decide.node_use import RESOURCES, NodeUse
+from ...decide.phrasing import spell
+from ...decide.rules import MigrationRules, Rules
+from .leaving import Gains, reason_to_stay
 
 
 def migration_words(view: View, plan: Plan, rules: Rules, job_id: int) -> Iterator[str]:

@@ -1,0 +1,127 @@
+"""What a decision has settled before the powers have their turns, and the lanes in which their wishes line up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from itertools import zip_longest
+from typing import Protocol
+
+import numpy as np
+
+from ..cluster.actions import Action, job_of
+from ..cluster.columns import BoolArray, IntArray
+from ..cluster.state import View
+from ..policies.contract import Ordering
+from .deadlines.promises import Promised
+from .rules import Rules
+
+
+class Lane(Enum):
+    """What wishes are for; ``PRIORITY`` has their order."""
+
+    GIVE_BACK = auto()  #: a job that a change of ours keeps from starting gets its own back
+    SIZE = auto()  #: other numbers of GPUs
+    RELEASE = auto()  #: begin times that nobody needs any more
+    STOP = auto()  #: requests to stop
+    END = auto()  #: jobs that have what they asked for
+    MOVE = auto()  #: jobs on their way to shared GPUs or between partitions, and back
+    LEND = auto()  #: nodes between partitions
+    EXCLUDE = auto()  #: excluded nodes of pending jobs
+    REQUEST = auto()  #: other CPUs and memory
+    RANK = auto()  #: points
+    HOLD = auto()  #: delays of jobs that block a promise
+    ANSWER = auto()  #: answers to deadlines
+    KEEP_OUT = auto()  #: delays of jobs that are not admitted
+    START = auto()  #: starts, where plans happen as they are
+
+
+PRIORITY: tuple[tuple[Lane, ...], ...] = (
+    (Lane.GIVE_BACK,),  # a job waits for it that could run
+    (Lane.SIZE,),  # before a release lets such a job start
+    (Lane.RELEASE,),
+    (Lane.STOP,),
+    (Lane.END,),
+    (Lane.MOVE,),
+    (Lane.LEND,),
+    (Lane.EXCLUDE, Lane.REQUEST, Lane.RANK),  # a burst of jobs needs as many of each
+    (Lane.HOLD, Lane.ANSWER),  # holds are renewed in each cycle, and could use up all writes
+    (Lane.KEEP_OUT,),
+    (Lane.START,),
+)
+"""The one order of wishes, which counts where the budget does not reach for all; lanes of one row alternate."""
+
+CHANGES = (Lane.SIZE, Lane.EXCLUDE, Lane.REQUEST)
+"""The lanes of changes of what a job asks for: none while the job is on its way, or gets its own back."""
+
+
+@dataclass
+class Wishes:
+    """The wishes of one decision by lane, each in the order in which they came."""
+
+    _by_lane: dict[Lane, list[Action]] = field(default_factory=dict)
+
+    def add(self, lane: Lane, wishes: Iterable[Action]) -> None:
+        """Add *wishes* behind those in a lane."""
+        self._by_lane.setdefault(lane, []).extend(wishes)
+
+    def replace(self, lane: Lane, wishes: Iterable[Action]) -> None:
+        """Let *wishes* stand in a lane in place of those that do."""
+        self._by_lane[lane] = list(wishes)
+
+    def of(self, lane: Lane) -> list[Action]:
+        """Return the wishes in a lane."""
+        return self._by_lane.get(lane, [])
+
+    def in_order(self) -> list[Action]:
+        """Return all wishes by their priority."""
+        return [
+            wish
+            for lanes in PRIORITY
+            for each in zip_longest(*(self.of(lane) for lane in lanes))
+            for wish in each
+            if wish is not None
+        ]
+
+
+@dataclass(eq=False)
+class Draft:
+    """A decision before the powers have their turns; they add to the jobs that are *asked* to stop."""
+
+    view: View
+    ordering: Ordering
+    rules: Rules
+    standings: IntArray  #: by row of a pending job
+    starving: BoolArray  #: the same
+    ranked: IntArray  #: rows of pending jobs in their order
+    due: BoolArray  #: those that must run now to keep a promise
+    delayed: IntArray  #: rows of jobs that block a promise
+    promised: Promised | None  #: None where nothing is promised
+    stops: list[Action]  #: requests to stop, for promises and because of unstable pairs
+    asked: set[int] = field(init=False)  #: the jobs that are asked to stop, by powers too
+
+    def __post_init__(self) -> None:
+        self.asked = set(map(job_of, self.stops))
+
+    @property
+    def undelayed(self) -> IntArray:
+        """The rows of jobs in their order without those that block a promise."""
+        return self.ranked[~np.isin(self.ranked, self.delayed)]
+
+
+class Deciding(Protocol):
+    """What decide() asks of a power; ``powers.contract`` has all of it."""
+
+    @property
+    def name(self) -> str:
+        """Its name in settings, in turns and in the times of a cycle."""
+        ...
+
+    def wishes(self, draft: Draft) -> Mapping[Lane, Sequence[Action]]:
+        """Return its wishes by lane."""
+        ...
+
+    def changes_s(self, view: View, ordering: Ordering, rules: Rules) -> Iterable[float]:
+        """Return the times from which its wishes may differ though no job came, started or ended."""
+        ...

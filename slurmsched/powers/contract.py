@@ -1,0 +1,48 @@
+"""The contract of a power: what an admin can switch on, with all that is known of it in one folder.
+
+A power is a module or a package with these names. It writes nothing: its wishes are values that the referee judges.
+A new action stands in ``cluster.actions``, with a line in ``slurm/write/verbs.py`` and rules in ``decide/referee.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+from ..cluster.actions import Action
+from ..cluster.plan import Plan
+from ..cluster.state import View
+from ..config import Settings
+from ..decide.draft import Draft, Lane
+from ..decide.rules import Rules
+from ..policies.contract import Ordering
+
+
+class Power(Protocol):
+    """A part of a decision that begins changes of its own kind."""
+
+    @property
+    def name(self) -> str:
+        """Its name in settings, in turns and in the times of a cycle."""
+        ...
+
+    @property
+    def section(self) -> str:
+        """The field of ``Rules`` that has its terms; empty if it has none of its own."""
+        ...
+
+    def terms(self, settings: Settings) -> object | None:
+        """Return its terms by the settings, None where it is off; ConfigError for settings that contradict."""
+        ...
+
+    def wishes(self, draft: Draft) -> Mapping[Lane, Sequence[Action]]:
+        """Return the actions that it wants, by lane; whatever it began is given back where it is off."""
+        ...
+
+    def words(self, view: View, plan: Plan, rules: Rules, job_id: int) -> Iterable[str]:
+        """Return its sentences about a job, for ``why`` and ``explain``."""
+        ...
+
+    def changes_s(self, view: View, ordering: Ordering, rules: Rules) -> Iterable[float]:
+        """Return the times from which its wishes may differ though no job came, started or ended."""
+        ...
