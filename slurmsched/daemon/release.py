@@ -10,9 +10,9 @@ from typing import Protocol
 
 from ..clock import Clock
 from ..cluster.actions import Action, Hold, MoveNodes, Rank, RestoreSize, Rightsize, SetAdminComment, Share
+from ..cluster.actions.base import OwnIntents
 from ..cluster.actions.intent import Intent
-from ..cluster.actions.own_columns import OwnIntents
-from ..cluster.actions.undo import undone
+from ..cluster.actions.own_columns import undone
 from ..cluster.records.node_loans import LentNodes, lent_lists
 from ..decide.rules import SharingRules
 from ..decide.sharing.packing import settle_shared

@@ -10,27 +10,20 @@ import numpy as np
 from ..cluster.actions import (
     Action,
     AskToStop,
-    Hold,
     MoveNodes,
-    MovePartition,
-    Rank,
-    Release,
     Requeue,
     Resize,
-    RestoreSize,
     Resume,
-    Rightsize,
     SetAdminComment,
     Share,
     StartShared,
-    Steer,
     Suspend,
     Unmark,
     Unshare,
-    Unsteer,
     job_of,
 )
 from ..cluster.columns import IntArray
+from ..cluster.events import Value
 from ..cluster.jobs import JobState, JobTable
 from ..cluster.node_request import read_request, requests_of
 from ..cluster.nodes import NodeTable
@@ -326,39 +319,36 @@ class SimulatedCluster:
         if not rows:
             return f"Invalid job id specified for job {job_of(action)}"
         pending = [row for row in rows if self.model.stage.life.state[row] == PENDING]
-        refused = self._write(action, pending) if isinstance(action, _OF_PENDING) else self._steer(action, rows[0])
+        of_pending = isinstance(action, _OF_PENDING) or action.sets(self.now_s)
+        refused = self._write(action, pending) if of_pending else self._change_running(action, rows[0])
         return None if refused is None else f"{refused} for job {job_of(action)}"
 
     def _write(self, action: Action, rows: list[int]) -> str | None:
         """Change a waiting job."""
         if not rows:
             return "Job is no longer pending execution"
-        model = self.model
         match action:
-            case Rank(points=points):
-                model.wishes.points[rows] = points
-            case Hold(until_s=begin_s):
-                for row in rows:
-                    begin_at(model, row, begin_s)
-            case Release():
-                for row in rows:
-                    begin_at(model, row, self.now_s)
-            case MovePartition(partition=name):
-                if not self._has_partitions(name):
-                    return "Invalid partition name specified"
-                self._edits.put(rows, {"partition": name})
             case Share() | StartShared() | Unmark() | Unshare():
                 return self._reshape(action, rows)
-            case Steer(before=before) | Unsteer(before=before):
-                if any(self._edits.text(self._table, "excluded_nodes", row) != before for row in rows):
-                    return CHANGED_MEANWHILE
-                self._edits.put(rows, {"excluded_nodes": action.excluded if isinstance(action, Steer) else ""})
-            case Rightsize(before=before, after=text) | RestoreSize(before=before, own=text):
-                if any(self._edits.text(self._table, "node_request", row) != before for row in rows):
-                    return CHANGED_MEANWHILE
-                self._edits.put(rows, {"node_request": text})
             case Resize():
                 return self._set_gpus(rows, action)
+        return self._set(rows, action.sets(self.now_s), action.expects())
+
+    def _set(self, rows: list[int], columns: Mapping[str, Value], expected: Mapping[str, Value]) -> str | None:
+        """Change the columns of waiting jobs that an action sets."""
+        for name, value in expected.items():
+            if any(self._edits.text(self._table, name, row) != value for row in rows):
+                return CHANGED_MEANWHILE
+        for name, value in columns.items():
+            if name == "site_points":
+                self.model.wishes.points[rows] = int(value or 0)
+            elif name == "eligible_s":
+                for row in rows:
+                    begin_at(self.model, row, float(value or 0.0))
+            elif name == "partition" and not self._has_partitions(str(value)):
+                return "Invalid partition name specified"
+            else:
+                self._edits.put(rows, {name: str(value)})
         return None
 
     def _set_gpus(self, rows: list[int], action: Resize) -> str | None:
@@ -481,7 +471,7 @@ class SimulatedCluster:
         edits.put_each("partition", {at: where for at, (run, where) in enumerate(runs) if run == restarts[at]})
         return edits.apply(jobs)
 
-    def _steer(self, action: Action, row: int) -> str | None:
+    def _change_running(self, action: Action, row: int) -> str | None:
         """Change a running job."""
         model, now_s = self.model, self.now_s
         state = model.stage.life.state[row]
@@ -515,7 +505,4 @@ class SimulatedCluster:
             meet(self.model.stage, row, self.now_s)
 
 
-_OF_PENDING = (
-    *(Rank, Hold, Release, MovePartition, Steer, Unsteer, Rightsize, RestoreSize, Resize),
-    *(Share, StartShared, Unmark, Unshare),
-)
+_OF_PENDING = (Resize, Share, StartShared, Unmark, Unshare)

@@ -13,8 +13,8 @@ import pytest
 from db_worlds import CheckedMemory
 
 from slurmsched.cluster.actions import Avoid, Resize, RestoreSize, Rightsize, Steer, Unsteer
-from slurmsched.cluster.actions.own_columns import OwnIntents
-from slurmsched.cluster.actions.undo import undone
+from slurmsched.cluster.actions.base import OwnIntents
+from slurmsched.cluster.actions.own_columns import undone
 from slurmsched.cluster.avoided import read_avoided
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.exclusions import UNREAD

@@ -8,8 +8,8 @@ import pytest
 from db_worlds import STEPS, CheckedMemory, carried_out
 
 from slurmsched.cluster.actions import AskToStop, Steer, Unsteer
-from slurmsched.cluster.actions.own_columns import OwnIntents
-from slurmsched.cluster.actions.undo import undone
+from slurmsched.cluster.actions.base import OwnIntents
+from slurmsched.cluster.actions.own_columns import undone
 from slurmsched.cluster.exclusions import ANY_TYPE
 from slurmsched.cluster.jobs import JobState
 from slurmsched.slurm.adapters.fake import FakeSlurm

@@ -8,8 +8,8 @@ import pytest
 from db_worlds import STEPS, CheckedMemory, carried_out
 
 from slurmsched.cluster.actions import Requeue, Resize
-from slurmsched.cluster.actions.own_columns import OwnIntents
-from slurmsched.cluster.actions.undo import undone
+from slurmsched.cluster.actions.base import OwnIntents
+from slurmsched.cluster.actions.own_columns import undone
 from slurmsched.slurm.adapters.fake import FakeSlurm
 
 

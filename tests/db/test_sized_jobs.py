@@ -10,8 +10,8 @@ from db_worlds import STEPS, CheckedMemory, carried_out
 
 from slurmsched.clock import ManualClock
 from slurmsched.cluster.actions import RestoreSize, Rightsize
-from slurmsched.cluster.actions.own_columns import OwnIntents
-from slurmsched.cluster.actions.undo import undone
+from slurmsched.cluster.actions.base import OwnIntents
+from slurmsched.cluster.actions.own_columns import undone
 from slurmsched.daemon.release import give_back
 from slurmsched.decide.rules import SharingRules
 from slurmsched.slurm.adapters.fake import FakeSlurm

@@ -9,8 +9,8 @@ import pytest
 from db_worlds import STEPS, CheckedMemory, carried_out
 
 from slurmsched.cluster.actions import Requeue, Steer, Unsteer
-from slurmsched.cluster.actions.own_columns import OwnIntents
-from slurmsched.cluster.actions.undo import undone
+from slurmsched.cluster.actions.base import OwnIntents
+from slurmsched.cluster.actions.own_columns import undone
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.exclusions import UNREAD, same_nodes
 from slurmsched.slurm.adapters.fake import FakeSlurm

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..avoided import BETWEEN, Avoided
 from ..columns import Labels
 from ..events import Value
-from .base import JobAction
+from .base import JobAction, OwnIntents
 from .intent import Intent, by_request
 from .observation import Observation
 
@@ -47,6 +47,11 @@ class Avoid(JobAction):
     def event(self) -> tuple[str, Value]:
         """What was given back, and why."""
         return "given back", f"{self.changes.replace('+', ', ')}: {self.reason}"
+
+    @classmethod
+    def columns(cls, own: OwnIntents, jobs: JobTable, now_s: float) -> Mapping[str, Any]:
+        """Return the changes that are not repeated."""
+        return {"avoided": avoided(own.of(cls), jobs)}
 
     @classmethod
     def over(cls, intent: Intent, look: Observation, seen: bool) -> bool:

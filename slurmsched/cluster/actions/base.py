@@ -6,8 +6,9 @@ class, and none of them compares names of actions.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..events import Value
 from .intent import Intent
@@ -15,6 +16,9 @@ from .observation import Observation
 
 if TYPE_CHECKING:
     from ..jobs import JobTable
+
+HALF = "half_written"
+"""The column of changes that Slurm took in part, which several kinds of actions fill."""
 
 NO_JOB = 0
 """The number in place of a job id where an action concerns partitions; Slurm's job ids are positive."""
@@ -68,6 +72,32 @@ class Action:
         """Return True if some actions of this class end a change of a job's request."""
         return cls.ends_change is not Action.ends_change
 
+    def sets(self, now_s: float) -> Mapping[str, Value]:
+        """Return the columns of a pending job that differ once Slurm has carried it out.
+
+        A model of Slurm asks for it, and needs no case of its own for an action that does no more.
+        """
+        return {}
+
+    def expects(self) -> Mapping[str, Value]:
+        """Return the columns that must be so when it is written: other values are somebody else's, and stay."""
+        return {}
+
+    @classmethod
+    def columns(cls, own: OwnIntents, jobs: JobTable, now_s: float) -> Mapping[str, Any]:
+        """Return the columns of *jobs*, pending or running ones, that open intents of the class fill."""
+        return {}
+
+    @classmethod
+    def columns_of_waiting(cls, own: OwnIntents, pending: JobTable, now_s: float) -> Mapping[str, Any]:
+        """Return the columns of *pending* jobs, and of no others, that open intents of the class fill."""
+        return {}
+
+    @classmethod
+    def undone(cls, own: OwnIntents, pending: JobTable) -> Sequence[Action]:
+        """Return the ends of what open intents of the class changed, of jobs that still ask for just what we wrote."""
+        return ()
+
     @classmethod
     def seen(cls, intent: Intent, look: Observation) -> bool:
         """Return True if an observation shows what *intent* asked for."""
@@ -92,6 +122,36 @@ class Action:
     def stays_open(cls, intent: Intent, refused: str) -> bool:
         """Return True for a request that Slurm *refused* and that counts all the same: it may be there in part."""
         return False
+
+
+@dataclass(frozen=True)
+class OwnIntents:
+    """Our intents by kind: those that are open, and those that count for a while after they are closed."""
+
+    open: Mapping[str, Collection[Intent]]
+    answered: Mapping[str, Collection[Intent]]
+    """Of the kinds that are remembered, those that Slurm accepted lately, open ones among them."""
+
+    @classmethod
+    def among(cls, intents: Iterable[Intent], answered: Iterable[Intent] = ()) -> OwnIntents:
+        """Sort open *intents*, and those *answered* lately, by kind."""
+        return cls(_by_kind(intents), _by_kind(answered))
+
+    def of(self, kind: type[Action]) -> Collection[Intent]:
+        """Return the open intents of actions of a *kind*."""
+        return self.open.get(kind.stored, ())
+
+    def lately(self, kind: type[Action]) -> list[Intent]:
+        """Return those of a remembered *kind* that were accepted lately, or may have been sent."""
+        unanswered = (intent for intent in self.of(kind) if intent.answered_s is None)
+        return [*self.answered.get(kind.stored, ()), *unanswered]
+
+
+def _by_kind(intents: Iterable[Intent]) -> dict[str, list[Intent]]:
+    found: dict[str, list[Intent]] = {}
+    for intent in intents:
+        found.setdefault(intent.kind, []).append(intent)
+    return found
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..columns import Labels
-from .base import JobAction
+from .base import JobAction, OwnIntents
 from .intent import Intent
 from .observation import Observation
 
@@ -26,6 +26,11 @@ class SetAdminComment(JobAction):
     stored = "Tell"
     story = (("told", "we wrote {value} into its AdminComment"),)
     settled_by_refusal = True
+
+    @classmethod
+    def columns(cls, own: OwnIntents, jobs: JobTable, now_s: float) -> Mapping[str, Any]:
+        """Return the answers that we sent."""
+        return {"told": sent_comments(own.of(cls), jobs)}
 
     @classmethod
     def seen(cls, intent: Intent, look: Observation) -> bool:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..events import Value
 from ..job_tracker import held_rows
-from .base import JobAction
+from .base import JobAction, OwnIntents
 from .intent import Intent
 from .observation import Observation
+from .stop import AskToStop, Requeue
 
 if TYPE_CHECKING:
     from ..columns import BoolArray
@@ -35,6 +36,16 @@ class Hold(JobAction):
     story = (("held", "we delayed it"),)
     renewed = True
     delays_s = 0.0
+
+    def sets(self, now_s: float) -> Mapping[str, Value]:
+        """Return the column that it sets."""
+        return {"eligible_s": self.until_s}
+
+    @classmethod
+    def columns_of_waiting(cls, own: OwnIntents, pending: JobTable, now_s: float) -> Mapping[str, Any]:
+        """Return which jobs wait for our hold, or for the delay after our requeue."""
+        queued_again = [*own.of(Requeue), *own.of(AskToStop)]
+        return {"held_by_us": held_by_us(own.of(cls), queued_again, pending, now_s)}
 
     @classmethod
     def shown(cls, pending: JobTable, row: int, value: Value, now_s: float) -> bool:
@@ -62,6 +73,10 @@ class Release(JobAction):
     def gives_back(self) -> bool:
         """True: the job may start when Slurm lets it."""
         return True
+
+    def sets(self, now_s: float) -> Mapping[str, Value]:
+        """Return the column that it sets."""
+        return {"eligible_s": now_s}
 
     @classmethod
     def shown(cls, pending: JobTable, row: int, value: Value, now_s: float) -> bool:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..events import Value
-from .base import JobAction
+from .base import JobAction, OwnIntents
 from .intent import Intent
 from .observation import Observation
 
@@ -31,6 +31,15 @@ class Rank(JobAction):
     def gives_back(self) -> bool:
         """True if the job has no points of ours any more."""
         return self.points == 0
+
+    def sets(self, now_s: float) -> Mapping[str, Value]:
+        """Return the column that it sets."""
+        return {"site_points": self.points}
+
+    @classmethod
+    def columns_of_waiting(cls, own: OwnIntents, pending: JobTable, now_s: float) -> Mapping[str, Any]:
+        """Return the points."""
+        return {"site_points": points(own.of(cls), pending, now_s)}
 
     @classmethod
     def shown(cls, pending: JobTable, row: int, value: Value, now_s: float) -> bool:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..columns import Labels
 from ..events import Value
-from .base import JobAction, refused_for
+from .base import Action, JobAction, OwnIntents, refused_for
 from .intent import Intent, by_request
 from .observation import Observation
 
@@ -45,6 +45,21 @@ class MovePartition(JobAction):
         """True if the job has its own partitions again."""
         return self.partition == self.own
 
+    def sets(self, now_s: float) -> Mapping[str, Value]:
+        """Return the column that it sets."""
+        return {"partition": self.partition}
+
+    @classmethod
+    def columns_of_waiting(cls, own: OwnIntents, pending: JobTable, now_s: float) -> Mapping[str, Any]:
+        """Return the owner's partitions."""
+        return {"own_partition": own_partitions(own.of(cls), pending)}
+
+    @classmethod
+    def undone(cls, own: OwnIntents, pending: JobTable) -> Sequence[Action]:
+        """Return the moves back to the partitions of owners."""
+        rows = zip(pending.job_id.tolist(), own_partitions(own.of(cls), pending), strict=True)
+        return [cls(job, partitions, partitions) for job, partitions in rows if partitions]
+
     @classmethod
     def shown(cls, pending: JobTable, row: int, value: Value, now_s: float) -> bool:
         """Return True if the job is in these partitions."""
@@ -74,9 +89,3 @@ def own_partitions(moves: Collection[Intent], pending: JobTable) -> Labels:
         return Labels(np.zeros(len(pending), dtype=np.int64), ("",))
     rows = zip(pending.job_id.tolist(), pending.partition, strict=True)
     return Labels.of([own_of.get(job, {}).get(present, "") for job, present in rows])
-
-
-def moved_back(moves: Collection[Intent], pending: JobTable) -> list[MovePartition]:
-    """Return the ends of our changes of partitions, of jobs that are still in just those that we wrote."""
-    rows = zip(pending.job_id.tolist(), own_partitions(moves, pending), strict=True)
-    return [MovePartition(job, partitions, partitions) for job, partitions in rows if partitions]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ..columns import Labels
 from ..events import Value
 from ..resized_request import gpus_asked, nodes_taken
-from .base import JobAction, refused_for
+from .base import HALF, Action, JobAction, OwnIntents, refused_for
 from .intent import Intent, by_job
 from .observation import Observation
 
@@ -52,6 +53,35 @@ class Resize(JobAction):
     def ends_change(self) -> bool:
         """True if the job has its own number again."""
         return self.gpus == self.own
+
+    @classmethod
+    def columns(cls, own: OwnIntents, jobs: JobTable, now_s: float) -> Mapping[str, Any]:
+        """Return what is ours of the GPUs."""
+        found = own_gpus(own.of(cls), jobs)
+        return {"own_gpus": found.own, "resized_s": found.resized_s, "gpus_each": found.each}
+
+    @classmethod
+    def columns_of_waiting(cls, own: OwnIntents, pending: JobTable, now_s: float) -> Mapping[str, Any]:
+        """Return what Slurm took in part."""
+        found = own_gpus(own.of(cls), pending)
+        node_range = _without(pending.node_range, found.taken > 0)
+        return {"taken_nodes": found.taken, "node_range": node_range, HALF: found.half}
+
+    @classmethod
+    def undone(cls, own: OwnIntents, pending: JobTable) -> Sequence[Action]:
+        """Return the numbers of GPUs of owners."""
+        found = own_gpus(own.of(cls), pending)
+        return [
+            cls(
+                int(pending.job_id[row]),
+                mine := int(found.own[row]),
+                int(pending.gpus[row]) if found.each[row] else gpus_asked(pending, row),
+                mine,
+                int(found.each[row]),
+                int(found.taken[row]),
+            )
+            for row in np.flatnonzero(found.own).tolist()
+        ]
 
     @classmethod
     def shown(cls, pending: JobTable, row: int, value: Value, now_s: float) -> bool:
@@ -114,17 +144,8 @@ def own_gpus(resizes: Collection[Intent], jobs: JobTable) -> OwnGpus:
     return OwnGpus(own, times_s, each, half, taken)
 
 
-def gpus_restored(resizes: Collection[Intent], pending: JobTable) -> list[Resize]:
-    """Return the changes that give jobs the GPUs back that they asked for, where they ask for what we wrote."""
-    found = own_gpus(resizes, pending)
-    return [
-        Resize(
-            int(pending.job_id[row]),
-            own := int(found.own[row]),
-            int(pending.gpus[row]) if found.each[row] else gpus_asked(pending, row),
-            own,
-            int(found.each[row]),
-            int(found.taken[row]),
-        )
-        for row in np.flatnonzero(found.own).tolist()
-    ]
+def _without(column: Labels, rows: BoolArray) -> Labels:
+    """Return *column* without the texts in *rows*."""
+    if not rows.any():
+        return column
+    return Labels.of("" if is_one else text for text, is_one in zip(column, rows.tolist(), strict=True))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import astuple, dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from ..events import Value
 from ..exclusions import UNREAD
 from ..node_request import read_request
 from ..reasons import ReasonKind, where_kind
-from .base import JobAction
+from .base import HALF, Action, JobAction, OwnIntents
 from .intent import Intent, by_job, by_request
 from .observation import Observation
 
@@ -39,6 +39,32 @@ class Rightsize(JobAction):
     def value(self) -> Value:
         """What its owner asked for, and behind a blank what we wrote."""
         return f"{self.own} {self.after}"
+
+    def sets(self, now_s: float) -> Mapping[str, Value]:
+        """Return the column that it sets."""
+        return {"node_request": self.after}
+
+    def expects(self) -> Mapping[str, Value]:
+        """Return what it replaces."""
+        return {"node_request": self.before}
+
+    @classmethod
+    def columns_of_waiting(cls, own: OwnIntents, pending: JobTable, now_s: float) -> Mapping[str, Any]:
+        """Return what is ours of CPUs and memory."""
+        sizes = own_sizes(own.of(cls), own.of(RestoreSize), pending)
+        return {
+            "own_request": sizes.own,
+            "sized_s": sizes.sized_s,
+            "request_changed": sizes.theirs,
+            HALF: sizes.half,
+        }
+
+    @classmethod
+    def undone(cls, own: OwnIntents, pending: JobTable) -> Sequence[Action]:
+        """Return the sizes of owners."""
+        own_request = own_sizes(own.of(cls), own.of(RestoreSize), pending).own
+        rows = zip(pending.job_id.tolist(), pending.node_request, own_request, strict=True)
+        return [RestoreSize(job, before, after) for job, before, after in rows if after]
 
     @classmethod
     def shown(cls, pending: JobTable, row: int, value: Value, now_s: float) -> bool:
@@ -80,6 +106,14 @@ class RestoreSize(JobAction):
     def ends_change(self) -> bool:
         """True: the request is the owner's again."""
         return True
+
+    def sets(self, now_s: float) -> Mapping[str, Value]:
+        """Return the column that it sets."""
+        return {"node_request": self.own}
+
+    def expects(self) -> Mapping[str, Value]:
+        """Return what it replaces."""
+        return {"node_request": self.before}
 
     @classmethod
     def shown(cls, pending: JobTable, row: int, value: Value, now_s: float) -> bool:
@@ -132,13 +166,6 @@ def own_sizes(sizes: Collection[Intent], restores: Collection[Intent], pending: 
         unseen = all(intent.seen_s is None for intent in mine if intent.requested_s > back_s)
         theirs[row] = not (unseen and present in own_of.values())
     return OwnSizes(Labels(codes, tuple(names)).renamed(names), times_s, theirs, half)
-
-
-def sizes_restored(sizes: Collection[Intent], restores: Collection[Intent], pending: JobTable) -> list[RestoreSize]:
-    """Return the ends of our changes of CPUs and memory, of jobs that still ask for just what we wrote."""
-    own = own_sizes(sizes, restores, pending).own
-    rows = zip(pending.job_id.tolist(), pending.node_request, own, strict=True)
-    return [RestoreSize(job, before, after) for job, before, after in rows if after]
 
 
 def _half_taken(intent: Intent, present: str, stuck: bool) -> bool:

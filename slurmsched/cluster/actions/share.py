@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from ..columns import Labels
 from ..events import Value
 from ..jobs import JobState
 from ..text.tres import slots_in
-from .base import JobAction
+from .base import JobAction, OwnIntents
 from .hold import may_start
 from .intent import Intent
 from .observation import Observation
@@ -57,6 +57,12 @@ class Share(JobAction):
     def value(self) -> Value:
         """The original request."""
         return self.asked_for
+
+    @classmethod
+    def columns(cls, own: OwnIntents, jobs: JobTable, now_s: float) -> Mapping[str, Any]:
+        """Return which jobs share, and what they asked for."""
+        shares, asked_for, given_back = sharing(own.of(cls), own.of(Unshare), jobs)
+        return {"shares": shares, "asked_for": asked_for, "given_back": given_back}
 
     @classmethod
     def shown(cls, pending: JobTable, row: int, value: Value, now_s: float) -> bool:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..columns import Labels
 from ..events import Value
 from ..exclusions import ANY_TYPE, same_nodes
-from .base import JobAction, refused_for
+from .base import Action, JobAction, OwnIntents, refused_for
 from .intent import Intent, by_job, by_request
 from .observation import Observation
 
@@ -48,6 +48,30 @@ class Steer(JobAction):
         """That it was steered, or is kept off nodes."""
         return ("kept off", self.excluded) if self.types == ANY_TYPE else ("steered", self.value)
 
+    def sets(self, now_s: float) -> Mapping[str, Value]:
+        """Return the column that it sets."""
+        return {"excluded_nodes": self.excluded}
+
+    def expects(self) -> Mapping[str, Value]:
+        """Return what it replaces."""
+        return {"excluded_nodes": self.before}
+
+    @classmethod
+    def columns(cls, own: OwnIntents, jobs: JobTable, now_s: float) -> Mapping[str, Any]:
+        """Return the types to which jobs were sent."""
+        return {"steered": steered(own.of(cls), own.of(Unsteer), jobs)[0]}
+
+    @classmethod
+    def columns_of_waiting(cls, own: OwnIntents, pending: JobTable, now_s: float) -> Mapping[str, Any]:
+        """Return when they were sent there, or let go."""
+        return {"steered_s": steered(own.of(cls), own.of(Unsteer), pending)[1]}
+
+    @classmethod
+    def undone(cls, own: OwnIntents, pending: JobTable) -> Sequence[Action]:
+        """Return the ends of our exclusions."""
+        rows = zip(pending.job_id.tolist(), steered(own.of(cls), (), pending)[0], pending.excluded_nodes, strict=True)
+        return [Unsteer(job, present) for job, types, present in rows if types]
+
     @classmethod
     def shown(cls, pending: JobTable, row: int, value: Value, now_s: float) -> bool:
         """Return True if the job excludes these nodes."""
@@ -83,6 +107,14 @@ class Unsteer(JobAction):
         """True: no node of ours is excluded any more."""
         return True
 
+    def sets(self, now_s: float) -> Mapping[str, Value]:
+        """Return the column that it sets."""
+        return {"excluded_nodes": ""}
+
+    def expects(self) -> Mapping[str, Value]:
+        """Return what it replaces."""
+        return {"excluded_nodes": self.before}
+
     @classmethod
     def shown(cls, pending: JobTable, row: int, value: Value, now_s: float) -> bool:
         """Return True if the job excludes no nodes."""
@@ -113,9 +145,3 @@ def steered(steers: Collection[Intent], unsteers: Collection[Intent], jobs: JobT
                 codes[row] = len(names)
                 names.append(types)
     return Labels(codes, tuple(names)).renamed(names), times_s
-
-
-def let_go(steers: Collection[Intent], pending: JobTable) -> list[Unsteer]:
-    """Return the ends of our exclusions of nodes, of jobs that still exclude just what we wrote."""
-    rows = zip(pending.job_id.tolist(), steered(steers, (), pending)[0], pending.excluded_nodes, strict=True)
-    return [Unsteer(job, present) for job, types, present in rows if types]

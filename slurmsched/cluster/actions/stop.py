@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from ..columns import Labels
 from ..events import Value
 from ..job_tracker import SAME_TIME_S
 from ..jobs import JobState
-from .base import JobAction
+from .base import JobAction, OwnIntents
 from .intent import Intent
 from .observation import Observation
 
@@ -75,6 +75,14 @@ class AskToStop(JobAction):
     def event(self) -> tuple[str, Value]:
         """That it was asked to stop, or to leave nodes."""
         return ("asked to leave", self.leaves) if self.leaves else ("asked to stop", self.value)
+
+    @classmethod
+    def columns(cls, own: OwnIntents, jobs: JobTable, now_s: float) -> Mapping[str, Any]:
+        """Return when jobs were asked, how often, and to leave which nodes."""
+        asks = own.lately(cls)
+        asked_s, often = ask_counts(asks, jobs, now_s)
+        left_nodes, left_s = left(asks, jobs, now_s)
+        return {"asked_s": asked_s, "asks": often, "left_nodes": left_nodes, "left_s": left_s}
 
     @classmethod
     def seen(cls, intent: Intent, look: Observation) -> bool:

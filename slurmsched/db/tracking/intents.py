@@ -9,10 +9,11 @@ from dataclasses import replace
 import numpy as np
 
 from ...cluster.actions import ACTIONS, Action, Share, job_of
+from ...cluster.actions.base import OwnIntents
 from ...cluster.actions.hold import HOLD_WITHIN_S
 from ...cluster.actions.intent import Intent
 from ...cluster.actions.observation import Observation
-from ...cluster.actions.own_columns import OwnIntents, filled
+from ...cluster.actions.own_columns import filled
 from ...cluster.actions.stop import SUSPENDED
 from ...cluster.columns import Labels
 from ...cluster.job_tracker import SAME_TIME_S, Delay

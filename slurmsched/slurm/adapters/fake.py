@@ -6,37 +6,32 @@ later, the first submit time lost) and refuses in Slurm's own words.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC
 from itertools import count
+from typing import Any
 
 import numpy as np
 
 from ...cluster.actions import (
     Action,
     AskToStop,
-    Hold,
+    JobAction,
     MoveNodes,
-    MovePartition,
-    Rank,
-    Release,
     Requeue,
     Resize,
-    RestoreSize,
     Resume,
-    Rightsize,
     SetAdminComment,
     Share,
     StartShared,
-    Steer,
     Suspend,
     Unmark,
     Unshare,
-    Unsteer,
     job_of,
 )
 from ...cluster.columns import Labels
+from ...cluster.events import Value
 from ...cluster.jobs import JobState, JobTable, deadlines, job_table
 from ...cluster.nodes import NodeTable, PartitionTable, QosTable
 from ...cluster.records.associations import NO_ASSOCIATIONS, AssociationTable
@@ -212,29 +207,12 @@ class FakeSlurm:
         """Return the job after *action*, or Slurm's refusal."""
         pending = job.state == JobState.PENDING
         match action:
-            case Rank(points=points) if pending:
-                return replace(job, points=points)
-            case Hold(until_s=until_s) if pending:
-                return replace(job, begin_s=until_s)
-            case Release() if pending:
-                return replace(job, begin_s=self.now_s)
-            case MovePartition(partition=partition) if pending:
-                there = all(name in self.partitions for name in partition.split(","))
-                return replace(job, partition=partition) if there else "Invalid partition name specified"
             case Share() | StartShared() | Unmark() | Unshare() if pending:
                 if not self.shared_nodes:
                     return "Invalid generic resource (gres) specification"
                 return reshaped(job, action, self.now_s)
-            case Steer(before=before) | Unsteer(before=before) if pending and before != job.excluded_nodes:
-                return CHANGED_MEANWHILE
-            case Steer(excluded=nodes) if pending:
-                return replace(job, excluded_nodes=nodes)
-            case Unsteer() if pending:
-                return replace(job, excluded_nodes="")
-            case Rightsize(before=before) | RestoreSize(before=before) if pending and before != job.node_request:
-                return CHANGED_MEANWHILE
-            case Rightsize(after=text) | RestoreSize(own=text) if pending:
-                return replace(job, node_request=text)
+            case JobAction() if pending and (columns := action.sets(self.now_s)):
+                return self._set(job, columns, action.expects())
             case Resize(gpus=gpus, before=before) if pending:
                 many = action.nodes[1] if action.each else job.nodes
                 there = job.gpus == before and (not action.each or job.nodes == action.nodes[0])
@@ -253,6 +231,15 @@ class FakeSlurm:
             case Resume() if job.state == JobState.SUSPENDED:
                 return replace(job, state=JobState.RUNNING)
         return "Job is pending execution" if pending else "Job is no longer pending execution"
+
+    def _set(self, job: FakeJob, columns: Mapping[str, Value], expected: Mapping[str, Value]) -> FakeJob | str:
+        """Return the job with the columns that an action sets, or Slurm's refusal."""
+        if any(getattr(job, name) != value for name, value in expected.items()):
+            return CHANGED_MEANWHILE
+        if set(filter(None, str(columns.get("partition", "")).split(","))) - self.partitions.keys():
+            return "Invalid partition name specified"
+        changes: Any = {_FIELDS.get(name, name): value for name, value in columns.items()}
+        return replace(job, **changes)
 
     def _requeued(self, job: FakeJob) -> FakeJob:
         return replace(
@@ -342,6 +329,9 @@ class FakeSlurm:
             features=same,
         )
 
+
+_FIELDS = {"site_points": "points", "eligible_s": "begin_s"}
+"""The fields of jobs that have another name than their columns."""
 
 _SAME = ("job_id", "gpus", "name", "user", "account", "qos", "partition", "time_limit_s", "submitted_s")
 _ALSO = (
