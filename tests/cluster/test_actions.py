@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import astuple
+from pathlib import Path
 
 import pytest
+from action_lives import table
 
 from slurmsched.cluster import actions
 from slurmsched.cluster.actions import ACTIONS, Action, JobAction, MoveNodes, job_of
@@ -76,3 +78,11 @@ def test_the_steps_of_a_move_leave_no_node_out_and_its_loans_are_the_lists_of_th
         ("gpu", "n[2-4]"),
     ]
     assert move.loans == tuple(LentNodes(name, OWN[name], LENT[name]) for name in OWN)
+
+
+def test_the_design_page_has_the_lives_of_all_actions():
+    page = (Path(__file__).parents[2] / "docs" / "design.md").read_text()
+    shown = page.partition("<!-- table: python -m tests.action_lives -->\n")[2].partition(
+        "\n<!-- end of the table -->"
+    )[0]
+    assert shown.splitlines() == table()
