@@ -9,7 +9,7 @@ from slurmsched.cluster.actions import ACTIONS, Action, JobAction
 from slurmsched.cluster.actions.intent import Intent
 
 HEAD = (
-    "| action | power | seen when | over, before its job ends, when | if Slurm refuses | the next one | its effect closes |",
+    "| action | power | seen when | over, with its job or when | if Slurm refuses | the next one | its effect closes |",
     "|---|---|---|---|---|---|---|",
 )
 

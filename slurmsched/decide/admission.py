@@ -58,11 +58,11 @@ def waiting_outside(view: View, rules: Rules, standings: IntArray, starving: Boo
     if rules.admission is None:
         return standings
     admit, outside = find_admission(rules.admission.part), np.zeros(len(view.pending), dtype=np.bool_)
-    if rules.composition is not None:
-        outside = ~admit(view) & (standings == Standing.RANKED)
-    else:
+    if rules.executor.delays_jobs:
         for scope in scopes(view, rules, standings, starving):
             outside[scope.rows] = ~scope.inside
+    else:
+        outside = ~admit(view) & (standings == Standing.RANKED)
     return np.where(outside, int(Standing.OUTSIDE), standings)
 
 
@@ -149,7 +149,7 @@ def kept_by_users(view: View, rules: Rules, standings: IntArray, starving: BoolA
     the hold or the dependency meanwhile (seen on 22.05). One with a later begin time of its owner keeps that.
     """
     admission = rules.admission
-    if admission is None or rules.composition is not None:
+    if admission is None or not rules.executor.delays_jobs:
         return np.zeros(0, dtype=np.int64)
     jobs = with_components(view.pending)
     view, standings = replace(view, pending=jobs), _own_standings(view, rules, standings)
@@ -165,7 +165,7 @@ def hold_wishes(view: View, rules: Rules, outside: IntArray, kept: IntArray) -> 
     the jobs come free in their order. Holds end together, at multiples of a step, so that most cycles write none. A job
     that comes inside is released at once, however long its hold is.
     """
-    if rules.admission is None or not rules.admission.hold_s or rules.composition is not None:
+    if rules.admission is None or not rules.admission.hold_s or not rules.executor.delays_jobs:
         return []
     jobs, now_s, least_s = view.pending, view.now_s, rules.admission.hold_s
     rows = np.concatenate([in_order(jobs, outside), kept])

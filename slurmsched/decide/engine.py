@@ -100,7 +100,7 @@ def _ordered(view: View, ordering: Ordering, rules: Rules, entering: Watch) -> D
     if rules.deadlines is not None:
         entering(DEADLINES)
         stopping = stops(view, rules)
-        steers = "order" in rules.powers or rules.composition is not None
+        steers = "order" in rules.powers or not rules.executor.takes_points
         promised = promise(view, standings, rules.deadlines, steers, stopping)
         view = replace(view, promises=promised.table)
         stop_requests += stop_wishes(view, promised, rules.deadlines, stopping)
@@ -137,14 +137,14 @@ def _placing(draft: Draft) -> tuple[Placing, list[Action]]:
     runs, wanted = _nobody(jobs), ranked[~np.isin(ranked, _held(draft))]
     points, capped = np.zeros(len(jobs), dtype=np.int64), _nobody(jobs)
     starts: list[Action] = []
-    if rules.composition is not None:
+    if (parts := rules.executor.starts_by) is not None:
         sharing = rules.sharing if "share" in rules.powers else None
-        runs, starts = start_wishes(view, wanted, draft.ordering, rules.composition, sharing, rules.profiling)
+        runs, starts = start_wishes(view, wanted, draft.ordering, parts, sharing, rules.profiling)
     else:
         runs[wanted] = fill(jobs, wanted, view.nodes)
-        if not draft.ordering.native or draft.due.any():
-            tier, base = tiers(jobs, view.partitions), base_priority(jobs)
-            points, capped = _points(jobs, ranked, tier, base, rules, rules.cap(view.qos), draft.ordering.native)
+    if rules.executor.takes_points and (not draft.ordering.native or draft.due.any()):
+        tier, base = tiers(jobs, view.partitions), base_priority(jobs)
+        points, capped = _points(jobs, ranked, tier, base, rules, rules.cap(view.qos), draft.ordering.native)
     return Placing(draft.standings, rank, draft.starving, runs, points, capped), starts
 
 
@@ -162,7 +162,7 @@ def _move(draft: Draft, placing: Placing, wishes: Wishes, going_back: Collection
     entering("profile")
     moves = [] if rules.profiling is None else profiling_wishes(view, rules.profiling, draft.standings)
     entering(ORDER)
-    if rules.sharing is not None and rules.composition is None:
+    if rules.sharing is not None and rules.executor.has_slots:
         busy = {*jobs.job_id[_held(draft)].tolist(), *map(job_of, moves)}
         entering("share")
         joins = "share" in rules.powers
@@ -239,8 +239,8 @@ def _nobody(jobs: JobTable) -> BoolArray:
 
 
 def _keys(view: View, ordering: Ordering, rules: Rules, rows: IntArray) -> FloatArray:
-    """Return the key of each pending job; where jobs are not admitted, *rows* alone are seen and have one."""
-    if rules.composition is None:
+    """Return the key of each pending job; where jobs outside are not seen, *rows* alone have one."""
+    if rules.executor.delays_jobs:
         return _checked(ordering(view), view.pending, ordering)
     seen = view.take(rows)
     key = np.full(len(view.pending), np.nan)

@@ -31,7 +31,7 @@ def next_change_s(view: View, plan: Plan, ordering: Ordering, rules: Rules, powe
             times.append(rules.deadlines.leases.next_beat_s(view.now_s))
     elif rules.deadlines is not None:
         times += _promises(view, plan, rules.deadlines)
-    if rules.admission is not None and rules.composition is None:
+    if rules.admission is not None and rules.executor.delays_jobs:
         ends_s = jobs.eligible_s[jobs.held_by_us | (plan.jobs.standing == Standing.OUTSIDE)]
         times.append(float(np.nanmin(ends_s, initial=np.inf)) - rules.admission.hold_s)
         begins_s = view.pending.eligible_s[plan.jobs.standing == Standing.WAITS_FOR_BEGIN]

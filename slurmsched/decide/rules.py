@@ -223,6 +223,24 @@ class Composition:
 
 
 @dataclass(frozen=True)
+class Executor:
+    """What the executor of a plan can do; parts of a decision ask for it by name.
+
+    Slurm, or its model, starts jobs itself and does what it is told about waiting ones. An executor of plans as they
+    are starts the jobs that a plan names.
+    """
+
+    starts_by: Composition | None  #: the parts that choose the jobs it starts; None where Slurm chooses them
+    takes_points: bool  #: it orders jobs by their points
+    delays_jobs: bool  #: jobs wait under begin times, and are seen while they do
+    changes_requests: bool  #: waiting jobs can ask for other nodes, sizes and numbers of GPUs
+    has_slots: bool  #: jobs share GPUs through slots that they ask for
+
+
+SLURM = Executor(None, takes_points=True, delays_jobs=True, changes_requests=True, has_slots=True)
+
+
+@dataclass(frozen=True)
 class Rules:
     """Bounds on a Plan; every decision record stores them for replays."""
 
@@ -251,6 +269,15 @@ class Rules:
     def cap(self, qos: QosTable) -> int:
         """Return the most points a job can get where scope is points, at a site with these QOS; at least 1."""
         return self.max_points or natural_cap(qos, self.weights)
+
+    @property
+    def executor(self) -> Executor:
+        """What the executor of plans under these rules can do."""
+        if self.composition is None:
+            return SLURM
+        return Executor(
+            self.composition, takes_points=False, delays_jobs=False, changes_requests=False, has_slots=False
+        )
 
     def may_requeue(self, jobs: JobTable) -> BoolArray:
         """Select the jobs that were requeued less often than the limit."""

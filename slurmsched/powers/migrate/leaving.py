@@ -51,7 +51,7 @@ def leave_wishes(
     There is none in a pool of nodes where jobs wait for GPUs: what is free there is theirs.
     """
     terms = rules.migration
-    if terms is None or rules.composition is not None or not rules.powers >= {"migrate", "requeue"}:
+    if terms is None or not rules.executor.changes_requests or not rules.powers >= {"migrate", "requeue"}:
         return []
     nodes = NodeUse(view, terms.overload)
     if not nodes.overloaded.any():

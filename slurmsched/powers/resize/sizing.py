@@ -40,7 +40,7 @@ def sizing(view: View, rules: Rules, standings: IntArray, ranked: IntArray, busy
     stopped already. A job that we changed gets its own number back once it is no longer ours to change.
     """
     jobs, terms = view.pending, rules.resizing
-    if rules.composition is not None or (terms is None and not jobs.own_gpus.any()):
+    if not rules.executor.changes_requests or (terms is None and not jobs.own_gpus.any()):
         return Sizing()
     able = resizable(jobs, view, rules) if terms is not None else np.zeros(len(jobs), dtype=np.bool_)
     plain = plain_request(jobs, by_nodes=True) & ~jobs.interactive & ((jobs.nodes <= 1) | (jobs.gpus_each > 0))

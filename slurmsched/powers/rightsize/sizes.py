@@ -35,7 +35,7 @@ def rightsize_wishes(view: View, rules: Rules, standings: IntArray, ranked: IntA
     what its owner asked for.
     """
     jobs, ours = view.pending, view.pending.own_request.said()
-    if rules.composition is not None or (rules.rightsizing is None and not ours.any()):
+    if not rules.executor.changes_requests or (rules.rightsizing is None and not ours.any()):
         return []
     may = np.zeros(len(jobs), dtype=np.bool_) if rules.rightsizing is None else sizable(view, rules)
     wishes: list[Action] = [restore(jobs, row) for row in np.flatnonzero(ours & ~may).tolist()]

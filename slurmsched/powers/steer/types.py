@@ -38,7 +38,7 @@ def steer_wishes(view: View, rules: Rules, standings: IntArray, ranked: IntArray
     A job that we steered and that is no longer ours to steer is let go.
     """
     jobs, ours = view.pending, view.pending.steered.said()
-    if rules.composition is not None or (rules.steering is None and not ours.any()):
+    if not rules.executor.changes_requests or (rules.steering is None and not ours.any()):
         return []
     if rules.steering is None:
         return [Unsteer(job) for job in jobs.job_id[ours].tolist()]
