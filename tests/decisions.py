@@ -13,7 +13,7 @@ from typing import Any
 
 from slurmsched.config import Settings
 from slurmsched.config.settings import DeadlineSettings, PolicySettings, PowerSettings
-from slurmsched.daemon.policy_settings import policy_of, profiling_rules
+from slurmsched.daemon.policy_settings import policy_of
 from slurmsched.decide import run_set
 from slurmsched.decide.deadlines.promises import promise
 from slurmsched.decide.ordering import greedy_fit
@@ -32,6 +32,7 @@ from slurmsched.policies.contract import (
     SHARINGS,
     STOPPINGS,
 )
+from slurmsched.powers.profile import profiling_rules
 from slurmsched.simulator.cycle_driver import composed, whole_queue
 from slurmsched.simulator.elastic.experiment import shares_of
 from slurmsched.simulator.fast import loops

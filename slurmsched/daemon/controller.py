@@ -22,11 +22,12 @@ from ..explain.impact import advice, in_words
 from ..models.arrival_counter import ArrivalCounter
 from ..models.runtime.active import ActiveModel
 from ..models.runtime.gpu_use_history import UseHistory
+from ..powers import share
 from .active_actor import ActiveActor
 from .active_policy import ActivePolicy
 from .cluster_facts import ClusterFacts
 from .job_placements import JobPlacements
-from .policy_settings import DAY_S, sharing_rules
+from .policy_settings import DAY_S
 from .profiling_controller import ProfilingController
 from .progress_book import ProgressBook
 from .release import give_back, give_nodes_back, lends
@@ -152,7 +153,7 @@ class DaemonController:
         leadership = self._parts.leadership
         if not (leadership.held() or leadership.acquire()):
             return
-        sharing = self._world.policy.rules.sharing or sharing_rules(self.settings)
+        sharing = self._world.policy.rules.sharing or share.terms(self.settings)
         report = give_back(
             *(self._world.cluster, intents, self._parts.clock, budget_s, sharing),
             keep=lambda news: store.save_intents(name, news),

@@ -3,34 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
 from ..cluster.actions import Hold
-from ..cluster.text.links import link_counts
 from ..config import Settings
 from ..config.settings import MlfsSettings, PolicySettings
 from ..decide.policy import Policy
 from ..decide.rules import (
     AdmissionRules,
     DeadlineRules,
-    ProfilingRules,
     Rules,
-    SharingRules,
     read_steps,
 )
 from ..decide.synthesis import AUTO, Candidate, SynthesisRules, is_auto
 from ..decide.synthesis_record import Admissible, admissible
 from ..errors import ConfigError, MissingExtra
 from ..policies.admission import accept_all, find_admission
-from ..policies.contract import PREEMPTIONS, PROFILINGS, SELECTIONS, SHARINGS, Ordering, find_ordering
+from ..policies.contract import PREEMPTIONS, SELECTIONS, Ordering, find_ordering
 from ..policies.deadlines.milp_solver import check_installed
-from ..policies.links import GpuLinks
 from ..policies.preemption import Lease
 from ..policies.presets import preset_of
-from ..policies.sharing_candidates import OFF
 from ..powers import POWERS
 from ..slurm.checkup import powers
 
@@ -60,8 +54,6 @@ def policy_of(settings: Settings, line: str | None = None) -> Policy:
         only_partitions=frozenset(order.partitions),
         starvation_s=settings.policy.starvation_s,
         deadlines=_deadline_rules(settings) if settings.deadline.enabled else None,
-        profiling=profiling_rules(settings) if settings.power.profile else None,
-        sharing=sharing_rules(settings),
         most_requeues=settings.stop.most_requeues,
         admission=admission_rules(settings),
         **terms_of_powers(settings),
@@ -244,57 +236,4 @@ def _deadline_rules(settings: Settings) -> DeadlineRules:
         restart_s=section.restart_s,
         again_s=section.again_s,
         solver_s=section.solver_s,
-    )
-
-
-def profiling_rules(settings: Settings) -> ProfilingRules:
-    """Return the rules of ``[profile]``; ConfigError for partitions that make no sense."""
-    section = settings.profile
-    for key, name in (("partition", section.partition), ("home", section.home or "none")):
-        if not _NAME.fullmatch(name):
-            raise ConfigError(f"profile.{key} = {name!r}: with power.profile it is the name of one partition")
-    if section.partition == section.home:
-        raise ConfigError(f"profile.home = {section.home!r}: it lends nodes to profile.partition, so it is another one")
-    names = ("partition", "n_max", "n_least", "t_s", "t_least_s", "wait_s", "home", "nodes_most")
-    part = PROFILINGS.find(settings.policy.profiling).line
-    return ProfilingRules(**{name: getattr(section, name) for name in names}, part=part)
-
-
-def _links(lines: Sequence[str]) -> GpuLinks:
-    """Parse ``share.links``; ConfigError names the line that is wrong."""
-    try:
-        return GpuLinks.of_counts(link_counts(lines))
-    except ValueError as error:
-        raise ConfigError(f"share.links: {error}") from error
-
-
-def sharing_rules(settings: Settings) -> SharingRules:
-    """Return the rules of ``[share]``; no job begins to share without power.share. ConfigError for a conflict.
-
-    Jobs under way when the power is switched off need the rules, to arrive or to go back.
-    """
-    section, on = settings.share, settings.power.share
-    if not _NAME.fullmatch(section.partition):
-        raise ConfigError(f"share.partition = {section.partition!r}: it is the name of one partition")
-    if on and settings.power.profile and section.partition in (settings.profile.partition, settings.profile.home):
-        raise ConfigError(
-            f"share.partition = {section.partition!r}: no job may have whole GPUs there, so it is neither"
-            " profile.partition nor profile.home"
-        )
-    # Slurm shows a request's effect in the next cycle, and one cycle may be lost.
-    wait_s = 2 * settings.daemon.every_s
-    return SharingRules(
-        partition=section.partition,
-        capacity=section.capacity if on else OFF,
-        memory_mib=section.memory_mib,
-        other_users=section.other_users,
-        wait_s=wait_s,
-        patience_s=max(SharingRules.patience_s, 5 * wait_s),
-        evict=section.evict,
-        accounts=tuple(sorted(set(section.accounts))),
-        optin=section.optin,
-        least_speed=section.least_speed,
-        least_speed_each=section.least_speed_each,
-        links=_links(section.links).gbps,
-        rule=SHARINGS.find(settings.policy.sharing).line,
     )

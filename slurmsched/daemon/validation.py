@@ -55,16 +55,13 @@ def named_partitions(settings: Settings) -> Iterator[tuple[str, str]]:
 def _tests(settings: Settings) -> tuple[Callable[[], object], ...]:
     from ..db.database import Database, database_url
     from ..decide.rules import read_steps
-    from ..policies.contract import PROFILINGS
     from .api import http_metrics
     from .api.remote_access import remote_access
     from .policy_settings import (
         admission_rules,
         demand_solver,
         ordering_of,
-        profiling_rules,
         shadow_of,
-        sharing_rules,
         terms_of_powers,
     )
     from .profiles import profile_receiver
@@ -79,8 +76,6 @@ def _tests(settings: Settings) -> tuple[Callable[[], object], ...]:
         lambda: remote_access(settings.remote),
         lambda: read_steps(settings.deadline.soft_steps),
         lambda: demand_solver(settings),
-        lambda: profiling_rules(settings) if settings.power.profile else PROFILINGS.find(settings.policy.profiling),
-        lambda: sharing_rules(settings),
         lambda: terms_of_powers(settings),
         lambda: Database(url, timeout_s=settings.database.timeout_s).close(),
     )

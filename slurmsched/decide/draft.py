@@ -87,7 +87,7 @@ class Wishes:
 
 @dataclass(eq=False)
 class Draft:
-    """A decision before the powers have their turns; they add to the jobs that are *asked* to stop."""
+    """A decision before the powers have their turns, and the wishes of those that had theirs."""
 
     view: View
     ordering: Ordering
@@ -98,11 +98,18 @@ class Draft:
     due: BoolArray  #: those that must run now to keep a promise
     delayed: IntArray  #: rows of jobs that block a promise
     promised: Promised | None  #: None where nothing is promised
-    stops: list[Action]  #: requests to stop, for promises and because of unstable pairs
-    asked: set[int] = field(init=False)  #: the jobs that are asked to stop, by powers too
+    wishes: Wishes  #: those so far: of promises, and of the powers that had their turns
+    runs: BoolArray = field(init=False)  #: the pending jobs that would run now
 
-    def __post_init__(self) -> None:
-        self.asked = set(map(job_of, self.stops))
+    @property
+    def asked(self) -> set[int]:
+        """The jobs that are asked to stop so far."""
+        return set(map(job_of, self.wishes.of(Lane.STOP)))
+
+    @property
+    def held(self) -> IntArray:
+        """The rows of jobs that are delayed for a promise."""
+        return self.delayed if "hold" in self.rules.powers else self.delayed[:0]
 
     @property
     def undelayed(self) -> IntArray:

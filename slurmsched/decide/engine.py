@@ -28,13 +28,11 @@ from .ordering.eligibility import standing
 from .ordering.greedy_fit import fill
 from .ordering.priority_points import MOST_POINTS, label
 from .ordering.ranking import base_priority, order, qos_classes, tiers, waited_s
-from .profiling import least_gpus_first, profiling_wishes, rank_profiling_last, to_profile
-from .profiling_nodes import node_wishes
+from .profiling import least_gpus_first, rank_profiling_last, to_profile
 from .referee import judge, needs_limits
 from .rules import DeadlineRules, Rules
 from .run_set import start_wishes
-from .sharing.packing import packing_wishes
-from .sharing.pair_eviction import eviction_wishes, unsteady
+from .sharing.pair_eviction import unsteady
 from .turns import ORDER, Watch, unwatched
 
 DEADLINES = "deadlines"
@@ -56,7 +54,7 @@ KeptOff = Mapping[int, frozenset[str]]
 
 
 def decide(
-    view: View, ordering: Ordering, rules: Rules, powers: Sequence[Deciding] = (), entering: Watch = unwatched
+    view: View, ordering: Ordering, rules: Rules, powers: Sequence[Deciding], entering: Watch = unwatched
 ) -> Plan:
     """Compute the jobs to run, their order, and the writes that make Slurm follow it.
 
@@ -66,24 +64,18 @@ def decide(
     entering(ORDER)
     draft = _ordered(rank_profiling_last(view, rules.profiling), ordering, rules, entering)
     placing, starts = _placing(draft)
-    wishes, back = Wishes(), give_back_wishes(draft.view, rules)
+    draft.runs, wishes, back = placing.runs, draft.wishes, give_back_wishes(draft.view, rules)
     wishes.add(Lane.GIVE_BACK, back.wishes)
     wishes.add(Lane.START, starts)
-    wishes.add(Lane.STOP, draft.stops)
-    _move(draft, placing, wishes, back.jobs, entering)
-    off = kept_off(draft.view, rules.migration)
-    _hold_and_release(draft, wishes, off)
-    entering(DEADLINES)
-    wishes.add(Lane.ANSWER, answer_wishes(draft.view, draft.view.promises) if "comment" in rules.powers else ())
-    entering(ORDER)
     for power in powers:
         if power.name not in rules.waiting:
             entering(power.name)
             for lane, some in power.wishes(draft).items():
                 wishes.add(lane, some)
-            draft.asked |= set(map(job_of, wishes.of(Lane.STOP)))
             entering(ORDER)
-    _limit_changes(draft, wishes, off, back.jobs)
+    off = kept_off(draft.view, rules.migration)
+    _order_and_hold(draft, placing, off)
+    _limit_changes(draft, off, back.jobs)
     entering("referee")
     actions, refusals = judge(wishes.in_order(), draft.view, rules)
     entering(ORDER)
@@ -96,15 +88,14 @@ def _ordered(view: View, ordering: Ordering, rules: Rules, entering: Watch) -> D
     jobs = view.pending
     standings = standing(jobs, view.partitions, rules.only_partitions)
     starving = waited_s(jobs, view.now_s) > rules.starvation_s
-    promised, stop_requests = None, list[Action]()
+    promised, wishes = None, Wishes()
     if rules.deadlines is not None:
         entering(DEADLINES)
         stopping = stops(view, rules)
         steers = "order" in rules.powers or not rules.executor.takes_points
         promised = promise(view, standings, rules.deadlines, steers, stopping)
         view = replace(view, promises=promised.table)
-        stop_requests += stop_wishes(view, promised, rules.deadlines, stopping)
-    stop_requests += eviction_wishes(view, rules, {job_of(wish) for wish in stop_requests})
+        wishes.add(Lane.STOP, stop_wishes(view, promised, rules.deadlines, stopping))
     entering(ORDER)
     standings = waiting_outside(view, rules, standings, starving)
     rows = np.flatnonzero(standings == Standing.RANKED)
@@ -121,7 +112,7 @@ def _ordered(view: View, ordering: Ordering, rules: Rules, entering: Watch) -> D
         if (endangered & ~due).any():
             due |= endangered
             ranked = _ranked(view, ordering, rules, rows, starving, promised, due)
-    return Draft(view, ordering, rules, standings, starving, ranked, due, held, promised, stop_requests)
+    return Draft(view, ordering, rules, standings, starving, ranked, due, held, promised, wishes)
 
 
 def _may_be_delayed(jobs: JobTable, rules: DeadlineRules) -> BoolArray:
@@ -134,7 +125,7 @@ def _placing(draft: Draft) -> tuple[Placing, list[Action]]:
     view, rules, ranked, jobs = draft.view, draft.rules, draft.ranked, draft.view.pending
     rank = np.full(len(jobs), -1, dtype=np.int64)
     rank[ranked] = np.arange(len(ranked))
-    runs, wanted = _nobody(jobs), ranked[~np.isin(ranked, _held(draft))]
+    runs, wanted = _nobody(jobs), ranked[~np.isin(ranked, draft.held)]
     points, capped = np.zeros(len(jobs), dtype=np.int64), _nobody(jobs)
     starts: list[Action] = []
     if (parts := rules.executor.starts_by) is not None:
@@ -148,35 +139,14 @@ def _placing(draft: Draft) -> tuple[Placing, list[Action]]:
     return Placing(draft.standings, rank, draft.starving, runs, points, capped), starts
 
 
-def _held(draft: Draft) -> IntArray:
-    """Return the rows of jobs that are delayed for a promise."""
-    return draft.delayed if "hold" in draft.rules.powers else draft.delayed[:0]
+def _order_and_hold(draft: Draft, placing: Placing, off: KeptOff) -> None:
+    """Add points, answers, and the begin times that jobs get and lose.
 
-
-def _move(draft: Draft, placing: Placing, wishes: Wishes, going_back: Collection[int], entering: Watch) -> None:
-    """Add the moves to the profiling partition and to shared GPUs, of nodes, and the points of jobs that do not move.
-
-    Jobs that are *going_back* begin no move.
+    Jobs that are kept *off* nodes wait until these are excluded.
     """
-    view, rules, jobs = draft.view, draft.rules, draft.view.pending
-    entering("profile")
-    moves = [] if rules.profiling is None else profiling_wishes(view, rules.profiling, draft.standings)
-    entering(ORDER)
-    if rules.sharing is not None and rules.executor.has_slots:
-        busy = {*jobs.job_id[_held(draft)].tolist(), *map(job_of, moves)}
-        entering("share")
-        joins = "share" in rules.powers
-        moves = [*moves, *packing_wishes(view, draft.ranked, placing.runs, rules.sharing, busy, joins=joins)]
-        entering(ORDER)
-    wishes.add(Lane.LEND, node_wishes(view, rules, draft.standings))
-    wishes.add(Lane.RANK, _rank_wishes(jobs, tiers(jobs, view.partitions), placing.rank, placing.points, moves))
-    stays = (wish for wish in moves if isinstance(wish, Unshare | Unmark) or job_of(wish) not in going_back)
-    wishes.add(Lane.MOVE, stays)
-
-
-def _hold_and_release(draft: Draft, wishes: Wishes, off: KeptOff) -> None:
-    """Add the begin times that jobs get and lose; those that are kept *off* nodes wait until these are excluded."""
-    view, rules, held = draft.view, draft.rules, _held(draft)
+    view, rules, held, wishes = draft.view, draft.rules, draft.held, draft.wishes
+    tier = tiers(view.pending, view.partitions)
+    wishes.add(Lane.RANK, _rank_wishes(view.pending, tier, placing.rank, placing.points, wishes.of(Lane.MOVE)))
     outside = np.flatnonzero(draft.standings == Standing.OUTSIDE)
     by_users = kept_by_users(view, rules, draft.standings, draft.starving)
     keeping = np.concatenate([held, outside, by_users, unsafe(view, off)])
@@ -185,15 +155,18 @@ def _hold_and_release(draft: Draft, wishes: Wishes, off: KeptOff) -> None:
         until_s = view.now_s + rules.deadlines.hold_s
         wishes.add(Lane.HOLD, [Hold(job, until_s) for job in view.pending.job_id[held].tolist()])
     wishes.add(Lane.KEEP_OUT, hold_wishes(view, rules, outside, by_users))
+    wishes.add(Lane.ANSWER, answer_wishes(view, view.promises) if "comment" in rules.powers else ())
 
 
-def _limit_changes(
-    draft: Draft, wishes: Wishes, off: Mapping[int, frozenset[str]], going_back: Collection[int]
-) -> None:
-    """Leave out changes of what jobs ask for that move or go back, and those that limits nobody could read forbid.
+def _limit_changes(draft: Draft, off: KeptOff, going_back: Collection[int]) -> None:
+    """Leave out what may not go out together: moves of jobs that get their own back, and changes of what those ask for
+    that move or get it back; and changes that limits forbid which nobody could read.
 
     A job has one list of excluded nodes: of what powers want, and of the nodes that it is kept *off*.
     """
+    wishes, back = draft.wishes, (Unshare, Unmark)
+    moves = wishes.of(Lane.MOVE)
+    wishes.replace(Lane.MOVE, [wish for wish in moves if isinstance(wish, back) or job_of(wish) not in going_back])
     wishes.replace(Lane.EXCLUDE, exclude_wishes(draft.view, off, wishes.of(Lane.EXCLUDE)))
     busy = {*map(job_of, wishes.of(Lane.MOVE)), *going_back}
     unread = why_unread(draft.view.limits)

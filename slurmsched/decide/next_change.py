@@ -14,8 +14,7 @@ from ..cluster.state import View
 from ..policies.contract import Ordering
 from ..policies.deadlines.lateness import notice_s
 from .draft import Deciding
-from .profiling import both, limits_s
-from .rules import DeadlineRules, ProfilingRules, Rules
+from .rules import DeadlineRules, Rules
 
 
 def next_change_s(view: View, plan: Plan, ordering: Ordering, rules: Rules, powers: Sequence[Deciding]) -> float:
@@ -39,10 +38,6 @@ def next_change_s(view: View, plan: Plan, ordering: Ordering, rules: Rules, powe
     promising = replace(view, promises=plan.promises)
     for power in powers:
         times += power.changes_s(promising, ordering, rules)
-    if rules.profiling is not None:
-        times += _profiling(view, rules.profiling)
-    if rules.sharing is not None and view.pending.shares.any():
-        times.append(view.now_s)
     return float(max(min(times), view.now_s))
 
 
@@ -57,15 +52,6 @@ def _promises(view: View, plan: Plan, rules: DeadlineRules) -> Iterator[float]:
     yield next_s(view.running.asked_s[asked] + rules.stop_s, view.now_s)
     if rules.yields and len(promises):
         yield rules.terms.next_beat_s(view.now_s)
-
-
-def _profiling(view: View, rules: ProfilingRules) -> Iterator[float]:
-    """Yield when jobs have run or waited long enough in the profiling partition."""
-    pending, running = view.pending, view.running
-    yield next_s(pending.eligible_s[both(pending, rules)] + rules.wait_s, view.now_s)
-    here = running.partition.map([name == rules.partition for name in running.partition.names], np.bool_)
-    ends_s = running.started_s[here] + np.array(limits_s(running.take(np.flatnonzero(here)), rules))
-    yield next_s(ends_s, view.now_s)
 
 
 def next_s(times_s: FloatArray, now_s: float) -> float:

@@ -11,7 +11,6 @@ from ..cluster.plan import Plan
 from ..cluster.state import View
 from ..decide.deadlines.deadline_usage import claims
 from ..decide.rules import Rules
-from ..decide.sharing.pair_eviction import eviction_words
 from ..models.runtime.point_predictors import Reason
 from . import explain
 from .deadlines import deadline, deadlines
@@ -48,7 +47,6 @@ def explanation(
 
 def _powers(made: Explanation, view: View, plan: Plan, rules: Rules) -> Iterator[str]:
     yield from made.sentences
-    yield from eviction_words(view, made.job_id, rules)
     yield from powers.words(view, plan, rules, made.job_id)
 
 

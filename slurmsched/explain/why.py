@@ -25,10 +25,8 @@ from .causes import Cause, cause_of, turn_words
 from .deadlines import promise_words
 from .eta import Eta
 from .given_back import given_back_words
-from .profiling import profiling_words
 from .queue_place import Place, place_of, what_puts_ahead
 from .requeues import requeue_words
-from .sharing import company_words
 
 SOON_S = 60.0
 """Within this, Slurm's own estimate of a start is its next pass."""
@@ -343,9 +341,7 @@ def _details(view: View, plan: Plan, rules: Rules, row: int, place: Place, off: 
 
 def power_words(view: View, plan: Plan, rules: Rules, job_id: int) -> Iterator[str]:
     """Yield what the powers do to a job, each in its own words."""
-    yield from profiling_words(view, rules.profiling, job_id)
     yield from given_back_words(view, plan, rules, job_id)
-    yield from company_words(view, plan, rules, job_id)
     yield from powers.words(view, plan, rules, job_id)
 
 

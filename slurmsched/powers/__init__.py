@@ -10,10 +10,28 @@ from ..decide import engine, next_change
 from ..decide.rules import Rules
 from ..decide.turns import Watch, unwatched
 from ..policies.contract import Ordering
-from . import leases, migrate, resize, rightsize, steer, stop
+from . import (
+    leases,
+    migrate,
+    profile,
+    resize,
+    rightsize,
+    share,
+    steer,
+    stop,
+)
 from .contract import Power
 
-POWERS: tuple[Power, ...] = (leases, migrate, steer, rightsize, resize, stop)
+POWERS: tuple[Power, ...] = (
+    profile,
+    share,
+    leases,
+    migrate,
+    steer,
+    rightsize,
+    resize,
+    stop,
+)
 """All powers, in the order of their turns: each knows what those before it ask of jobs."""
 
 

@@ -11,9 +11,9 @@ from json_forms import answer_of
 from slurmsched.cli.daemon.build import build
 from slurmsched.cluster.records.node_loans import members
 from slurmsched.config import PowerSettings, ProfileSettings, Settings
-from slurmsched.daemon.policy_settings import profiling_rules
 from slurmsched.daemon.validation import problems_of
 from slurmsched.errors import ConfigError
+from slurmsched.powers.profile import profiling_rules
 from slurmsched.slurm.adapters.fake import FakeSlurm
 
 SETTINGS = """\

@@ -15,10 +15,11 @@ from slurmsched.config.settings import (
     PowerSettings,
     ShareSettings,
 )
-from slurmsched.daemon.policy_settings import policy_of, sharing_rules
+from slurmsched.daemon.policy_settings import policy_of
 from slurmsched.decide.rules import AdmissionRules, LeaseRules, MigrationRules
 from slurmsched.errors import ConfigError
 from slurmsched.policies.contract import ADMISSIONS
+from slurmsched.powers.share import terms as sharing_rules
 
 
 def policy(**values: str):

@@ -29,12 +29,12 @@ from slurmsched.decide.sharing.packing import settle_shared
 from slurmsched.decide.sharing.pairing import Hosts
 from slurmsched.decide.sharing.queue_wait import own_waits_s
 from slurmsched.decide.sharing.shared_nodes import shared_nodes
-from slurmsched.explain.sharing import sharing_words
 from slurmsched.policies.contract import SHARINGS, find_ordering
 from slurmsched.policies.contract import sharing as sharing_rule
 from slurmsched.policies.sharing_candidates import Pair
 from slurmsched.policies.sharing_slots import Token
 from slurmsched.powers import decide
+from slurmsched.powers.share.wording import sharing_words
 
 RULES = SharingRules(memory_mib=16_000.0, wait_s=30.0)
 HOUR_S = 3600.0

@@ -18,10 +18,10 @@ from slurmsched.cluster.jobs import JobState
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.profiling import Home, both
 from slurmsched.decide.rules import ProfilingRules, Rules
-from slurmsched.explain.profiling import profiling_words
 from slurmsched.policies.contract import PROFILINGS, Profiling, find_ordering
 from slurmsched.policies.registry import summary_of
 from slurmsched.powers import decide
+from slurmsched.powers.profile.wording import profiling_words
 
 SJF, FIFO = find_ordering("sjf"), find_ordering("fifo")
 PROFILING = ProfilingRules("profile", n_max=4, t_s=200.0, wait_s=600.0)

@@ -32,7 +32,7 @@ def test_a_new_power_touches_few_existing_files():
 def test_a_new_power_has_its_wishes_terms_sentences_and_way_back(tmp_path):
     compiled = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "slurmsched", tmp_path / "slurmsched", ignore=compiled)
-    command = ["git", "apply", str(PATCH)]
+    command = ["git", "apply", "-C1", str(PATCH)]
     subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True)
     environment = os.environ | {"PYTHONPATH": str(tmp_path), "NUMBA_DISABLE_JIT": "1", "PYTHONDONTWRITEBYTECODE": "1"}
     script = [sys.executable, str(HERE / "nap_life.py")]

@@ -18,7 +18,7 @@ from slurmsched.cluster.columns import Labels
 from slurmsched.config import Settings
 from slurmsched.config.settings import DeadlineSettings, PolicySettings, PowerSettings, ProfileSettings
 from slurmsched.cycle import CycleReport
-from slurmsched.daemon.policy_settings import policy_of, profiling_rules
+from slurmsched.daemon.policy_settings import policy_of
 from slurmsched.db.store import Store
 from slurmsched.decide.plan_differences import differences
 from slurmsched.decide.policy import Policy
@@ -26,6 +26,7 @@ from slurmsched.decide.rules import ProfilingRules
 from slurmsched.errors import ConfigError
 from slurmsched.policies.contract import PROFILINGS
 from slurmsched.powers import decide
+from slurmsched.powers.profile import profiling_rules
 from slurmsched.simulator.cluster_spec import ClusterSpec, Sharing
 from slurmsched.simulator.cycle_driver import IdealDriver, composed
 from slurmsched.simulator.fixed_forecast import FixedForecast

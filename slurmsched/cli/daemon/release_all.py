@@ -35,13 +35,13 @@ def release_all(app: App, budget: float, as_json: bool) -> None:
     within half an hour, and the held jobs then start. Stop or pause a running daemon first: it would order jobs again.
     Exit status 1 if anything is left.
     """
-    from ...daemon.policy_settings import sharing_rules
     from ...daemon.release import give_back
+    from ...powers import share
 
     app.time_left.bound(budget)
     cluster = app.cluster(apart=lambda: {"excluded_nodes", "node_request", "node_range"})
     report = give_back(
-        *(cluster, app.open_intents(), app.clock, budget, sharing_rules(app.settings())),
+        *(cluster, app.open_intents(), app.clock, budget, share.terms(app.settings())),
         keep=lambda news: app.store().save_intents(app.cluster_name(), news),
     )
     more = [f"Slurm refused: {words}" for words in report.refused]

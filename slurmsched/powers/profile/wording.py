@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..cluster.reasons import reason_of
-from ..cluster.state import View
-from ..cluster.text.plural import gpus_of_type
-from ..decide.phrasing import spell
-from ..decide.profiling import Home, home_of, limits_s, overtime, why_home
-from ..decide.rules import ProfilingRules
+from ...cluster.reasons import reason_of
+from ...cluster.state import View
+from ...cluster.text.plural import gpus_of_type
+from ...decide.phrasing import spell
+from ...decide.profiling import Home, home_of, limits_s, overtime, why_home
+from ...decide.rules import ProfilingRules
 
 _WHY = {
     Home.NOPROFILE: "its owner said slurmsched:noprofile",

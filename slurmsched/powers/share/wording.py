@@ -6,23 +6,23 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ..cluster.actions import Share, Unmark, Unshare
-from ..cluster.job_kind import kind_of
-from ..cluster.jobs import JobTable
-from ..cluster.plan import Plan
-from ..cluster.state import View
-from ..cluster.text.plural import count
-from ..cluster.text.tres import requests_in
-from ..decide.phrasing import spell
-from ..decide.rules import Rules, SharingRules
-from ..decide.sharing.pair_eviction import eviction_words
-from ..decide.sharing.pairing import Hosts, bars, demand, waiting_sharers
-from ..decide.sharing.queue_wait import own_waits_s
-from ..decide.sharing.shared_nodes import SharedNodes, gpus_of, shared_nodes, token_of
-from ..policies.contract import SHARINGS
-from ..policies.sharing import allowed, gains_s, why_not
-from ..policies.sharing_candidates import OFF, PackingLimits
-from ..policies.sharing_slots import Token
+from ...cluster.actions import Share, Unmark, Unshare
+from ...cluster.job_kind import kind_of
+from ...cluster.jobs import JobTable
+from ...cluster.plan import Plan
+from ...cluster.state import View
+from ...cluster.text.plural import count
+from ...cluster.text.tres import requests_in
+from ...decide.phrasing import spell
+from ...decide.rules import Rules, SharingRules
+from ...decide.sharing.pair_eviction import eviction_words
+from ...decide.sharing.pairing import Hosts, bars, demand, waiting_sharers
+from ...decide.sharing.queue_wait import own_waits_s
+from ...decide.sharing.shared_nodes import SharedNodes, gpus_of, shared_nodes, token_of
+from ...policies.contract import SHARINGS
+from ...policies.sharing import allowed, gains_s, why_not
+from ...policies.sharing_candidates import OFF, PackingLimits
+from ...policies.sharing_slots import Token
 
 SHOWN = 3  #: running jobs for which the reason against pairing is given
 
