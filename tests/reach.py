@@ -58,7 +58,8 @@ def returns_in(code: CodeType) -> int:
     """Return how many return statements a function has, those of functions inside it aside."""
     functions = (ast.FunctionDef, ast.AsyncFunctionDef)
     node = next(
-        (each for each in ast.walk(_tree(code.co_filename)) if isinstance(each, functions) and _starts(each, code)), None
+        (each for each in ast.walk(_tree(code.co_filename)) if isinstance(each, functions) and _starts(each, code)),
+        None,
     )
     pending, count = list(node.body) if node is not None else [], 0
     while pending:

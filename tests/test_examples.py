@@ -34,7 +34,7 @@ def plugins(examples, tmp_path_factory) -> Path:
     """The plug-in as pip installs it, where Python finds it, without a network."""
     target = tmp_path_factory.mktemp("plugins")
     options = ["--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--target", str(target)]
-    done = python("-m", "pip", "install", *options, "./fewest", cwd=examples)
+    done = python("-m", "pip", "install", *options, "./fewest", "./siesta", cwd=examples)
     assert done.returncode == 0, done.stdout + done.stderr
     return target
 
@@ -84,10 +84,11 @@ def test_the_settings_of_a_daemon_may_name_it_then(plugins, tmp_path):
 
 
 def test_its_own_tests_pass_where_it_is_installed(examples, plugins):
-    own = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, "fewest/test_fewest.py"]
+    files = ["fewest/test_fewest.py", "siesta/test_siesta.py"]
+    own = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, *files]
     done = python(*own, cwd=examples, path=plugins)
     assert done.returncode == 0, done.stdout
-    assert "2 passed" in done.stdout
+    assert "4 passed" in done.stdout
 
 
 def test_the_page_of_policies_shows_the_same_module_and_entry_point():

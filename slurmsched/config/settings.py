@@ -125,6 +125,9 @@ class PolicySettings:
     profiling: str = setting(
         "new-jobs", "choice of the jobs that are measured first, and of the nodes for that, with power.profile"
     )
+    powers: tuple[str, ...] = setting(
+        (), "powers of plug-ins that take part; each needs the powers whose actions it wants (hold, steer, requeue)"
+    )
     sharing: str = setting(
         "indolent",
         "who shares GPUs with whom, where power.share and [share] allow it: indolent, none or a plug-in's name",

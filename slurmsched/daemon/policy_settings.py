@@ -21,7 +21,7 @@ from ..decide.synthesis import AUTO, Candidate, SynthesisRules, is_auto
 from ..decide.synthesis_record import Admissible, admissible
 from ..errors import ConfigError, MissingExtra
 from ..policies.admission import accept_all, find_admission
-from ..policies.contract import PREEMPTIONS, SELECTIONS, Ordering, find_ordering
+from ..policies.contract import GUESTS, PREEMPTIONS, SELECTIONS, Ordering, find_ordering
 from ..policies.deadlines.milp_solver import check_installed
 from ..policies.preemption import Lease
 from ..policies.presets import preset_of
@@ -56,6 +56,7 @@ def policy_of(settings: Settings, line: str | None = None) -> Policy:
         deadlines=_deadline_rules(settings) if settings.deadline.enabled else None,
         most_requeues=settings.stop.most_requeues,
         admission=admission_rules(settings),
+        guests=guest_lines(settings),
         **terms_of_powers(settings),
     )
     return Policy(ordering_of(settings, line), rules, shadow=shadow_of(settings))
@@ -64,6 +65,15 @@ def policy_of(settings: Settings, line: str | None = None) -> Policy:
 def terms_of_powers(settings: Settings) -> dict[str, Any]:
     """Return the terms of each power as fields of ``Rules``; ConfigError for settings that contradict."""
     return {power.section: power.terms(settings) for power in POWERS}
+
+
+def guest_lines(settings: Settings) -> tuple[str, ...]:
+    """Return the powers of plug-ins that take part; ConfigError for one that is not there, or whose power is off."""
+    parts = [GUESTS.find(line) for line in settings.policy.powers]
+    for part in parts:
+        if missing := sorted(part.powers - set(powers(settings))):
+            raise ConfigError(f"policy.powers has {part.name!r}, which needs power.{missing[0]} = true")
+    return tuple(part.line for part in parts)
 
 
 def ordering_of(settings: Settings, line: str | None = None) -> Ordering:

@@ -60,6 +60,7 @@ def _tests(settings: Settings) -> tuple[Callable[[], object], ...]:
     from .policy_settings import (
         admission_rules,
         demand_solver,
+        guest_lines,
         ordering_of,
         shadow_of,
         terms_of_powers,
@@ -77,5 +78,6 @@ def _tests(settings: Settings) -> tuple[Callable[[], object], ...]:
         lambda: read_steps(settings.deadline.soft_steps),
         lambda: demand_solver(settings),
         lambda: terms_of_powers(settings),
+        lambda: guest_lines(settings),
         lambda: Database(url, timeout_s=settings.database.timeout_s).close(),
     )

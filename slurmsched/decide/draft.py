@@ -99,6 +99,7 @@ class Draft:
     delayed: IntArray  #: rows of jobs that block a promise
     promised: Promised | None  #: None where nothing is promised
     wishes: Wishes  #: those so far: of promises, and of the powers that had their turns
+    kept: set[int] = field(default_factory=set)  #: rows of jobs whose begin time of ours stays
     runs: BoolArray = field(init=False)  #: the pending jobs that would run now
 
     @property

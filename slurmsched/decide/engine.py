@@ -149,7 +149,8 @@ def _order_and_hold(draft: Draft, placing: Placing, off: KeptOff) -> None:
     wishes.add(Lane.RANK, _rank_wishes(view.pending, tier, placing.rank, placing.points, wishes.of(Lane.MOVE)))
     outside = np.flatnonzero(draft.standings == Standing.OUTSIDE)
     by_users = kept_by_users(view, rules, draft.standings, draft.starving)
-    keeping = np.concatenate([held, outside, by_users, unsafe(view, off)])
+    kept = np.array(sorted(draft.kept), dtype=np.int64)
+    keeping = np.concatenate([held, outside, by_users, unsafe(view, off), kept])
     wishes.add(Lane.RELEASE, _release_wishes(view.pending, view.now_s, keeping, rules))
     if rules.deadlines is not None:
         until_s = view.now_s + rules.deadlines.hold_s

@@ -13,7 +13,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 from ..cluster.records.node_loans import LentNodes
 from ..errors import ConfigError
 from ..policies.admission import find_admission
-from ..policies.contract import PREEMPTIONS, PROFILINGS, SHARINGS, STOPPINGS, Ordering, find_ordering
+from ..policies.contract import GUESTS, PREEMPTIONS, PROFILINGS, SHARINGS, STOPPINGS, Ordering, find_ordering
 from ..policies.registry import Part
 from ..policies.resizing import find_size_division
 from .points_cap import PriorityWeights
@@ -87,6 +87,8 @@ class Policy:
             raise ConfigError(f"this is no policy of this version of slurmsched: {error!r}") from error
         for hook in _EXCHANGEABLE:
             hook.part(rules)
+        for line in rules.guests:
+            GUESTS.find(line)
         if rules.resizing is not None:
             find_size_division(rules.resizing.division)
         step = SynthesisStep.from_dict(stored["synthesis"]) if "synthesis" in stored else None
@@ -101,15 +103,15 @@ class Policy:
     def without_plugins(self) -> Policy:
         """Return this policy without the parts of plug-ins: jobs stay in the order that they have, or outside.
 
-        Nobody is asked to stop by a part of a plug-in, or told to end, and no jobs begin to share by one. New jobs are
-        measured by the built-in rule.
+        Nobody is asked to stop by a part of a plug-in, or told to end, no jobs begin to share by one, and none of their
+        powers takes part. New jobs are measured by the built-in rule.
         """
         rules = self.rules
         for hook in _EXCHANGEABLE:
             if (part := hook.part(self.rules)) is not None and not part.built_in:
                 rules = hook.without(rules)
         ordering = self.ordering if self.ordering.built_in else find_ordering("unchanged")
-        return replace(self, ordering=ordering, rules=rules)
+        return replace(self, ordering=ordering, rules=replace(rules, guests=()))
 
     def _exchangeable(self) -> Iterator[tuple[str, Part[Any]]]:
         """Yield the hook and the part of each decision that a plug-in may make on a cluster."""
@@ -117,6 +119,8 @@ class Policy:
         for hook in _EXCHANGEABLE:
             if (part := hook.part(self.rules)) is not None:
                 yield hook.name, part
+        for line in self.rules.guests:
+            yield "power", GUESTS.find(line)
 
     def at_site(self, config: Mapping[str, str]) -> Policy:
         """Return this policy for the site with this ``scontrol show config``, on which its own cap depends."""

@@ -254,6 +254,7 @@ class Rules:
     sharing: SharingRules | None = None  #: new pairs need power.share; finishing or undoing a change does not
     profiling: ProfilingRules | None = None  #: None if no job is measured first
     most_requeues: int = 0  #: a job that Slurm has requeued so often is asked to stop no more; 0 for no limit
+    guests: tuple[str, ...] = ()  #: powers of plug-ins, with their parameters
     stopping: str = "never"  #: the part of the policy that lets jobs with ``stop=`` end early
     composition: Composition | None = None  #: None where Slurm starts the jobs
     admission: AdmissionRules | None = None  #: None if every job is considered

@@ -8,7 +8,7 @@ state of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from typing import Any, Literal, Self
@@ -84,6 +84,10 @@ A job whose allocation is the one that it holds goes on; any other is restarted,
 
 MayEnd = Callable[[View], BoolArray]
 """A function that selects the running jobs that may end now, of those whose owners said ``stop=``."""
+
+
+Wish = Callable[[View], Iterable[Any]]
+"""A function to the actions that a power of a plug-in wants (``cluster.actions``): Hold, Steer and AskToStop."""
 
 
 @dataclass(frozen=True)
@@ -209,6 +213,11 @@ class Sharing(Part[Pairing]):
         return "share" in self.powers
 
 
+@dataclass(frozen=True)
+class Guest(Part[Wish]):
+    """A named power of a plug-in, which wants actions that slurmsched has."""
+
+
 ORDERINGS: Registry[Ordering] = Registry("ordering")
 ADMISSIONS: Registry[Admission] = Registry("admission")
 SELECTIONS: Registry[Selection] = Registry("selection")
@@ -219,6 +228,7 @@ DIVISIONS: Registry[Division] = Registry("division")
 SCALINGS: Registry[Scaling] = Registry("scaling")
 SHARINGS: Registry[Sharing] = Registry("sharing")
 STOPPINGS: Registry[Stopping] = Registry("stopping")
+GUESTS: Registry[Guest] = Registry("powers")
 
 
 def ordering(
@@ -298,6 +308,19 @@ def stopping(name: str, *, powers: Sequence[str] = ("stop",)) -> Callable[[MayEn
     def register(may_end: MayEnd) -> MayEnd:
         STOPPINGS.add(Stopping(name, may_end, summary_of(may_end), powers=frozenset(powers)))
         return may_end
+
+    return register
+
+
+def power(name: str, *, powers: Sequence[str]) -> Callable[[Wish], Wish]:
+    """Register the decorated function as a power under *name*; its docstring's first line is its summary.
+
+    *powers* are those that an admin must have switched on for its actions: hold, steer or requeue.
+    """
+
+    def register(wish: Wish) -> Wish:
+        GUESTS.add(Guest(name, wish, summary_of(wish), powers=frozenset(powers)))
+        return wish
 
     return register
 

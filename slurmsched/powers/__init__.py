@@ -21,6 +21,7 @@ from . import (
     stop,
 )
 from .contract import Power
+from .guests import guests
 
 POWERS: tuple[Power, ...] = (
     profile,
@@ -36,13 +37,13 @@ POWERS: tuple[Power, ...] = (
 
 
 def decide(view: View, ordering: Ordering, rules: Rules, entering: Watch = unwatched) -> Plan:
-    """Compute the plan with all powers; see ``decide.engine.decide``."""
-    return engine.decide(view, ordering, rules, POWERS, entering)
+    """Compute the plan with all powers, those of plug-ins last; see ``decide.engine.decide``."""
+    return engine.decide(view, ordering, rules, (*POWERS, *guests(rules)), entering)
 
 
 def next_change_s(view: View, plan: Plan, ordering: Ordering, rules: Rules) -> float:
     """Return the time from which a decision may differ by time alone; see ``decide.next_change.next_change_s``."""
-    return next_change.next_change_s(view, plan, ordering, rules, POWERS)
+    return next_change.next_change_s(view, plan, ordering, rules, (*POWERS, *guests(rules)))
 
 
 def words(view: View, plan: Plan, rules: Rules, job_id: int) -> Iterator[str]:
