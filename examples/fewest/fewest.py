@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from slurmsched.policies.contract import ordering
+from slurmsched import ordering
 
 
 @ordering("fewest")

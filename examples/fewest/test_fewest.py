@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from slurmsched import find_ordering
 from slurmsched.cluster.columns import table_of
 from slurmsched.cluster.forecast import no_forecast
 from slurmsched.cluster.jobs import job_table
 from slurmsched.cluster.nodes import NodeTable, PartitionTable, QosTable
 from slurmsched.cluster.state import View
-from slurmsched.policies.contract import find_ordering
 
 
 def view(users, runtimes_s):

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from slurmsched.cluster.actions import Hold
-from slurmsched.policies.contract import power
+from slurmsched import Hold, power
 
 NAP_S = 3600.0
 

@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
+from slurmsched import find_ordering
 from slurmsched.cluster.actions import Hold
 from slurmsched.cluster.forecast import no_forecast
 from slurmsched.cluster.state import View
 from slurmsched.decide.rules import Rules
-from slurmsched.policies.contract import find_ordering
 from slurmsched.powers import decide
 from slurmsched.slurm.adapters.fake import FakeSlurm
 

@@ -75,7 +75,7 @@ _ORDERING_TEST = '''\
 
 import numpy as np
 
-from slurmsched.policies.contract import find_ordering
+from slurmsched import find_ordering
 from slurmsched.simulator.studies.conformance.check import check
 from slurmsched.simulator.studies.conformance.random_views import jobs, view
 
@@ -101,7 +101,7 @@ _ORDERING = '''\
 
 import numpy as np
 
-from slurmsched.policies.contract import ordering
+from slurmsched import ordering
 
 
 @ordering("{name}")
@@ -117,7 +117,7 @@ _ADMISSION = '''\
 
 import numpy as np
 
-from slurmsched.policies.contract import admission
+from slurmsched import admission
 
 MOST = 8
 
@@ -138,7 +138,7 @@ def {module}(view):
 _SELECTION = '''\
 """A selection: whatever fits starts."""
 
-from slurmsched.policies.contract import selection
+from slurmsched import selection
 
 
 @selection("{name}")
@@ -168,7 +168,7 @@ from bisect import bisect_left
 
 import numpy as np
 
-from slurmsched.policies.contract import preemption
+from slurmsched import preemption
 
 
 @preemption("{name}")
@@ -186,7 +186,7 @@ _STOPPING = '''\
 
 import numpy as np
 
-from slurmsched.policies.contract import stopping
+from slurmsched import stopping
 
 
 @stopping("{name}")
@@ -207,7 +207,7 @@ _SCALING = '''\
 import numpy as np
 
 from slurmsched.cluster.training import Allocations
-from slurmsched.policies.contract import scaling
+from slurmsched import scaling
 
 
 @scaling("{name}")
