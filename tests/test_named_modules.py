@@ -18,6 +18,7 @@ from slurmsched.policies.registry import PLUGINS
 ROOT = PACKAGE.parent
 
 IMPORTED_BY_NAME = {
+    "__init__.py": {"_PLACE_OF[name]"},
     "cli/lazy.py": {"place.module"},
     "job.py": {"'pytorch_lightning' if older else 'lightning.pytorch'", "'transformers'"},
     "policies/compiled.py": {"'numba'", "'numba.core.caching'", "'numba.core.config'", "'numba.core.typing.typeof'"},

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from ...cluster.job_record import outcomes_of
 from ...cluster.kind_speeds import KindSpeeds
@@ -38,6 +39,7 @@ from ...daemon.plugin_decider import PluginDecider
 from ...daemon.predictions.play_forward import Forward, PredictionStore, prediction_service
 from ...daemon.predictions.prediction_process import PredictionWorker
 from ...daemon.predictions.prediction_service import PredictionService
+from ...daemon.present import Present
 from ...daemon.profiles.profile_receiver import ProfileReceiver, Receiver, RecordIntake, parse_listen
 from ...daemon.profiling_controller import ProfilingController
 from ...daemon.progress_book import ProgressBook
@@ -54,9 +56,11 @@ from ...db.store import Store, Unchanged
 from ...decide.policy import Policy
 from ...decide.turns import TURN_S, Turns
 from ...errors import MemoryUnavailable
+from ...models.registry import ArtifactRegistry
 from ...models.runtime.active import ActiveModel, drift_of, overrunners_of
 from ...models.runtime.baseline import RuntimeModel
 from ...policies.deadlines.lease_solver import LeaseSolver
+from ...slurm.port import Slurm
 from ...slurm.read.node_addresses import NodeAddresses
 from ...slurm.write.budget import Budget
 from ...slurm.write.writer import Writer
@@ -108,43 +112,21 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
 
     *patience_s* limits the wait for a slurmctld that does not answer. With *dry* only ``dry_run`` is usable.
     """
-    settings, artifacts, monotonic = app.settings(), app.artifacts(), app.clock.monotonic
+    settings, artifacts, monotonic, now = app.settings(), app.artifacts(), app.clock.monotonic, Present()
     demand_valid(settings)
-    actor = ActiveActor(artifacts)
-    chosen, serving, job_placements = (
-        ActivePolicy(actor.policy_of, settings, lambda: facts.latest.config, lambda: actor.trouble),
-        ActiveModel(artifacts, settings.models.serve),
-        JobPlacements(),
-    )
-    metrics = _metrics(chosen, lambda: world)
+    actor, chosen = _policy_in_force(artifacts, settings, now)
+    metrics = _metrics(chosen, now)
     cluster = app.cluster(
-        lambda command, result, took_s, _: metrics.slurm_call(command, result, took_s),
-        apart=lambda: world.policy.rules.optional_columns | memory.optional_columns(),
+        lambda command, result, took_s, _: metrics.slurm_call(command, result, took_s), apart=now.optional_columns
     )
-    facts = ClusterFacts(cluster, app.clock, patience_s)
-    name = facts.latest.cluster
+    facts = now.facts = ClusterFacts(cluster, app.clock, patience_s)
     store = _opened(app, dry)
-    leads = leadership(store, name)
-    flow = ProfilingController(artifacts)
-    memory = Memory(store, cluster=name, monotonic=monotonic, leads=leads.held)
-    decider, speeds, progress = (
-        PluginDecider(),
-        KindSpeeds(),
-        ProgressBook(monotonic, every_s=settings.profile.report_s),
-    )
-    sharer = SharingContext(artifacts, memory.mismatches, progress.table, memory.tell, monotonic)
-    ranges, restarts, resumes = NodeRanges(), RestartCosts(), ResumeTimes(app.clock.now, lambda: facts.latest.config)
-    loads = NodeLoads(monotonic, lambda: None if (terms := world.policy.rules.migration) is None else terms.for_s)
-    shadow = ShadowDecider(app.clock, metrics.shadow_failed)
-
-    def known(state: ClusterState) -> ClusterState:
-        """Return *state* with what is known of its jobs and nodes beside what Slurm shows."""
-        measured = (sharer.scored, loads.filled, usage.history.filled, speeds.filled)
-        for filled in (resumes.filled, *measured, restarts.filled, progress.filled, ranges.filled):
-            state = filled(state)
-        return state
-
-    world = CycleContext(
+    leads = leadership(store, facts.latest.cluster)
+    memory = now.memory = Memory(store, cluster=facts.latest.cluster, monotonic=monotonic, leads=leads.held)
+    learners = _learners(app, settings, memory, cluster, now)
+    decider, shadow = PluginDecider(), ShadowDecider(app.clock, metrics.shadow_failed)
+    solver = SolverService(now.policy, LeaseSolver(), metrics.no_solver_answer)
+    world = now.context = CycleContext(
         cluster=cluster,
         memory=memory,
         model=RuntimeModel.fit(outcomes_of(())),
@@ -152,28 +134,14 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
         writer=Writer(cluster, Budget(settings.slurm.writes_per_s, settings.slurm.writes_burst), leads.held),
         clock=app.clock,
         learns=settings.forecast.learn_online,
-        entering=lambda phase: service.progressed(),
-        scored=known,
+        entering=now.progressed,
+        scored=learners.filled,
+        solved=solver.latest,
         decider=decider,
         turns=Turns(TURN_S),
         shadow=shadow,
     )
-    usage = UsageService(
-        cluster,
-        lambda: world.policy,
-        lambda: controller.settings.rightsize,
-        lambda: facts.latest.config,
-        app.clock,
-    )
-    synthesis = SynthesisService(
-        chosen,
-        CompositionPlayer(SYNTHESIS_WORKER),
-        lambda: world.policy,
-        lambda: facts.latest.config,
-        lambda since_s: store.history(name, since_s),
-        app.clock,
-        metrics.synthesis_played,
-    )
+    synthesis = _synthesis(app, chosen, now, store, metrics)
     parts = Components(
         settings=settings,
         read_settings=app.reload,
@@ -182,33 +150,81 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
         facts=facts,
         leadership=leads,
         world=world,
-        serving=serving,
+        serving=ActiveModel(artifacts, settings.models.serve),
         chosen=chosen,
         actor=actor,
-        flow=flow,
-        sharer=sharer,
-        whereabouts=job_placements,
-        progress=progress,
-        speeds=speeds,
+        flow=ProfilingController(artifacts),
+        sharer=learners.sharing,
+        whereabouts=JobPlacements(),
+        progress=learners.progress,
+        speeds=learners.speeds,
         stranded=StrandedGpus(),
-        usage=usage,
+        usage=learners.usage,
         switcher=CompositionSwitcher(chosen, synthesis.take, memory, leads.held, metrics.synthesis_step),
     )
-    controller = DaemonController(parts)
-    predictions = None if dry else _predictions(app, world, facts, store, metrics)
-    solver = SolverService(lambda: world.policy, LeaseSolver(), metrics.no_solver_answer)
-    world.solved = solver.latest
+    controller = now.controller = DaemonController(parts)
+    predictions = None if dry else _predictions(app, now, store, metrics)
     service = _service(app, parts, controller, metrics, predictions, solver, synthesis, lambda: shadow.trouble)
+    now.service = service
     return Daemon(controller, service, world, leads, store, decider, shadow, synthesis)
 
 
-def _metrics(chosen: ActivePolicy, world: Callable[[], CycleContext]) -> Metrics:
+@dataclass(frozen=True)
+class _Learners:
+    """The parts that know of jobs and nodes what Slurm does not show; each fills its columns of an observation."""
+
+    resumes: ResumeTimes
+    sharing: SharingContext
+    loads: NodeLoads
+    usage: UsageService
+    speeds: KindSpeeds
+    restarts: RestartCosts
+    progress: ProgressBook
+    ranges: NodeRanges
+
+    def filled(self, state: ClusterState) -> ClusterState:
+        """Return *state* with what is known of its jobs and nodes beside what Slurm shows."""
+        measured = (self.sharing.scored, self.loads.filled, self.usage.history.filled, self.speeds.filled)
+        known = (self.resumes.filled, *measured, self.restarts.filled, self.progress.filled, self.ranges.filled)
+        for filled in known:
+            state = filled(state)
+        return state
+
+
+def _learners(app: App, settings: Settings, memory: Memory, cluster: Slurm, now: Present) -> _Learners:
+    monotonic = app.clock.monotonic
+    progress = ProgressBook(monotonic, every_s=settings.profile.report_s)
+    return _Learners(
+        resumes=ResumeTimes(app.clock.now, now.config),
+        sharing=SharingContext(app.artifacts(), memory.mismatches, progress.table, memory.tell, monotonic),
+        loads=NodeLoads(monotonic, now.overload_s),
+        usage=UsageService(cluster, now.policy, lambda: now.settings().rightsize, now.config, app.clock),
+        speeds=KindSpeeds(),
+        restarts=RestartCosts(),
+        progress=progress,
+        ranges=NodeRanges(),
+    )
+
+
+def _policy_in_force(artifacts: ArtifactRegistry, settings: Settings, now: Present) -> tuple[ActiveActor, ActivePolicy]:
+    """Return the trained actor, and the policy that may need it."""
+    actor = ActiveActor(artifacts)
+    return actor, ActivePolicy(actor.policy_of, settings, now.config, lambda: actor.trouble)
+
+
+def _synthesis(app: App, chosen: ActivePolicy, now: Present, store: Store, metrics: Metrics) -> SynthesisService:
+    """Return what plays compositions forward for ``auto``."""
+    player, history = CompositionPlayer(SYNTHESIS_WORKER), partial(store.history, now.facts.latest.cluster)
+    return SynthesisService(chosen, player, now.policy, now.config, history, app.clock, metrics.synthesis_played)
+
+
+def _metrics(chosen: ActivePolicy, now: Present) -> Metrics:
     """Return the metrics of the policy and the model in force."""
     return Metrics(
         lambda: chosen.policy.ordering.name,
-        lambda: world().model.trained_until_s,
-        lambda: drift_of(world().model),
-        lambda: sum(one.raised > 0 for one in overrunners_of(world().model)),
+        lambda: now.model().trained_until_s,
+        lambda: drift_of(now.model()),
+        lambda: sum(one.raised > 0 for one in overrunners_of(now.model())),
     )
 
 
@@ -275,13 +291,11 @@ def _service(
     )
 
 
-def _predictions(
-    app: App, world: CycleContext, facts: ClusterFacts, store: Store, metrics: Metrics
-) -> PredictionService | None:
+def _predictions(app: App, now: Present, store: Store, metrics: Metrics) -> PredictionService | None:
     """Return the prediction service, where it is on and possible."""
-    forward = Forward(lambda: world.policy, lambda: facts.latest.config, PredictionWorker(PREDICTION_WORKER))
+    forward = Forward(now.policy, now.config, PredictionWorker(PREDICTION_WORKER))
     predict = app.settings().predict
-    return prediction_service(predict, forward, PredictionStore(store, facts.latest.cluster), app.clock, metrics)
+    return prediction_service(predict, forward, PredictionStore(store, now.facts.latest.cluster), app.clock, metrics)
 
 
 def _receiver(app: App, parts: Components, metrics: Metrics) -> Receiver:
