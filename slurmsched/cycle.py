@@ -18,6 +18,7 @@ from .cluster.records.progress import NO_PROGRESS, ProgressTable
 from .cluster.records.promises import SAME_S, PromiseTable
 from .cluster.records.solved_starts import NO_SOLVED_STARTS, SolvedStarts
 from .cluster.state import ClusterState, View
+from .cluster.text.gpu_types import NVIDIAS, GpuParts
 from .db.memory import Memory
 from .db.tracking.decisions import DecisionRecord
 from .decide.deadlines.promise_outcomes import JobEnds, settle
@@ -82,6 +83,7 @@ class CycleContext:
     let_end: Callable[[Sequence[int]], None] = _nothing  #: called with all jobs to answer with a stop
     decider: Decider = decide_here
     shadow: ShadowDecisions = shadow_here
+    gpu_parts: GpuParts = NVIDIAS
     turns: Turns = field(default_factory=lambda: Turns(math.inf))  #: none waits, since a simulation has no clock
     late: Timer = field(init=False)  #: until the next accounting query about lost promises
 
@@ -208,6 +210,7 @@ def _predicted(context: CycleContext, state: ClusterState, promises: PromiseTabl
         progress.take(np.isin(progress.job_id, np.concatenate([state.running.job_id, state.pending.job_id]))),
         state.limits,
         state.reservations,
+        context.gpu_parts,
     )
 
 

@@ -126,7 +126,7 @@ class App:
         console = self.console()
         wanted = self.settings().slurm.backend
         console = console if called is None else replace(console, called=called)
-        return SlurmBackend.of(console, wanted, apart)
+        return SlurmBackend.of(console, wanted, apart, self.settings().policy.interactive_names)
 
     def partitions(self) -> tuple[str, ...]:
         """Return the names of the cluster's partitions; SlurmError where it does not answer."""

@@ -44,7 +44,7 @@ the same with the values of the job. `python -m slurmsched.cli.reference reasons
 
 The words are those of Slurm 22.05 to 26.05. Squeue prints the word, or a text that begins as shown. What stands in
 braces comes from the job. A reason that is not listed means that the job waits: `why` shows Slurm's word, and
-`slurmsched_unknown_reason_jobs` counts such jobs.
+`slurmsched_unknown_reason_jobs_total` counts such jobs.
 
 Other words that begin with QOS, Assoc or Max are limits: `QOSMaxGRESPerUser` is the limit of a QOS (`MaxTRESPU`) on the
 GPUs of one user. Where the daemon may read limits, `why` says whose it is, its amount, what is used and by which jobs.

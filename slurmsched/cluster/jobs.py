@@ -206,6 +206,8 @@ class JobTable(Table):
     noise: FloatArray = learnt(neutral=np.nan)
     #: what its last restarts, or those of all jobs, took; 0 where there were none
     restart_cost_s: FloatArray = learnt()
+    #: what it asks of the network's topology, as switches=1@300 or segment=4 (``topology``); empty for nothing
+    topology_request: Labels = from_slurm(optional=True)
     node_list: Labels = from_slurm("NodeList", labels)  #: where it runs
     #: its GPUs on each of these nodes, as 8,4; empty where not known, and they are taken as even
     node_gpus: Labels = simulated()

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from .columns import BoolArray, FloatArray, IntArray, Labels, Table, table_of
+from .text.gpu_types import several
 
 _UNREAD: Any = np.zeros(0)
+_OF_TYPE = re.compile(r"(?:^|\+)([^=]+)=([0-9]+)(?=\+|$)")
 
 
 def _unread() -> Any:
@@ -52,10 +55,11 @@ class NodeTable(Table):
     down_by: Labels = field(default_factory=_unread)  #: the user who said so
     down_since_s: FloatArray = field(default_factory=_unread)  #: when; NaN where unknown
     ready_s: FloatArray = field(default_factory=_unread)  #: seconds until it has powered up; 0 of one that is up
+    gpu_types_used: Labels = field(default_factory=_unread)  #: of a node with several, those in use, as a100=1+v100=0
 
     def __post_init__(self) -> None:
         _fill(self, cpu_load=np.nan, free_memory_mib=np.nan, down_since_s=np.nan, ready_s=0.0)
-        _fill(self, gpu_types="", down_reason="", down_by="")
+        _fill(self, gpu_types="", gpu_types_used="", down_reason="", down_by="")
         super().__post_init__()
 
     def with_gpus_for(self, partitions: str, gpu_type: str) -> BoolArray:
@@ -71,7 +75,7 @@ class NodeTable(Table):
 
     def of_types(self, gpu_types: str) -> BoolArray:
         """Select nodes with GPUs of one of some types, joined as a100+v100."""
-        wanted = set(gpu_types.split("+"))
+        wanted = set(several(gpu_types))
         found: BoolArray = self.gpu_type.map([name in wanted for name in self.gpu_type.names], np.bool_)
         if any(self.gpu_types.names):
             found |= self.gpu_types.map(
@@ -85,12 +89,25 @@ class NodeTable(Table):
             return self.gpus
         of_one = self.gpu_type.map([name == gpu_type for name in self.gpu_type.names], np.bool_)
         mixed = self.gpu_types.map([by_type(text).get(gpu_type, 0) for text in self.gpu_types.names], np.int64)
-        return np.where(self.gpu_types.said(), mixed, np.where(of_one, self.gpus, 0))
+        return np.asarray(np.where(self.gpu_types.said(), mixed, np.where(of_one, self.gpus, 0)), dtype=np.int64)
+
+    def free_gpus_of(self, gpu_type: str) -> IntArray:
+        """Return the GPUs of one type, or all for no type, that are free on each node, whether it takes jobs or not."""
+        free = np.maximum(self.gpus - self.gpus_used, 0)
+        if not gpu_type:
+            return np.asarray(free, dtype=np.int64)
+        mixed, known = self.gpu_types.said(), self.gpu_types_used.said()
+        there = self.gpus_of(gpu_type)
+        if not mixed.any():
+            return np.asarray(np.where(there > 0, free, 0), dtype=np.int64)
+        used = self.gpu_types_used.map([by_type(text).get(gpu_type, 0) for text in self.gpu_types_used.names], np.int64)
+        of_mixed = np.where(known, np.maximum(there - used, 0), np.minimum(there, free))
+        return np.asarray(np.where(mixed, of_mixed, np.where(there > 0, free, 0)), dtype=np.int64)
 
 
 def by_type(text: str) -> dict[str, int]:
     """Return the GPUs by type in a text such as a100=2+v100=2."""
-    return {name: int(many) for name, _, many in (part.rpartition("=") for part in text.split("+") if part)}
+    return {name: int(many) for name, many in _OF_TYPE.findall(text)}
 
 
 @dataclass(frozen=True, eq=False)

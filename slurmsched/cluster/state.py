@@ -18,6 +18,7 @@ from .records.progress import NO_PROGRESS, ProgressTable
 from .records.promises import NO_PROMISES, PromiseTable
 from .records.solved_starts import NO_SOLVED_STARTS, SolvedStarts
 from .reservations import NO_RESERVATIONS, ReservationTable, kept_until_s
+from .text.gpu_types import NVIDIAS, GpuParts
 
 COMPLETION_S = 5.0
 """The time that a job that has ended still holds its nodes."""
@@ -58,6 +59,7 @@ class View:
     progress: ProgressTable = NO_PROGRESS  #: of running jobs that report it, and of those that wait again
     limits: LimitTable = NO_LIMITS  #: read only where one blocks a pending job or rules need them
     reservations: ReservationTable = NO_RESERVATIONS
+    gpu_parts: GpuParts = NVIDIAS  #: how much of a GPU a slice counts as, in amounts that are shown
 
     @cached_property
     def this_s(self) -> FloatArray:

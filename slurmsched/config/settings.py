@@ -53,6 +53,11 @@ class SlurmSettings:
     )
     allow_untested: bool = setting(False, "act on a Slurm newer than any that was tested; otherwise only observe it")
     timeout_s: float = setting(10.0, "longest wait for one Slurm command", least=0.1, most=300)
+    gpu_parts: str = setting(
+        "",
+        "types of GPUs that are parts of one, as small=1/4,1g.20gb=0.25: what one counts as in GPU-hours and metrics;"
+        " MIG profiles that it does not name count by their name, 1g.10gb as 1/7",
+    )
     writes_per_s: float = setting(20.0, "updates to slurmctld, sustained", least=0.1, most=1000)
     writes_burst: int = setting(100, "updates to slurmctld in one go", least=1, most=10000)
 
@@ -110,6 +115,10 @@ class PolicySettings:
         "GPU-hours a day for which interactive jobs of a user pass the line of such an admission, by their time limits",
         least=0,
         most=1000000,
+    )
+    interactive_names: tuple[str, ...] = setting(
+        ("sys/dashboard/*", "*/sys/dashboard/*"),
+        "names of batch jobs that are interactive sessions too, with * and ?; by default those of Open OnDemand",
     )
     selection: str = setting("slurm", "jobs that start; on a cluster Slurm starts them: slurm")
     placement: str = setting("slurm", "nodes of jobs; on a cluster Slurm chooses them: slurm")

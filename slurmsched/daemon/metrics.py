@@ -11,9 +11,10 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 
 from .. import __version__
 from ..cluster.columns import FloatArray, IntArray
+from ..cluster.gpu_amounts import gpus_of_nodes
 from ..cluster.jobs import JobTable
-from ..cluster.nodes import NodeTable
 from ..cluster.reasons import reason_of
+from ..cluster.state import View
 from ..config import MODES
 from ..cycle import CycleReport
 from ..explain.eta import Coverage
@@ -122,11 +123,12 @@ class Metrics:
         self._pending = Gauge("slurmsched_pending_jobs", "Pending jobs; an array counts once.", registry=to)
         self._running = Gauge("slurmsched_running_jobs", "Jobs that have started and not ended.", registry=to)
         self._ranked = Gauge("slurmsched_ranked_jobs", "Pending jobs that we order.", registry=to)
-        self._unknown_reasons = Gauge(
+        self._unknown_reasons = Counter(
             "slurmsched_unknown_reason_jobs",
-            "Pending jobs for which Slurm gives a reason that we do not know.",
+            "Pending jobs to which Slurm has given a reason that we do not know, as it came.",
             registry=to,
         )
+        self._of_unknown_reason: set[tuple[int, str]] = set()
         self._starving = Gauge(
             "slurmsched_starving_jobs", "Pending jobs that waited longer than policy.starvation_s.", registry=to
         )
@@ -136,7 +138,12 @@ class Metrics:
             registry=to,
             buckets=WAIT_S,
         )
-        self._gpus = Gauge("slurmsched_gpus", "GPUs of the cluster, by state.", ["state"], registry=to)
+        self._gpus = Gauge(
+            "slurmsched_gpus",
+            "GPUs of the cluster, by state; a slice counts as its part (slurm.gpu_parts).",
+            ["state"],
+            registry=to,
+        )
         self._guests = Gauge("slurmsched_guest_jobs", "Jobs that run on the GPUs of another job.", registry=to)
         self._shared_gpus = Gauge("slurmsched_shared_gpus", "GPUs on which two jobs run.", registry=to)
         self._shared_faults = Counter(
@@ -338,18 +345,22 @@ class Metrics:
         self._pending.set(report.pending)
         self._running.set(report.running)
         self._ranked.set(report.ranked)
-        self._unknown_reasons.set(_of_unknown_reason(report.view.pending))
+        unknown = _of_unknown_reason(report.view.pending)
+        self._unknown_reasons.inc(len(unknown - self._of_unknown_reason))
+        self._of_unknown_reason = unknown
         self._starving.set(report.starving)
-        self._use(report.view.nodes, report.view.running)
+        self._use(report.view)
         self._waits(report.view.running)
         for error in self._accuracy.judge(report.ended):
             self._error_ratio.observe(error)
         self._coverage.set(self._accuracy.coverage)
         self._accuracy.observe(report.view)
 
-    def _use(self, nodes: NodeTable, running: JobTable) -> None:
-        free = np.maximum(nodes.gpus - nodes.gpus_used, 0)
-        self._gpus.labels("used").set(nodes.gpus_used.sum())
+    def _use(self, view: View) -> None:
+        nodes, running = view.nodes, view.running
+        has, used = gpus_of_nodes(nodes, view.gpu_parts)
+        free = np.maximum(has - used, 0)
+        self._gpus.labels("used").set(used.sum())
         self._gpus.labels("free").set(free[nodes.usable].sum())
         self._gpus.labels("unusable").set(free[~nodes.usable].sum())
         self._guests.set(int(np.count_nonzero(running.beside)))
@@ -376,6 +387,7 @@ class Metrics:
             self._fallback.labels(part).set(part in in_use)
 
 
-def _of_unknown_reason(pending: JobTable) -> int:
-    """Count the pending jobs whose reason is in no list of ours."""
-    return int(pending.reason.map([not reason_of(text).known for text in pending.reason.names], np.int64).sum())
+def _of_unknown_reason(pending: JobTable) -> set[tuple[int, str]]:
+    """Return the pending jobs whose reason is in no list of ours, each with its reason."""
+    unknown = pending.reason.map([not reason_of(text).known for text in pending.reason.names], np.bool_)
+    return {(int(pending.job_id[row]), pending.reason[row]) for row in np.flatnonzero(unknown).tolist()}

@@ -13,6 +13,7 @@ from ..cluster.exclusions import ANY_TYPE, sent_to
 from ..cluster.jobs import JobTable
 from ..cluster.may_have import Allowances
 from ..cluster.state import View
+from ..cluster.text.gpu_types import several
 from ..cluster.text.hostlist import expanded, fold
 from .job_nodes import node_part
 from .node_use import NodeUse
@@ -107,7 +108,7 @@ def _shorter_lists(view: View, off: Mapping[int, frozenset[str]], changed: Colle
 
 def _of_types(view: View, types: str) -> set[str]:
     nodes = view.nodes
-    inside = nodes.gpu_type.map([name in types.split("+") for name in nodes.gpu_type.names], np.bool_)
+    inside = nodes.gpu_type.map([name in several(types) for name in nodes.gpu_type.names], np.bool_)
     return set(nodes.name.take(inside))
 
 

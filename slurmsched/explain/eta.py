@@ -20,6 +20,7 @@ from ..cluster.text.plural import count
 from ..decide.admission import in_order
 from ..decide.phrasing import spell
 from ..models.completion.moments import as_of
+from .unclear_requests import BEGINS
 
 SKEW_S = 30.0
 """Smallest difference of clocks that is reported, in seconds."""
@@ -207,9 +208,14 @@ def _eta(row: Row) -> Eta:
         rank=row["rank"] + 1 if ranked else None,
         ahead=row["ahead"] if ranked else None,
         derivation=_derivation(row, kind) if kind.has_value else "",
-        not_understood=(_UNEXPLAINED,) if kind.has_value and row["obstacle"] else (),
+        not_understood=(_doubt(row["obstacle"]),) if kind.has_value and row["obstacle"] else (),
         notes=tuple(_notes(row, kind)),
     )
+
+
+def _doubt(obstacle: str) -> str:
+    """Return what the times of a job leave out, by the sentence about it."""
+    return "its request for GPUs, as Slurm counts it" if obstacle.startswith(BEGINS) else _UNEXPLAINED
 
 
 def _derivation(row: Row, kind: PredictionKind) -> str:

@@ -45,7 +45,7 @@ def place_of(view: View, plan: Plan, row: int, off: str) -> Place:
     jobs = view.pending
     may_use, kind = _allowed(view)
     here = may_use[kind[row]] & view.nodes.usable
-    free = np.maximum(view.nodes.gpus - view.nodes.gpus_used, 0)
+    free = view.nodes.free_gpus_of(jobs.gpu_type[row])
     competes = contenders(view) & (may_use & here).any(axis=1)[kind] & _in_reservation_of(jobs, row)
     if jobs.het_job_id[row]:
         competes &= jobs.het_job_id != jobs.het_job_id[row]
@@ -123,9 +123,9 @@ def _fits(view: View, row: int, here: BoolArray) -> bool:
     """Report whether free GPUs, CPUs and memory of the nodes *here* hold a job, in equal parts on each node."""
     jobs, nodes = view.pending, view.nodes
     gpus = int(jobs.gpus[row])
-    largest = max(1, int(nodes.gpus[here].max(initial=1)))
+    largest = max(1, int(nodes.gpus_of(jobs.gpu_type[row])[here].max(initial=1)))
     many = max(1, int(jobs.nodes[row]), -(-gpus // largest))
-    room = here & (nodes.gpus - nodes.gpus_used >= -(-gpus // many))
+    room = here & (nodes.free_gpus_of(jobs.gpu_type[row]) >= -(-gpus // many))
     room &= nodes.cpus - nodes.cpus_used >= -(-int(jobs.cpus[row]) // many)
     room &= nodes.memory_mib - nodes.memory_used_mib >= float(jobs.memory_mib[row]) / many
     may = Allowances(nodes, view.partitions).holding(jobs.partition[row], node_part(jobs, row, many))

@@ -9,11 +9,12 @@ import numpy as np
 
 from .. import powers
 from ..cluster.columns import IntArray
+from ..cluster.gpu_amounts import asked_words
 from ..cluster.jobs import JobState, JobTable
 from ..cluster.plan import Plan, Standing
 from ..cluster.reasons import reason_of
 from ..cluster.state import View
-from ..cluster.text.plural import count
+from ..cluster.text.plural import count, gpus_of_type
 from ..cluster.ties import in_ms
 from ..decide.deadlines.preemption import stop_words
 from ..decide.ordering.greedy_fit import free_gpus
@@ -27,6 +28,7 @@ from .eta import Eta
 from .given_back import given_back_words
 from .queue_place import Place, place_of, what_puts_ahead
 from .requeues import requeue_words
+from .unclear_requests import unclear_requests
 
 SOON_S = 60.0
 """Within this, Slurm's own estimate of a start is its next pass."""
@@ -88,7 +90,7 @@ def why(view: View, plan: Plan, rules: Rules, job_id: int, beside: Circumstances
         state="pending",
         standing=Standing(int(plan.jobs.standing[row])).name.lower(),
         slurm_reason=jobs.reason[row],
-        reason=f"{together}{cause.reason}",
+        reason=f"{_unclear(view, row)}{together}{cause.reason}",
         time=" ".join(_time(view, row, beside)),
         advice=" ".join((cause.advice, *_comment_words(jobs.comment_problem[row]))),
         rank=len(place.ahead) + 1,
@@ -98,6 +100,12 @@ def why(view: View, plan: Plan, rules: Rules, job_id: int, beside: Circumstances
         blockers=cause.blockers,
         details=(*_details(view, plan, rules, row, place, off), *beside.more),
     )
+
+
+def _unclear(view: View, row: int) -> str:
+    """Return what is not understood of the request for GPUs; empty where nothing is."""
+    found = unclear_requests(view.pending.take(np.array([row]))).get(0)
+    return f"{found[0]} " if found else ""
 
 
 def _together(view: View, row: int) -> str:
@@ -213,17 +221,21 @@ def _queued(view: View, plan: Plan, row: int, place: Place, off: str) -> Cause:
 
 def _free_words(view: View, row: int, place: Place) -> str:
     """Return how many GPUs of the nodes of a place are free; their cores for a job that asks for no GPUs."""
-    nodes, unit, of, used = view.nodes, "GPU", view.nodes.gpus, view.nodes.gpus_used
-    if not view.pending.gpus[row]:
-        unit, of, used = "core", nodes.cpus, nodes.cpus_used
-    free = int(np.maximum(of - used, 0)[place.nodes].sum())
-    return f"{count(free, unit)} of {int(of[place.nodes].sum())} on them {'is' if free == 1 else 'are'} free"
+    nodes, kind = view.nodes, view.pending.gpu_type[row]
+    if view.pending.gpus[row]:
+        of, left = nodes.gpus_of(kind), nodes.free_gpus_of(kind)
+    else:
+        of, left = nodes.cpus, np.maximum(nodes.cpus - nodes.cpus_used, 0)
+    free = int(left[place.nodes].sum())
+    what = gpus_of_type(free, kind, view.gpu_parts) if view.pending.gpus[row] else count(free, "core")
+    return f"{what} of {int(of[place.nodes].sum())} on them {'is' if free == 1 else 'are'} free"
 
 
 def _power_words(view: View, row: int, place: Place) -> str:
     """Return that the nodes with room for a job power up first, and how long that takes; empty where one is up."""
     nodes = view.nodes
-    room = nodes.gpus > nodes.gpus_used if view.pending.gpus[row] else nodes.cpus > nodes.cpus_used
+    jobs = view.pending
+    room = nodes.free_gpus_of(jobs.gpu_type[row]) > 0 if jobs.gpus[row] else nodes.cpus > nodes.cpus_used
     ready_s = nodes.ready_s[place.nodes & room]
     if not len(ready_s) or ready_s.min() <= 0:
         return ""
@@ -242,8 +254,7 @@ def _ahead_words(view: View, plan: Plan, row: int, place: Place, off: str) -> st
     most = int(np.argmax(counts))
     name = jobs.user.names[int(users[most])]
     theirs = f", {counts[most]} of them {name}'s," if name != HIDDEN else ""
-    gpus = _gpus_of(view, ahead)
-    asked = count(gpus, "GPU") if gpus else count(int((jobs.cpus * jobs.tasks)[ahead].sum()), "core")
+    asked = asked_words(jobs, ahead, view.gpu_parts)
     stand = "stands" if len(ahead) == 1 else "stand"
     whose = "Slurm's order" if off else "the order in force"
     factor = what_puts_ahead(view, plan, row, ahead, off)
@@ -273,12 +284,13 @@ def _size_advice(view: View, row: int, place: Place) -> str:
     """Return the size of a request that fits on a node now; empty where that is no help."""
     jobs, nodes = view.pending, view.nodes
     gpus, cores = int(jobs.gpus[row]), np.where(place.nodes, nodes.cpus - nodes.cpus_used, 0)
-    free = np.where(cores > 0, nodes.gpus - nodes.gpus_used, 0) if gpus else cores
-    most, asked, unit = int(free.max(initial=0)), gpus or int(jobs.cpus[row]), "GPU" if gpus else "core"
+    free = np.where(cores > 0, nodes.free_gpus_of(jobs.gpu_type[row]), 0) if gpus else cores
+    most, asked = int(free.max(initial=0)), gpus or int(jobs.cpus[row])
     if place.fits or not 0 < most < asked:
         return ""
     before = ", with a --time short enough to end before the jobs ahead start," if len(place.ahead) else ""
-    return f"A request of at most {count(most, unit)}{before} could start now."
+    size = gpus_of_type(most, jobs.gpu_type[row], view.gpu_parts) if gpus else count(most, "core")
+    return f"A request of at most {size}{before} could start now."
 
 
 def _soonest(view: View, place: Place) -> list[int]:

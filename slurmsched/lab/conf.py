@@ -184,14 +184,18 @@ def gres_conf(layout: Layout, spec: LabSpec) -> str:
 
 
 def _devices_of_shapes(layout: Layout, shapes: Iterable[str]) -> Iterable[str]:
-    """Yield the lines of gres.conf for the GPUs of each shape, the first devices for the first type."""
+    """Yield the lines of gres.conf for each shape: the first devices for the first type of GPU, others by number."""
     for number, shape in enumerate(shapes, start=1):
         first = 0
-        for kind, many in re.findall(r"\bgpu:(?:(\w+):)?([0-9]+)", shape):
-            last = first + int(many) - 1
-            of = f" Type={kind}" if kind else ""
-            yield f"NodeName=n{number} Name=gpu{of} File={layout.devices}/gpu[{first}-{last}]"
-            first = last + 1
+        for item in ",".join(re.findall(r"\bGres=(\S+)", shape)).split(","):
+            name, *kind, many = item.split(":") if item else ("", "0")
+            of = f" Type={kind[0]}" if kind else ""
+            if name == "gpu":
+                devices = f"{layout.devices}/gpu[{first}-{first + int(many) - 1}]"
+                yield f"NodeName=n{number} Name=gpu{of} File={devices}"
+                first += int(many)
+            elif name:
+                yield f"NodeName=n{number} Name={name}{of} Count={many} Flags=CountOnly"
 
 
 def cgroup_conf(release: tuple[int, ...]) -> str:

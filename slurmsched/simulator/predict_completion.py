@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..cluster.columns import BoolArray, FloatArray, IntArray, Labels
+from ..cluster.gpu_amounts import gpus_of_jobs
 from ..cluster.jobs import JobState, JobTable
 from ..cluster.limits import by_known_limits
 from ..cluster.plan import Standing
@@ -20,6 +21,7 @@ from ..cluster.records.predictions import PredictionKind, PredictionTable, predi
 from ..cluster.state import View
 from ..decide.ordering.ranking import tiers
 from ..explain.obstacles import cannot_run, obstacles
+from ..explain.unclear_requests import unclear_requests
 from ..explain.unexplained_waits import unexplained
 from .engine.calendar import NEVER
 from .few_reservations import with_few_reservations
@@ -228,7 +230,8 @@ def _ahead(
     first[by_job] = np.cumsum(tasks[by_job]) - tasks[by_job]
     of = parts.of[many + first]
     touches = parts.nodes.astype(np.float64) @ parts.nodes.T.astype(np.float64) > 0
-    many_of = ((jobs.gpus > 0, jobs.gpus, view.running.gpus), (jobs.gpus == 0, jobs.cpus, view.running.cpus))
+    gpus, running_gpus = (gpus_of_jobs(table, view.gpu_parts) for table in (jobs, view.running))
+    many_of = ((jobs.gpus > 0, gpus, running_gpus), (jobs.gpus == 0, jobs.cpus, view.running.cpus))
     order = np.argsort(place)
     ahead, ahead_s, running_s = np.zeros(len(able), dtype=np.int64), np.zeros(len(able)), np.zeros(len(able))
     for one in np.unique(of).tolist():
@@ -259,7 +262,8 @@ def _pending(
         return column
 
     starts_s, finishes_s = spread(start_s, np.nan), spread(finish_s, np.nan)
-    kept = {row: " ".join(words) for row, words in unexplained(view).items()} | obstacles(view)
+    doubts = unexplained(view) | unclear_requests(view.pending)
+    kept = {row: " ".join(words) for row, words in doubts.items()} | obstacles(view)
     rank, before, ahead_s, running_s = ahead
     return prediction_table(
         len(jobs),

@@ -29,6 +29,7 @@ from .earlier_usage import so_far, use_before
 from .engine.calendar import BEGIN, END, NEVER, SERIALS, Calendar
 from .engine.job_state import PENDING, RUNNING, SUSPENDED
 from .machine.controller import controller
+from .rows_by_type import one_row_per_type, rows_by_name, rows_of_job
 from .simulated_cluster import SimulatedCluster
 from .slurmctld.gates import gates_of
 from .slurmctld.shared_accounts import SharedAccounts
@@ -61,7 +62,7 @@ def resumed(
     come from such runs too. With *past*, the runs that ended before, fair share begins with what users have used.
     ConfigError names a pending job that no nodes could hold (``unplaced`` lists those).
     """
-    view = one_row_per_task(view)
+    view = _one_row_per_type(one_row_per_task(view))
     arrived = len(view.running) + len(view.pending)
     if arrivals is not None:
         view = replace(
@@ -80,6 +81,11 @@ def resumed(
         use_before(cluster.model.usage, cluster.model.weights, accounts, past.joined(so_far(running, view.now_s)))
     _put(cluster, table, len(running), arrived, view)
     return cluster
+
+
+def _one_row_per_type(view: View) -> View:
+    nodes = one_row_per_type(view.nodes)
+    return view if nodes is view.nodes else replace(view, nodes=nodes)
 
 
 def one_row_per_task(view: View) -> View:
@@ -110,7 +116,7 @@ def unplaced(view: View, config: Mapping[str, str]) -> dict[int, str]:
     """
     table = _with_binding_nodes(view.pending)
     jobs = _as_workload(table, view.forecast.runtime_s, view, config)
-    found = _unfit(jobs, table, ClusterSpec(view.nodes, view.partitions, view.qos))
+    found = _unfit(jobs, table, ClusterSpec(one_row_per_type(view.nodes), view.partitions, view.qos))
     unfit = never(view.pending, view.nodes, view.partitions)
     return dict.fromkeys(found, NOT_MODELLED) | {row: one.why for row, one in unfit.items()}
 
@@ -329,7 +335,7 @@ def _seat(model: Controller, table: JobTable, running: int, view: View) -> None:
     Slurm does not show how many GPUs of each node a job has. Jobs on one node come first; the others share what sinfo
     reports in use beside those, as evenly as there is room; no job gets more than a node has.
     """
-    number = {name: at for at, name in enumerate(view.nodes.name)}
+    number = rows_by_name(view.nodes)
     names = [expanded(text) for text in table.node_list.take(slice(0, running))]
     free, held_, in_use = model.stage.resources.free, model.stage.held, view.nodes.gpus_used.copy()
     slots, gpus_with_slots = model.stage.resources.slots, model.stage.requests.slots
@@ -337,11 +343,13 @@ def _seat(model: Controller, table: JobTable, running: int, view: View) -> None:
     memory_mib, wanted = model.stage.requests.memory_mib, np.where(gpus_with_slots > 0, 0, table.gpus).tolist()
     cpus_in_all, exclusive = table.cpus.tolist(), table.exclusive.tolist()
     for row in sorted(range(running), key=lambda row: len(names[row])):
-        at = np.array([number[name] for name in names[row] if name in number], dtype=np.int64)
+        kind, request = table.gpu_type[row], table.per_node[row]
+        there = [rows_of_job(view.nodes, number[name], kind, request) for name in names[row] if name in number]
+        at = np.array([one for rows in there for one in rows], dtype=np.int64)
         if not len(at):
             continue
         gpus = wanted[row]
-        here = -(-gpus * len(at) // len(names[row]))
+        here = -(-gpus * len(there) // len(names[row]))
         share = _evenly(here, np.minimum(in_use[at], free_gpus[at]))
         share += _evenly(here - int(share.sum()), free_gpus[at] - share)
         in_use[at] = np.maximum(0, in_use[at] - share)

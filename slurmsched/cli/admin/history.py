@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...cluster.nodes import NodeTable, by_type
+from ...cluster.text.gpu_types import GpuParts
 from ...cluster.text.plural import count
 from ..app import App
 from ..failure import NotFound
@@ -73,13 +76,31 @@ def import_(app: App, days: float | None, rejected: Path | None, as_json: bool) 
             "all of them have 0 GPUs: AccountingStorageTRES in slurm.conf lacks gres/gpu; "
             "'slurmsched check' has the line to add"
         )
+    elif read:
+        parts = GpuParts.of_text(app.settings().slurm.gpu_parts)
+        lines += _untracked_slices(cluster.observe().nodes, cluster.facts().config, parts)
     emit(facts, sentence, *lines, as_json=as_json)
+
+
+def _untracked_slices(nodes: NodeTable, config: Mapping[str, str], parts: GpuParts) -> list[str]:
+    """Return a line about types of slices that accounting does not tell from whole GPUs; none where it tells all."""
+    types = {*nodes.gpu_type.names, *(kind for text in nodes.gpu_types.names for kind in by_type(text))}
+    tracked = {name.lower() for name in config.get("AccountingStorageTRES", "").split(",")}
+    missing = sorted(kind for kind in types if parts.is_slice(kind) and f"gres/gpu:{kind}".lower() not in tracked)
+    if not missing:
+        return []
+    names = ",".join(f"gres/gpu:{kind}" for kind in missing)
+    return [f"runs on slices have no type and count as whole GPUs: AccountingStorageTRES in slurm.conf lacks {names}"]
 
 
 def _write_rejected(path: Path, refused: list[RefusedRecord]) -> None:
     """Write a line for each of the *refused* records: its reason and its fields."""
     lines = [f"{one.reason}\t{one.record.encode('unicode_escape').decode()}\n" for one in refused]
     path.write_text("".join(lines), encoding="utf-8")
+
+
+def _size(row: Mapping[str, Any]) -> Cell:
+    return count(int(row["gpus"]), "slice") if row["slices"] else int(row["gpus"])
 
 
 @history.command()
@@ -98,8 +119,6 @@ def stats(app: App, days: float | None, as_json: bool) -> None:
     ended = f"ended from {moment(facts['first_ended_s'])} to {moment(facts['last_ended_s'])}"
     sentence = f"{count(facts['runs'], 'run')} of {count(facts['users'], 'user')}, {ended}"
     spans = ("runtime_p50_s", "runtime_p90_s", "wait_p50_s", "wait_p90_s")
-    cells: list[list[Cell]] = [
-        [int(row["gpus"]), int(row["runs"]), *(span(row[name]) for name in spans)] for row in rows
-    ]
+    cells: list[list[Cell]] = [[_size(row), int(row["runs"]), *(span(row[name]) for name in spans)] for row in rows]
     columns = ("GPUS", "RUNS", "RUNTIME P50", "RUNTIME P90", "WAIT P50", "WAIT P90")
     emit(facts, sentence, TextTable(columns, cells), as_json=as_json)

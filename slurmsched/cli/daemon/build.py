@@ -18,6 +18,7 @@ from ...cluster.records.faults import Fault, Instability
 from ...cluster.restart_costs import RestartCosts
 from ...cluster.state import ClusterState
 from ...cluster.stranded_gpus import StrandedGpus
+from ...cluster.text.gpu_types import GpuParts
 from ...config import Settings
 from ...cycle import CycleContext, CycleReport
 from ...daemon.active_actor import ActiveActor
@@ -140,6 +141,7 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
         decider=decider,
         turns=Turns(TURN_S),
         shadow=shadow,
+        gpu_parts=GpuParts.of_text(settings.slurm.gpu_parts),
     )
     synthesis = _synthesis(app, chosen, now, store, metrics)
     parts = Components(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
-_SLICE = re.compile(r"(?:^|[^A-Za-z0-9])\d+g\.\d+gb", re.IGNORECASE)  # NVIDIA's names of profiles, as in a100_3g.40gb
+from .gpu_types import NVIDIAS, GpuParts, is_mig, several
 
 
 def count(number: int, noun: str) -> str:
@@ -12,7 +10,9 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def gpus_of_type(number: int, gpu_type: str = "") -> str:
-    """Write a number of GPUs of this type, several joined by ``+``; types named by a MIG profile are slices."""
-    types = re.split(r"\+(?!me\b)", gpu_type) if gpu_type else []  # 1g.5gb+me is one type
-    return count(number, "MIG slice" if types and all(map(_SLICE.search, types)) else "GPU")
+def gpus_of_type(number: int, gpu_type: str = "", parts: GpuParts = NVIDIAS) -> str:
+    """Write a number of GPUs of this type, several joined by ``+``; types that are parts of a GPU are slices."""
+    types = several(gpu_type) if gpu_type else []
+    if not types or not all(map(parts.is_slice, types)):
+        return count(number, "GPU")
+    return count(number, "MIG slice" if all(map(is_mig, types)) else "GPU slice")

@@ -14,6 +14,9 @@ from functools import lru_cache
 NOTHING = frozenset({"", "(null)", "N/A", "n/a", "None assigned"})
 """Texts that commands print for a field without a value, NO_VAL included; the functions here read the numbers."""
 
+MOST_GPUS = 2**31 - 1
+"""A number of GPUs that no cluster has: ``gpu:1g`` asks for 2^30, and no count of ours is larger than this."""
+
 _ABSENT = frozenset(("", "n/a", "(null)", "none"))
 _ENDLESS = frozenset(("unlimited", "infinite"))
 _UNSET = _ABSENT | {"not_set", "invalid", "partition_limit", "unknown"}
@@ -23,7 +26,9 @@ _UNITS: dict[str, int] = {unit: 1024**power for power, unit in enumerate(("", *"
 _NAME = r"[A-Za-z_][\w.+-]*"
 _IN_BRACKETS = re.compile(r"\([^()]*\)")
 _ITEM = re.compile(rf"(?:gres[:/])?(?P<name>{_NAME})(?P<rest>(?:[:/=][^,:=]*)*)")
-_GPU = re.compile(r"(?::(?P<type>(?![0-9]+[Kk]?$)[^:=]+))?(?:[:=](?P<count>[0-9]{1,9}[Kk]?))?")
+_GPU = re.compile(
+    r"(?::(?P<type>(?![0-9]+[KMGTP]?$)[^:=]+))?(?:[:=](?P<count>[0-9]{1,18})(?P<unit>[KMGTP]?))?", re.IGNORECASE
+)
 _SLOT = re.compile(r"slot[:/]i([0-9]{1,3})(?:[:=]1)?(?=,|\(|$)")
 _SLOTS = re.compile(r"(?<!\w)slot:i([0-9]{1,3}):([0-9]{1,9})(?=,|\(|$)")
 _MEMORY = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)([KMGTP]?)B?([cn]?)", re.ASCII)
@@ -172,6 +177,5 @@ def _gres_item(item: str, whole: str) -> tuple[str, str, int, bool]:
         )
     if match["name"] != "gpu" or not gpu:
         return match["name"], "", 0, False
-    digits = gpu["count"] or "1"
-    number = int(digits[:-1]) * _UNITS["K"] if digits[-1] in "Kk" else int(digits)
+    number = min(int(gpu["count"] or "1") * _UNITS[(gpu["unit"] or "").upper()], MOST_GPUS)
     return "gpu", gpu["type"] or "", number, "=" in rest

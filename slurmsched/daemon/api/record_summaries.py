@@ -14,6 +14,7 @@ from ...clock import Clock
 from ...cluster.records.outcomes import OutcomeTable
 from ...cluster.records.prediction_records import PredictionRecords
 from ...cluster.records.profiles import LinkUse
+from ...cluster.text.gpu_types import is_mig
 from ...db.records.policy_choices import PolicyChoice
 from ...errors import ModelUnusable
 from ...models.artifact import Artifact
@@ -39,6 +40,7 @@ class RunsByGpus(TypedDict):
     """Runs with one number of GPUs."""
 
     gpus: int
+    slices: bool  #: of GPUs, by the type of its nodes
     runs: int
     runtime_p50_s: float
     runtime_p90_s: float
@@ -222,11 +224,13 @@ def facts_of(artifact: Artifact) -> ModelFacts:
 
 def _by_gpus(runs: OutcomeTable) -> Iterator[RunsByGpus]:
     started = runs.take(np.isfinite(runs.started_s))
-    for gpus in np.unique(started.gpus):
-        these = started.take(started.gpus == gpus)
+    cut = started.gpu_type.map([is_mig(name) for name in started.gpu_type.names], np.bool_)
+    for slices, gpus in sorted({*zip(cut.tolist(), started.gpus.tolist(), strict=True)}):
+        these = started.take((started.gpus == gpus) & (cut == slices))
         runtime, wait = np.percentile((these.runtime_s, these.started_s - these.eligible_s), (50, 90), axis=1).T
         yield {
             "gpus": int(gpus),
+            "slices": bool(slices),
             "runs": len(these),
             "runtime_p50_s": float(runtime[0]),
             "runtime_p90_s": float(runtime[1]),

@@ -123,6 +123,9 @@ def suits(gpu_type: str, features: str, nodes: NodeTable) -> BoolArray:
     right = np.ones(len(nodes), dtype=np.bool_)
     if gpu_type:
         right &= nodes.of_types(gpu_type)
+    elif len(nodes.name.names) < len(nodes):  # with a row for each type of GPU, one of which a job has
+        right[:] = False
+        right[np.unique(nodes.name.codes, return_index=True)[1]] = True
     if features:
         right &= having(nodes.features, constraint_of(features).allows)
     return right

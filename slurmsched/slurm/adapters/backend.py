@@ -43,12 +43,19 @@ class SlurmBackend:
     """The configuration on which the choice was based."""
 
     @classmethod
-    def of(cls, console: CommandRunner, wanted: str, apart: Callable[[], Set[str]] = frozenset) -> SlurmBackend:
+    def of(
+        cls,
+        console: CommandRunner,
+        wanted: str,
+        apart: Callable[[], Set[str]] = frozenset,
+        interactive_names: Sequence[str] = (),
+    ) -> SlurmBackend:
         """Build the backend over *console*, without querying Slurm yet.
 
-        *apart* is what it reads only because somebody needs it (``SlurmCommand.apart``).
+        *apart* is what it reads only because somebody needs it (``SlurmCommand.apart``); batch jobs of some
+        *interactive_names* are sessions of a portal.
         """
-        return cls(SlurmCommand(console, apart=apart), wanted)
+        return cls(SlurmCommand(console, apart=apart, interactive_names=interactive_names), wanted)
 
     def facts(self) -> ClusterInfo:
         """Read the cluster's description anew, and choose the adapter."""

@@ -34,6 +34,7 @@ from ...cluster.columns import Labels, table_of
 from ...cluster.exclusions import UNREAD, same_nodes
 from ...cluster.limits import NO_LIMITS, LimitTable, unread_limits
 from ...cluster.nodes import QosTable
+from ...cluster.portal_sessions import with_sessions
 from ...cluster.reasons import Reason, ReasonKind, Whose, reason_of, where_kind
 from ...cluster.records.associations import NO_ASSOCIATIONS, AssociationTable
 from ...cluster.records.outcomes import OutcomeTable, RefusedRecord
@@ -111,6 +112,7 @@ class SlurmCommand:
 
     With both loads and excluded nodes, the latter are read of running jobs too.
     """
+    interactive_names: Sequence[str] = ()  #: of batch jobs that are sessions of a portal
 
     def facts(self) -> ClusterInfo:
         """Read anew the cluster's description and our rights on it."""
@@ -143,7 +145,7 @@ class SlurmCommand:
             specs = self.specs_of(records)
             state = state_of(jobs, records, points, self.qos, self.limits, self.why_down(records), specs)
             state = self.with_reservations(state, reserved.result())
-        return self.with_shared_limits(state)
+        return self.completed(state)
 
     def reserved(self) -> str:
         """Return what Slurm says of all reservations."""
@@ -152,6 +154,13 @@ class SlurmCommand:
     def with_reservations(self, state: ClusterState, text: str) -> ClusterState:
         """Add the windows of reservations in *text* to *state*."""
         return replace(state, reservations=self._reservations.read(text, state.nodes))
+
+    def completed(self, state: ClusterState) -> ClusterState:
+        """Add to *state* what is read apart, and which jobs are sessions of a portal."""
+        pending, running, ended = (
+            with_sessions(jobs, self.interactive_names) for jobs in (state.pending, state.running, state.ended)
+        )
+        return self.with_shared_limits(replace(state, pending=pending, running=running, ended=ended))
 
     def with_shared_limits(self, state: ClusterState) -> ClusterState:
         """Add limits to *state* where one blocks a pending job or somebody needs them.

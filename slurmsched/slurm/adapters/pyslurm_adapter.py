@@ -63,7 +63,7 @@ class SlurmBinding:
             why_down, specs = self.command.why_down(nodes), self.command.specs_of(nodes)
             state = state_of(jobs, nodes, points, self.command.qos, limits, why_down, specs)
             state = self.command.with_reservations(state, reserved.result())
-        return self.command.with_shared_limits(state)
+        return self.command.completed(state)
 
     def act(self, actions: Sequence[Action]) -> list[ActionResult]:
         """Execute *actions* in order, through pyslurm where it can, else through scontrol."""

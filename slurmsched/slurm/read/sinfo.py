@@ -66,6 +66,7 @@ def read_nodes(columns: RecordColumns) -> NodeTable:
         gpu_type=Labels.of(kind for _, kind in has),
         features=Labels.of(_or_empty(text) for text in pick["Features"]),
         gpu_types=Labels.of(several_types(_or_empty(text)) for text in pick["Gres"]),
+        gpu_types_used=Labels.of(map(_types_used, pick["Gres"], pick["GresUsed"])),
         cpu_load=_decimal(pick.get("CPUsLoad", [""] * len(has))),
         free_memory_mib=_decimal(pick.get("FreeMem", [""] * len(has))),
     )
@@ -116,6 +117,11 @@ def several_types(gres: str) -> str:
     """Return the GPUs of a node with several types as a100=2+v100=2; empty of any other node."""
     counts = gpus_by_type(gres)
     return "+".join(f"{name}={many}" for name, many in counts.items()) if len(counts) > 1 else ""
+
+
+def _types_used(gres: str, used: str) -> str:
+    """Return the GPUs in use by type of a node with several types, as a100=1+v100=0; empty of any other node."""
+    return several_types(_or_empty(used)) if several_types(_or_empty(gres)) else ""
 
 
 def _shares(gres: str) -> bool:
