@@ -210,6 +210,7 @@ def _predicted(context: CycleContext, state: ClusterState, promises: PromiseTabl
         progress.take(np.isin(progress.job_id, np.concatenate([state.running.job_id, state.pending.job_id]))),
         state.limits,
         state.reservations,
+        state.topology,
         context.gpu_parts,
     )
 

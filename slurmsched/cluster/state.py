@@ -19,6 +19,7 @@ from .records.promises import NO_PROMISES, PromiseTable
 from .records.solved_starts import NO_SOLVED_STARTS, SolvedStarts
 from .reservations import NO_RESERVATIONS, ReservationTable, kept_until_s
 from .text.gpu_types import NVIDIAS, GpuParts
+from .topology import FLAT, Topology
 
 COMPLETION_S = 5.0
 """The time that a job that has ended still holds its nodes."""
@@ -39,6 +40,7 @@ class ClusterState:
     accounts: AccountTable = NO_ACCOUNTS
     limits: LimitTable = NO_LIMITS
     reservations: ReservationTable = NO_RESERVATIONS
+    topology: Topology = FLAT
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,7 @@ class View:
     progress: ProgressTable = NO_PROGRESS  #: of running jobs that report it, and of those that wait again
     limits: LimitTable = NO_LIMITS  #: read only where one blocks a pending job or rules need them
     reservations: ReservationTable = NO_RESERVATIONS
+    topology: Topology = FLAT  #: not in records
     gpu_parts: GpuParts = NVIDIAS  #: how much of a GPU a slice counts as, in amounts that are shown
 
     @cached_property

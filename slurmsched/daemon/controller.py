@@ -14,6 +14,7 @@ from ..config import DaemonSettings, Settings
 from ..cycle import CycleContext, CycleReport, run_cycle
 from ..db.leader import Leadership
 from ..db.store import Store
+from ..decide.fragmented_waits import FragmentedWaits
 from ..decide.phrasing import spell
 from ..decide.policy import Policy
 from ..decide.present_load import busy_share, follows_load, under_load
@@ -62,6 +63,7 @@ class Components:
     progress: ProgressBook
     speeds: KindSpeeds
     stranded: StrandedGpus
+    fragmented: FragmentedWaits
     usage: UsageService
     switcher: CompositionSwitcher
 
@@ -221,6 +223,7 @@ class DaemonController:
         self._parts.progress.observe(state)
         self._parts.speeds.observe(self._parts.progress.filled(state))
         self._parts.stranded.observe(state, self._parts.clock.now())
+        self._parts.fragmented.observe(state, self._parts.clock.now())
         self._warn_of_partitions(tuple(state.partitions.name))
 
     def _warn_of_partitions(self, partitions: tuple[str, ...]) -> None:

@@ -17,6 +17,7 @@ from ..cluster.state import View
 from ..decide.job_nodes import node_part
 from ..decide.ordering.ranking import base_priority, tiers
 from ..policies.selection.allowed_nodes import allowed_nodes
+from .topology import together_words
 
 FACTORS = ("partition tier", "fair share", "age", "job size", "QOS", "partition", "TRES", "nice", "our order")
 """What puts one job before another in Slurm's order; sprio's columns have all but the first and the last."""
@@ -31,6 +32,7 @@ class Place:
     nodes: BoolArray  #: the nodes that it may use and that take jobs now
     free_gpus: int  #: on these
     fits: bool  #: what is free on these holds it
+    apart: str = ""  #: what it needs of the network's topology, where free nodes do not lie together so
 
 
 def order_is_off(mode: str, why_mode: str, powers: Collection[str]) -> str:
@@ -53,7 +55,9 @@ def place_of(view: View, plan: Plan, row: int, off: str) -> Place:
     rows = np.flatnonzero(competes)
     order = rows[in_force(view, plan, rows, off)]
     ahead = order[: int(np.flatnonzero(order == row)[0])]
-    return Place(ahead, len(rows), here, int(free[here].sum()), _fits(view, row, here))
+    room, many = _room(view, row, here)
+    apart = together_words(view, row, room, many)
+    return Place(ahead, len(rows), here, int(free[here].sum()), int(room.sum()) >= many and not apart, apart)
 
 
 def contenders(view: View) -> BoolArray:
@@ -119,8 +123,8 @@ def _allowed(view: View) -> tuple[BoolArray, IntArray]:
     return found.allowed, found.kind
 
 
-def _fits(view: View, row: int, here: BoolArray) -> bool:
-    """Report whether free GPUs, CPUs and memory of the nodes *here* hold a job, in equal parts on each node."""
+def _room(view: View, row: int, here: BoolArray) -> tuple[BoolArray, int]:
+    """Select the nodes *here* whose free GPUs, CPUs and memory hold an equal part of a job; return of how many."""
     jobs, nodes = view.pending, view.nodes
     gpus = int(jobs.gpus[row])
     largest = max(1, int(nodes.gpus_of(jobs.gpu_type[row])[here].max(initial=1)))
@@ -132,4 +136,4 @@ def _fits(view: View, row: int, here: BoolArray) -> bool:
     room &= may.any(axis=0)
     if jobs.exclusive[row]:
         room &= nodes.cpus_used == 0
-    return int(room.sum()) >= many
+    return room, many

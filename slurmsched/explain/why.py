@@ -196,7 +196,7 @@ def _queued(view: View, plan: Plan, row: int, place: Place, off: str) -> Cause:
         )
     if len(place.ahead):
         return Cause(
-            f"{_ahead_words(view, plan, row, place, off)} {free}, and {asks}.",
+            f"{_ahead_words(view, plan, row, place, off)} {free}, and {asks}.{_apart(place)}",
             _turn_advice(view, plan, row, place, off),
             _named(view.pending.take(place.ahead), range(len(place.ahead))),
         )
@@ -210,6 +210,13 @@ def _queued(view: View, plan: Plan, row: int, place: Place, off: str) -> Cause:
     holders = _soonest(view, place)
     if place.fits and not reason.plain:  # room is not what it waits for
         return Cause(f"{first} for its nodes in the order in force.", "Nothing: it starts when Slurm lets it.")
+    if place.apart:
+        waits = "and it waits until enough free nodes lie together"
+        return Cause(
+            f"{first} for its nodes in the order in force, {waits}: {place.apart}.",
+            _apart_advice(view, row),
+            _named(view.running, holders),
+        )
     known = place.fits and not reason.unseen
     unless = f"Slurm's reason is {reason.word}" if known else f"{free}, and {asks}"
     return Cause(
@@ -217,6 +224,18 @@ def _queued(view: View, plan: Plan, row: int, place: Place, off: str) -> Cause:
         _size_advice(view, row, place) or "Nothing: it starts when enough of them is free.",
         _named(view.running, holders),
     )
+
+
+def _apart(place: Place) -> str:
+    """Return a sentence about free nodes that do not lie together; empty where they do."""
+    return f" {place.apart[:1].upper()}{place.apart[1:]}." if place.apart else ""
+
+
+def _apart_advice(view: View, row: int) -> str:
+    """Return what the owner of a job can do whose free nodes do not lie together."""
+    if "switches" in view.pending.topology_request[row]:
+        return f"'scontrol update jobid={view.pending.job_id[row]} switches=0' lets it have any."
+    return "Nothing: it starts when enough of them lie together; a job on fewer nodes may start sooner."
 
 
 def _free_words(view: View, row: int, place: Place) -> str:

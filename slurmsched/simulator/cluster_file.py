@@ -17,6 +17,7 @@ from ..cluster.nodes import NodeTable, PartitionTable, QosTable
 from ..cluster.text.hostlist import fold
 from ..cluster.text.links import link_counts
 from ..cluster.text.tres import seconds
+from ..cluster.topology import FLAT, Topology, Unit
 from ..errors import ConfigError
 from ..policies.links import GpuLinks
 from .cluster_spec import PLENTY, ClusterSpec, Failures, Sharing, nodes_of
@@ -34,6 +35,7 @@ _NODES = {
     "features": list,
     "partitions": list,
     "links": dict,
+    "block": int,
 }
 _LINKS = {"counts": list, "link_gbps": float, "other_gbps": float}
 _PARTITION = {"name": str, "tier": int, "max_time": str}
@@ -50,8 +52,8 @@ def read_cluster(path: str | Path) -> ClusterSpec:
     ``[[partitions]]``, ``[[qos]]``, ``[[accounts]]``, ``[failures]``, ``[spread]`` and ``[sharing]``.
 
     A kind of nodes is in the partitions that it names, or else in all. CPUs and memory that are not given are
-    unlimited. A load is that of other processes than jobs, all the time. ConfigError names the file, the table, the key
-    and what is accepted.
+    unlimited. A load is that of other processes than jobs, all the time. With ``block`` the nodes of a kind are in
+    blocks of so many, in their order. ConfigError names the file, the table, the key and what is accepted.
     """
     tables = {
         "nodes": list,
@@ -91,8 +93,30 @@ def read_cluster(path: str | Path) -> ClusterSpec:
         failures=_failures(path, document.get("failures")),
         links=tuple(chain.from_iterable(map(repeat, links, counts))) if any(links) else (),
         sharing=_sharing(path, document.get("sharing")),
+        topology=_blocks(path, kinds, list(nodes.name)),
+        binds=True,
         shared=_shared(path, document.get("sharing", {}), partitions),
     )
+
+
+def _blocks(path: str | Path, kinds: list[dict[str, Any]], names: list[str]) -> Topology:
+    """Return the blocks of the nodes of all kinds; none where the file has none."""
+    sizes = {kind.get("block", 0) for kind in kinds}
+    if sizes == {0}:
+        return FLAT
+    if len(sizes) > 1 or min(sizes) < 1:
+        raise ConfigError(f"{path}: block is a number of nodes from 1 on, the same in all [[nodes]]")
+    units: list[Unit] = []
+    size, first = sizes.pop(), 0
+    for kind in kinds:
+        last = first + kind.get("count", 1)
+        starts = range(first, last, size)
+        units += [
+            Unit(f"b{len(units) + at + 1}", tuple(names[start : min(start + size, last)]), size)
+            for at, start in enumerate(starts)
+        ]
+        first = last
+    return Topology("block", (tuple(units),))
 
 
 def _links(where: str, kind: dict[str, Any]) -> GpuLinks | None:

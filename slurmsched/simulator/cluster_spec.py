@@ -13,6 +13,7 @@ from ..cluster.nodes import NodeTable, PartitionTable, QosTable
 from ..cluster.records.node_loans import SetNodes
 from ..cluster.state import ClusterState
 from ..cluster.text.hostlist import expand
+from ..cluster.topology import FLAT, Topology
 from ..policies.links import GpuLinks
 
 MOST_SHARED = 62  #: GPUs of a node with slots: numbers of bits
@@ -49,7 +50,14 @@ class ClusterSpec:
     failures: Failures | None = None
     sharing: Sharing | None = None
     links: tuple[GpuLinks | None, ...] = ()  #: of each node; empty where none are known
+    topology: Topology = FLAT  #: the blocks or switches of the nodes
+    binds: bool = False  #: all jobs on several nodes keep to the blocks; else those that are said to
     shared: str = ""  #: the partition whose nodes have two slots of each GPU; none of them is handed out whole
+
+    @property
+    def units(self) -> IntArray:
+        """The blocks or switches of each node, [level, node]."""
+        return self.topology.numbers(self.nodes.name)
 
     @property
     def slots(self) -> IntArray:
@@ -115,7 +123,7 @@ class ClusterSpec:
         bounded = bounded or bool(np.isfinite(nodes.memory_mib).any()) or any(nodes.gpu_type) or any(nodes.features)
         speeds = (*self.speeds, *chain.from_iterable(self.program_speeds.values()))
         constant = all(speed == 1 for speed in speeds) and self.failures is None and self.sharing is None
-        constant = constant and bool(nodes.usable.all())
+        constant = constant and bool(nodes.usable.all()) and not self.topology.levels
         return constant and not bounded and bool((nodes.gpus == self.size).all())
 
 

@@ -92,6 +92,11 @@ def simulate(
     if setup.synthesis is not None and not (fast and fleet.equal and not setup.profile_nodes):
         raise ConfigError(f"{AUTO} plays forward on one pool of equal nodes: accepted is --nodes")
     if not fast or setup.profile_nodes:
+        if fleet.topology.levels:
+            raise ConfigError(
+                "nodes in blocks go with no jobs that share or are measured first, and with no placement by what was "
+                "measured: leave block out of the cluster file"
+            )
         return decided(jobs, fleet, setup, learnt, segments=segments, check=check, awaited=awaited)
     forecast = forecast_of(jobs, setup, learnt)
     if not fleet.equal or setup.ordering.changes == "with_time" or setup.selection in RESERVING:

@@ -15,14 +15,17 @@ from ..cluster.reasons import ReasonKind, reason_of, where_kind
 from ..cluster.state import View
 from ..cluster.text.hostlist import expanded
 from ..cluster.text.tres import slots_in
+from ..cluster.topology import Topology, read_topology_request, rule_of
 from ..decide.ordering.ranking import base_priority
 from ..errors import ConfigError
 from ..policies.selection.allowed_nodes import binding
 from ..policies.selection.could_hold import never
 from ..policies.selection.job_spread import spread
 from ..policies.selection.planned_room import YEAR_S
-from ..policies.selection.resources import link, take_slots
+from ..policies.selection.resources import is_on, link, number_forms, take_slots
 from ..policies.selection.sorted_rows import Line
+from ..policies.selection.unit_choice import BASE, WHOLE
+from ..policies.selection.unit_rules import PATIENCE_S, most_together, unit_rules
 from ..slurm.port import counts_memory
 from .cluster_spec import ClusterSpec
 from .earlier_usage import so_far, use_before
@@ -71,7 +74,8 @@ def resumed(
     reserved = view.free_gpus.ready_s > view.nodes.ready_s  # for others, for a time that is not modelled
     view = replace(view, nodes=view.nodes.changed(usable=view.nodes.usable & ~reserved)) if reserved.any() else view
     shared = shared or _partition_of_slots(view)
-    running, fleet = view.running, ClusterSpec(view.nodes, view.partitions, view.qos, shared=shared)
+    running = view.running
+    fleet = ClusterSpec(view.nodes, view.partitions, view.qos, topology=view.topology, shared=shared)
     table = _with_binding_nodes(running.joined(view.pending))
     jobs, table = _at_ease(_as_workload(table, _left_s(view), view, config), table, len(running), fleet)
     cluster = SimulatedCluster(jobs, fleet, conf or SlurmConf.of(config), config, submitted=table, unmeasured=1.0)
@@ -259,8 +263,10 @@ def _put(cluster: SimulatedCluster, table: JobTable, running: int, arrived: int,
     model.base[:] = base_priority(table) + table.nice
     model.wishes.held[:], model.wishes.barred[:] = held(table), barred(table)
     table = _gated(cluster, table, running, view)
-    model = cluster.model
+    cluster.model = model = _with_unit_rules(cluster.model, table, view.topology)
     _seat(model, table, running, view)
+    table = _patient(table, running, view)
+    _close_units(model, table, running)
     model.stage.ready_s[:] = now_s + view.nodes.ready_s
     ends_s = _run(model, table, running, now_s)
     begins_s = _queue(model, table, running, arrived, now_s)
@@ -281,6 +287,48 @@ def _gated(cluster: SimulatedCluster, table: JobTable, running: int, view: View)
     begun = ~np.isnan(begins_s) & (gates.left == 0) & (np.arange(len(table)) >= running)
     barred_[begun & ~where_kind(table.reason, table.partition, ReasonKind.LIMIT)] = False
     return replace(table, eligible_s=np.where(begun, np.fmax(begins_s, view.now_s), table.eligible_s))
+
+
+def _with_unit_rules(model: Controller, table: JobTable, topology: Topology) -> Controller:
+    """Bind jobs to the blocks and switches that they need; those with whole blocks take all nodes of these."""
+    if not topology.levels:
+        return model
+    requests = model.stage.requests
+    lines, rules, of = unit_rules(table, topology)
+    requests.rule[:] = of
+    whole = np.array([rule is not None and rule.whole for rule in rules], dtype=np.bool_)[of]
+    requests.exclusive[whole] = True
+    number_forms(requests)
+    resources = model.stage.resources._replace(rules=lines)
+    return model._replace(stage=model.stage._replace(resources=resources))
+
+
+def _patient(table: JobTable, running: int, view: View) -> JobTable:
+    """Let jobs begin when they take any switches, where the free nodes of few enough do not hold them now."""
+    if view.topology.plugin != "tree" or not any(table.topology_request.names):
+        return table
+    open_ = view.nodes.usable & (view.nodes.cpus_used == 0) & (view.nodes.gpus_used == 0)
+    begins_s = table.eligible_s.copy()
+    for row in np.flatnonzero(table.topology_request.said()).tolist():
+        asked, nodes = read_topology_request(table.topology_request[row]), int(table.nodes[row])
+        rule = rule_of(view.topology, asked, nodes)
+        if row < running or rule is None or asked.wait_s >= PATIENCE_S:
+            continue
+        if most_together(view.topology, rule, list(view.nodes.name), open_, nodes) < nodes:
+            begins_s[row] = max(begins_s[row], min(begins_s[row], view.now_s) + asked.wait_s)
+    return replace(table, eligible_s=begins_s)
+
+
+def _close_units(model: Controller, table: JobTable, running: int) -> None:
+    """Keep other jobs off the blocks that running jobs have for themselves."""
+    resources, held_ = model.stage.resources, model.stage.held
+    rules = resources.rules[model.stage.requests.rule[:running]]
+    for row in np.flatnonzero(rules[:, WHOLE]).tolist() if len(resources.units) else []:
+        units = resources.units[rules[row, BASE]]
+        its = np.array([is_on(held_, row, node) for node in range(len(units))], dtype=np.bool_)
+        for node in np.flatnonzero(np.isin(units, units[its & (units >= 0)]) & ~its).tolist():
+            link(resources.free, held_, row, node, 0, max(0, int(resources.free.cpus[node])))
+            resources.free.memory_mib[node] -= model.stage.requests.memory_mib[row]
 
 
 def _queue(model: Controller, table: JobTable, running: int, arrived: int, now_s: float) -> FloatArray:

@@ -103,6 +103,7 @@ ABILITIES = {
     "gpu_reservations": Ability((23, 11), "reservations of GPUs (TRES=gres/gpu)"),
     "signals_children": Ability((23, 11), "SIGTERM for the children of a batch script"),
     "inherits_accounts": Ability((24, 11), "partitions that take the accounts below those they name"),
+    "topology_yaml": Ability((25, 5), "a topology without TopologyPlugin (topology.yaml)"),
     "requeue_delay": Ability((25, 11), "SchedulerParameters=requeue_delay"),
     "native_metrics": Ability((25, 11), "slurmctld's own /metrics, per user too"),
     "exclusive_field": Ability((26, 5), "a job's Exclusive field, apart from OverSubscribe"),

@@ -18,9 +18,9 @@ from slurmsched.cluster.records.outcomes import OutcomeTable
 from slurmsched.cluster.state import ClusterState, View
 from slurmsched.cluster.text.sbatch_values import gres_items
 from slurmsched.decide.engine import decide
-from slurmsched.explain.why import why
 from slurmsched.decide.rules import Rules
 from slurmsched.errors import ConfigError
+from slurmsched.explain.why import why
 from slurmsched.lab import Lab, LabSpec
 from slurmsched.lab.programs import slurm_release
 from slurmsched.lab.waiting import wait_until

@@ -54,6 +54,7 @@ from ...daemon.validation import demand_valid
 from ...db.leader import Leadership, leadership
 from ...db.memory import Memory
 from ...db.store import Store, Unchanged
+from ...decide.fragmented_waits import FragmentedWaits
 from ...decide.policy import Policy
 from ...decide.turns import TURN_S, Turns
 from ...errors import MemoryUnavailable
@@ -161,6 +162,7 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
         progress=learners.progress,
         speeds=learners.speeds,
         stranded=StrandedGpus(),
+        fragmented=FragmentedWaits(),
         usage=learners.usage,
         switcher=CompositionSwitcher(chosen, synthesis.take, memory, leads.held, metrics.synthesis_step),
     )
@@ -259,6 +261,7 @@ def _service(
         shadow_trouble=shadow_trouble,
         types=parts.speeds.by_type,
         stranded=parts.stranded.table,
+        fragmented=parts.fragmented.table,
         starting=code.missing,
     )
 

@@ -12,6 +12,7 @@ BEYOND = ("FAR BEYOND FORECAST", "RUNS", "TIMES", "TYPICALLY", "RAISED")
 LINKS = ("GPUS ON A NODE", "RUNS", "GB/S", "AT BEST", "LOST")
 SPREAD = ("SPREAD OVER NODES", "GPUS", "TYPE", "RUNS", "S/ITERATION", "SPREAD RUNS", "S/ITERATION", "SPEED")
 TYPES = ("BY TYPE OF GPU", "GPUS", "TYPE", "RUNS", "SECONDS", "SPEED")
+FRAGMENTED = ("FREE GPUS SPREAD OVER", "JOBS", "GPU-HOURS WAITED")
 STRANDED = ("STRANDED BY", "USER", "GPU-HOURS FOR CPUS", "FOR MEMORY")
 COLUMNS = ("WHO GAINS", "NAME", "JOBS", "SOONER", "LATER", "CHANGE")
 
@@ -52,6 +53,11 @@ def types_sheet(kinds: Iterable[Mapping[str, Any]]) -> TextTable:
         (k["kind"], k["gpus"], k["gpu_type"], k["runs"], f"{k['seconds']:.3g}", f"{k['speed']:.0%}") for k in kinds
     ]
     return TextTable(TYPES, cells)
+
+
+def fragmented_sheet(rows: Iterable[Mapping[str, Any]]) -> TextTable:
+    """Return how much jobs waited for GPUs that were free and did not lie together as rows."""
+    return TextTable(FRAGMENTED, [(row["over"], row["jobs"], f"{row['gpu_hours']:.1f}") for row in rows])
 
 
 def stranded_sheet(owners: Iterable[Mapping[str, Any]]) -> TextTable:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ..app import App
-from ..jobs.advice import beyond_sheet, links_sheet, sheet, spread_sheet, stranded_sheet, types_sheet
+from ..jobs.advice import beyond_sheet, fragmented_sheet, links_sheet, sheet, spread_sheet, stranded_sheet, types_sheet
 from ..output import TextTable, table_options
 from ..query import print_reply
 from .gain_in_force import gain_in_force, headline
@@ -46,9 +46,12 @@ def advice(app: App, from_db_s: float | None, gain: bool, as_json: bool) -> None
     The fifth one, which needs a daemon, shows how fast kinds of jobs were by type of GPU: SPEED is a share of that on
     their fastest type, SECONDS the typical runtime, or iteration. power.steer sends jobs by that.
 
-    The last one, which needs a daemon, shows the GPU-hours since its start that stood idle while jobs waited for GPUs,
-    because the CPUs or the memory of their node were taken. The jobs of these accounts and users had more of them than
-    the part of the node that belongs to their GPUs.
+    The last but one, which needs a daemon, shows the GPU-hours since its start that stood idle while jobs waited for
+    GPUs, because the CPUs or the memory of their node were taken. The jobs of these accounts and users had more of them
+    than the part of the node that belongs to their GPUs.
+
+    The last one shows the GPU-hours since then for which jobs waited though as many GPUs as they ask for were free in
+    all: they were spread over more nodes, blocks or switches than the jobs may have.
     """
     if from_db_s is not None and not gain:
         raise click.UsageError("--from-db is the history behind the gain: it does not go with --no-gain.")
@@ -67,4 +70,6 @@ def advice(app: App, from_db_s: float | None, gain: bool, as_json: bool) -> None
         parts.append(types_sheet(types))
     if stranded := reply.get("stranded"):
         parts.append(stranded_sheet(stranded))
+    if fragmented := reply.get("fragmented"):
+        parts.append(fragmented_sheet(fragmented))
     print_reply(reply, *parts, now_s=app.clock.now(), as_json=as_json)

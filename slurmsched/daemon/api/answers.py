@@ -13,6 +13,7 @@ from ...cluster.records.profiles import LinkUse
 from ...cluster.stranded_gpus import StrandedBy
 from ...db.tracking.story import StoryEvent
 from ...decide.deadlines.deadline_usage import DeadlineUsage
+from ...decide.fragmented_waits import Fragmentation
 from ...explain.deadlines import DeadlineAnswer
 from ...explain.eta import Coverage, Eta
 from ...explain.explain import Explanation, QueueRow
@@ -147,6 +148,7 @@ class AdviceAnswer(OfCycle):
     spread: NotRequired[Sequence[SpreadRow]]
     types: NotRequired[Sequence[TypeSpeed]]
     stranded: NotRequired[Sequence[StrandedBy]]
+    fragmented: NotRequired[Sequence[Fragmentation]]
 
 
 class Story(TypedDict):

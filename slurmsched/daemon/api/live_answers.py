@@ -13,6 +13,7 @@ from ...config.settings import PredictSettings
 from ...cycle import CycleContext
 from ...db.store import Store
 from ...decide.deadlines.deadline_usage import claims
+from ...decide.fragmented_waits import Fragmentation
 from ...decide.rules import Rules
 from ...explain import queries
 from ...explain.causes import cause_of
@@ -56,6 +57,7 @@ class LiveAnswers:
     types: Callable[[], Sequence[TypeSpeed]]
     starting: Callable[[], str]  #: why compiled code cannot be run yet; empty where it can
     stranded: Callable[[], Sequence[StrandedBy]]
+    fragmented: Callable[[], Sequence[Fragmentation]]
 
     def sources(self, status: Callable[[], DaemonStatus]) -> Sources:
         """Return all sources; *status* reports the state of the daemon."""
@@ -70,6 +72,7 @@ class LiveAnswers:
             spread=self.spread,
             types=self.types,
             stranded=self.stranded,
+            fragmented=self.fragmented,
             deadline=deadline,
             deadlines=deadlines,
             claims=lambda view, plan: claims(view, plan, self._rules.deadlines),

@@ -23,6 +23,7 @@ from ...cluster.stranded_gpus import StrandedBy
 from ...cycle import CycleReport
 from ...db.tracking.story import StoryEvent
 from ...decide.deadlines.deadline_usage import DeadlineUsage
+from ...decide.fragmented_waits import Fragmentation
 from ...decide.synthesis import AUTO
 from ...errors import MemoryUnavailable
 from ...explain.causes import Cause
@@ -105,6 +106,7 @@ class Sources:
     spread: Callable[[], Sequence[SpreadSpeed]] = tuple  #: speeds of kinds of jobs on more nodes than they need
     types: Callable[[], Sequence[TypeSpeed]] = tuple  #: speeds of kinds of jobs by type of GPU
     stranded: Callable[[], Sequence[StrandedBy]] = tuple  #: whose jobs left GPUs without CPUs or memory
+    fragmented: Callable[[], Sequence[Fragmentation]] = tuple  #: what jobs waited for GPUs that did not lie together
     deadline: Callable[[View, Plan, int], DeadlineAnswer] = _unknown
     deadlines: Callable[[View, Plan], Sequence[DeadlineAnswer]] = lambda view, plan: ()
     claims: Callable[[View, Plan], Sequence[DeadlineUsage]] = lambda view, plan: ()
@@ -299,6 +301,7 @@ class QueryHandlers:
             "spread": [_spread_row(row) for row in self._sources.spread()],
             "types": self._sources.types(),
             "stranded": self._sources.stranded()[:STRANDED_MOST],
+            "fragmented": self._sources.fragmented(),
         }
 
     def _deadlines(self, asker: Asker) -> Deadlines:

@@ -29,6 +29,7 @@ from .resources import (
 )
 from .sorted_rows import empty_line, line_up
 from .struct_arrays import records, writable
+from .unit_choice import NO_RULES, NO_UNITS, scratch_of
 
 NO_LIMIT = 2**62  #: GPUs of an account without a limit
 
@@ -148,6 +149,9 @@ def _resources(nodes: NodeTable, allowed: BoolArray) -> NodeResources:
         up=nodes.usable.copy(),
         allowed=allowed,
         sizes=np.unique(nodes.gpus)[::-1].copy(),
+        units=NO_UNITS.copy(),
+        rules=NO_RULES.copy(),
+        unit_room=scratch_of(NO_UNITS),
         room=np.zeros((4, len(nodes)), dtype=np.int64),
     )
 
@@ -164,6 +168,7 @@ def _requests(jobs: JobTable, placement: Placement) -> ResourceRequests:
             memory_mib=np.nan_to_num(jobs.memory_mib / spread),
             exclusive=jobs.exclusive,
             kind=zeros,
+            rule=zeros.copy(),
             how=placement.ways(jobs.sensitive, jobs.spread_speed),
             form=zeros.copy(),
         )

@@ -8,7 +8,9 @@ import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray
 from ..compiled import borrowing, compiled
-from ..placement import CONSOLIDATE, FIRST_FREE, ROOMIEST, place
+from ..placement import CONSOLIDATE, FIRST_FREE, POOL, ROOMIEST, place
+from .unit_choice import BASE, ROOM, WHOLE, choose_units
+from .unit_choice import CHOSEN as CHOSEN_UNITS
 
 NONE = -1
 NODE, GPUS, CPUS, NEXT = 0, 1, 2, 3
@@ -40,6 +42,9 @@ class NodeResources(NamedTuple):
     up: BoolArray
     allowed: BoolArray  #: [kind of job, node]
     sizes: IntArray  #: the distinct GPU counts of nodes, largest first
+    units: IntArray  #: [level, node] the blocks or switches that nodes are in; no level of a flat network
+    rules: IntArray  #: [rule, part] which of them jobs may have together (``UnitRule``); the first one is not used
+    unit_room: IntArray  #: scratch of ``choose_units``
     room: IntArray  #: scratch, one column per node: nodes chosen, GPUs taken of each, open to the job, of one size
 
 
@@ -53,6 +58,7 @@ class ResourceRequests(NamedTuple):
     memory_mib: FloatArray  #: per node
     exclusive: BoolArray
     kind: IntArray  #: jobs of one kind may use the same nodes
+    rule: IntArray  #: its place in ``NodeResources.rules``; 0 where it may have any nodes
     how: IntArray  #: one of ``PLACEMENTS``
     form: IntArray  #: jobs of one form have identical requests
 
@@ -91,7 +97,7 @@ def carry_over(old: Held, new: Held) -> None:
 def number_forms(requests: ResourceRequests) -> None:
     """Number jobs by identical requests; call it after requests were changed."""
     form = np.zeros(len(requests.gpus), dtype=np.int64)
-    for name in ("gpus", "slots", "nodes", "cpus", "memory_mib", "exclusive", "kind", "how"):
+    for name in ("gpus", "slots", "nodes", "cpus", "memory_mib", "exclusive", "kind", "rule", "how"):
         column = getattr(requests, name)
         if len(column) and column.min() != column.max():
             values, at = np.unique(column, return_inverse=True)
@@ -125,6 +131,8 @@ def find(resources: NodeResources, requests: ResourceRequests, row: int, free: F
         total += room[OPEN, node]
     if total < max(gpus, 1):
         return 0
+    if requests.rule[row] and requests.how[row] != POOL:
+        return _in_units(resources, resources.rules[requests.rule[row]], max(requests.nodes[row], 1), gpus)
     if requests.nodes[row] or not gpus:
         return _on_so_many(room, max(requests.nodes[row], 1), gpus)
     how = requests.how[row]
@@ -145,6 +153,28 @@ def _on_so_many(room: IntArray, nodes: int, gpus: int) -> int:
             gpus -= room[TAKEN, found]
             found += 1
     return nodes if found == nodes else 0
+
+
+@borrowing
+def _in_units(resources: NodeResources, rule: IntArray, nodes: int, gpus: int) -> int:
+    """Find nodes of few enough blocks or switches, as many GPUs on each; with whole units all nodes of these."""
+    room, scratch, units = resources.room, resources.unit_room, resources.units
+    each, found = -(-gpus // nodes), 0
+    for node in range(room.shape[1]):
+        room[ALIKE, node] = 1 if room[OPEN, node] >= max(each, 1) else 0
+    if choose_units(units, rule, room[ALIKE], nodes, scratch) < nodes:
+        return 0
+    for node in range(room.shape[1]):
+        unit = units[rule[BASE], node]
+        if unit < 0 or not room[ALIKE, node] or not scratch[CHOSEN_UNITS, unit] or not scratch[ROOM, unit]:
+            continue
+        if found >= nodes and not rule[WHOLE]:
+            break
+        room[CHOSEN, found], room[TAKEN, found] = node, min(each, gpus)
+        gpus -= room[TAKEN, found]
+        scratch[ROOM, unit] -= 1
+        found += 1
+    return found
 
 
 @borrowing

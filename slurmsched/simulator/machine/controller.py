@@ -9,6 +9,7 @@ import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels
 from ...cluster.text.plural import count, gpus_of_type
+from ...cluster.topology import TopologyRequest, rule_of
 from ...errors import ConfigError
 from ...policies.placement import CONSOLIDATE
 from ...policies.selection.allowed_nodes import AllowedNodes, allowed_nodes
@@ -27,6 +28,7 @@ from ...policies.selection.resources import (
 )
 from ...policies.selection.sorted_rows import empty_line
 from ...policies.selection.struct_arrays import records, writable
+from ...policies.selection.unit_choice import NO_RULES, scratch_of
 from ..cluster_spec import ClusterSpec
 from ..engine.calendar import NEVER, NODES, blank, note
 from ..engine.job_state import JobSpeed, MachineContext, alone, unborn
@@ -64,10 +66,12 @@ def controller(
     no = np.zeros(size, dtype=np.bool_)
     places, accounts = _places(jobs, fleet, required, excluded), SharedAccounts.of(jobs, conf.associations)
     parts, requests = places.parts, _requests(jobs, places.kind)
-    resources = _resources(fleet, places.allowed)
+    resources = _bound(_resources(fleet, places.allowed), requests, fleet)
     failures = outages or no_outages()
     plan_s = np.where(np.isfinite(jobs.time_limit_s), jobs.time_limit_s, YEAR_S)
-    most_links = int(2 * resources.has.gpus.sum() + np.maximum(jobs.nodes, 1)[jobs.gpus == 0].sum() + 1)
+    # Jobs that have whole blocks hold nodes on which they use nothing.
+    whole_blocks = len(fleet.nodes) if fleet.topology.levels else 0
+    most_links = whole_blocks + int(2 * resources.has.gpus.sum() + np.maximum(jobs.nodes, 1)[jobs.gpus == 0].sum() + 1)
     calendar = blank(4 * size + len(failures.at_s) * (2 + resources.has.gpus.max(initial=0)) + 64)
     for at, at_s in enumerate(failures.at_s.tolist()):
         note(calendar, at_s, NODES, at)
@@ -149,6 +153,7 @@ def _requests(jobs: Workload, kind: IntArray) -> ResourceRequests:
             memory_mib=jobs.memory_mib,
             exclusive=np.zeros(len(jobs), dtype=np.bool_),
             kind=kind,
+            rule=_zeros(len(jobs)),
             how=np.full(len(jobs), CONSOLIDATE, dtype=np.int64),
             form=_zeros(len(jobs)),
         )
@@ -167,8 +172,26 @@ def _resources(fleet: ClusterSpec, allowed: BoolArray) -> NodeResources:
         up=nodes.usable.copy(),
         allowed=allowed,
         sizes=np.unique(nodes.gpus)[::-1].copy(),
+        units=fleet.units,
+        rules=NO_RULES.copy(),
+        unit_room=scratch_of(fleet.units),
         room=np.zeros((4, len(nodes)), dtype=np.int64),
     )
+
+
+def _bound(resources: NodeResources, requests: ResourceRequests, fleet: ClusterSpec) -> NodeResources:
+    """Bind jobs on several nodes to the blocks of a *fleet* that binds them; they have as few nodes as hold them."""
+    if not fleet.binds or not fleet.topology.levels:
+        return resources
+    nodes = np.maximum(requests.nodes, -(-requests.gpus // max(1, fleet.size)))
+    distinct, of = np.unique(nodes, return_inverse=True)
+    rules = [rule_of(fleet.topology, TopologyRequest(), int(many)) for many in distinct]
+    lines = [NO_RULES[0], *(np.array([int(part) for part in rule]) for rule in rules if rule)]
+    places = np.cumsum([rule is not None for rule in rules]) * [rule is not None for rule in rules]
+    requests.rule[:] = places[of]
+    requests.nodes[requests.rule > 0] = nodes[requests.rule > 0]
+    number_forms(requests)
+    return resources._replace(rules=np.array(lines, dtype=np.int64))
 
 
 def _factors(jobs: Workload, fleet: ClusterSpec, fixed: FloatArray) -> Factors:
@@ -194,7 +217,8 @@ class UnfitJob(NamedTuple):
 def misfits(jobs: Workload, fleet: ClusterSpec) -> list[UnfitJob]:
     """Find the jobs that no nodes of *fleet* can hold, or that a partition or account never lets run; each once."""
     places = _places(jobs, fleet, None)
-    found = _misfits(jobs, _requests(jobs, places.kind), _resources(fleet, places.allowed), fleet)
+    requests = _requests(jobs, places.kind)
+    found = _misfits(jobs, requests, _bound(_resources(fleet, places.allowed), requests, fleet), fleet)
     return sorted({misfit.row: misfit for misfit in reversed(list(found))}.values())
 
 

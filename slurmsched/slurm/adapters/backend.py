@@ -48,7 +48,7 @@ class SlurmBackend:
         console: CommandRunner,
         wanted: str,
         apart: Callable[[], Set[str]] = frozenset,
-        interactive_names: Sequence[str] = (),
+        interactive_names: tuple[str, ...] = (),
     ) -> SlurmBackend:
         """Build the backend over *console*, without querying Slurm yet.
 

@@ -41,6 +41,7 @@ from ...cluster.records.outcomes import OutcomeTable, RefusedRecord
 from ...cluster.records.usage import NO_USAGE, UsageTable
 from ...cluster.state import ClusterState
 from ...cluster.text.tres import NOTHING
+from ...cluster.topology import FLAT, Topology
 from ...errors import SlurmError, SlurmRefused, SlurmUnavailable
 from ..port import (
     RIGHTS,
@@ -62,6 +63,8 @@ from ..read.permissions import permissions_of, with_associations
 from ..read.records import RecordColumns, cut, heads, long_format, reading
 from ..read.reservations import SHOW, ReservationReader
 from ..read.sacct import read_outcomes, read_runs
+from ..read.topology import SHOW as TOPOLOGY
+from ..read.topology import TopologyRequests, is_flat, read_topology
 from ..read.usage import read_usage
 from ..versions import IN_A_MOMENT, TASK_UNREFUSED, UNKNOWN_JOB, SlurmRelease
 from ..write.verbs import CHANGED_MEANWHILE, MARK, Request, lines, ours_to_tell, signals, slots_line
@@ -71,6 +74,9 @@ logger = logging.getLogger(__name__)
 
 AGAIN = 9
 """Retries of a change that Slurm refuses temporarily; after those it is left to the next cycle."""
+
+TOPOLOGY_EVERY_S = 600.0
+"""The time after which the topology is read again, since a reconfigure may not show."""
 
 LIMITS_EVERY_S = 60.0
 LIMITS_RETRY_S = 300.0  #: after a failure: slurmdbd may take its whole time limit to fail again
@@ -112,7 +118,11 @@ class SlurmCommand:
 
     With both loads and excluded nodes, the latter are read of running jobs too.
     """
-    interactive_names: Sequence[str] = ()  #: of batch jobs that are sessions of a portal
+    interactive_names: tuple[str, ...] = ()  #: of batch jobs that are sessions of a portal
+    _topology: Topology = FLAT
+    _topology_of: Mapping[str, str] = field(default_factory=dict)  #: the configuration under which it was read
+    _topology_wait: Timer = field(default_factory=lambda: Timer(time.monotonic))
+    _topology_requests: TopologyRequests = field(default_factory=TopologyRequests)
 
     def facts(self) -> ClusterInfo:
         """Read anew the cluster's description and our rights on it."""
@@ -131,7 +141,25 @@ class SlurmCommand:
         self._facts = self._with_permissions(self._facts, partitions, earlier)
         self.specs = self._read_specs(config)
         self._fields = squeue.fields_of(self._release_of_commands(self._facts))
+        self._read_topology(self._facts)
         return self._facts
+
+    def _read_topology(self, facts: ClusterInfo) -> None:
+        """Read the topology at the start, after the configuration has changed, and every ``TOPOLOGY_EVERY_S``.
+
+        From 23.11 on a reconfigure changes BOOT_TIME; before that nothing shows one.
+        """
+        plugin = facts.config.get("TopologyPlugin", "")
+        has_one = not is_flat(plugin) or SlurmRelease(facts.version).can("topology_yaml")
+        config = {name: value for name, value in facts.config.items() if name != "NEXT_JOB_ID"}
+        if not has_one:
+            self._topology = FLAT
+        elif config != self._topology_of or self._topology_wait.due:
+            try:
+                self._topology, self._topology_of = read_topology(self.console.query(TOPOLOGY)), config
+                self._topology_wait.put_off(TOPOLOGY_EVERY_S)
+            except SlurmError as error:
+                logger.warning("the topology of the network is not known now: %s", error)
 
     def observe(self) -> ClusterState:
         """Read the whole queue, the priority factors and the nodes."""
@@ -160,7 +188,19 @@ class SlurmCommand:
         pending, running, ended = (
             with_sessions(jobs, self.interactive_names) for jobs in (state.pending, state.running, state.ended)
         )
-        return self.with_shared_limits(replace(state, pending=pending, running=running, ended=ended))
+        if self._topology.levels:
+            requests = self._topology_requests
+            requests.forget_all_but((pending, running))
+            pending, running = (requests.filled(jobs, self._shown_job) for jobs in (pending, running))
+        state = replace(state, pending=pending, running=running, ended=ended, topology=self._topology)
+        return self.with_shared_limits(state)
+
+    def _shown_job(self, argv: Sequence[str]) -> str:
+        """Return what scontrol says of one job; nothing where Slurm no longer has it."""
+        try:
+            return self.console.query(argv)
+        except SlurmRefused:
+            return ""
 
     def with_shared_limits(self, state: ClusterState) -> ClusterState:
         """Add limits to *state* where one blocks a pending job or somebody needs them.
