@@ -59,6 +59,7 @@ class QueueRow:
     name: str
     partition: str
     gpus: int
+    slices: bool  #: its GPUs are slices, by their type
     forecast_s: float
     waited_s: float  #: NaN while it does not queue
     points: int  #: our points at present
@@ -161,6 +162,7 @@ def queue(view: View, plan: Plan) -> tuple[QueueRow, ...]:
             name=jobs.name[row],
             partition=jobs.partition[row],
             gpus=int(jobs.gpus[row]),
+            slices=view.gpu_parts.is_slice(jobs.gpu_type[row]),
             forecast_s=float(view.forecast.runtime_s[row]),
             waited_s=float(waited[row]),
             points=int(jobs.site_points[row]),

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from slurmsched.explain.why import why
 
 from slurmsched.cluster.columns import table_of
 from slurmsched.cluster.records.outcomes import OutcomeTable
 from slurmsched.cluster.state import ClusterState, View
 from slurmsched.decide.engine import decide
 from slurmsched.decide.rules import Rules
+from slurmsched.explain.why import why
 from slurmsched.lab import Lab, LabSpec
 from slurmsched.lab.programs import slurm_release
 from slurmsched.lab.waiting import wait_until

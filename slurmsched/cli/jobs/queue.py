@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from ...cluster.text.plural import count
 from ..app import App
 from ..output import Cell, TextTable, table_options
 from ..query import print_reply
@@ -52,7 +53,7 @@ def _cells(row: Mapping[str, Any]) -> list[Cell]:
         row["user"],
         row["name"],
         row["partition"],
-        row["gpus"],
+        count(row["gpus"], "slice") if row["slices"] else row["gpus"],
         span(row["forecast_s"]),
         span(row["waited_s"]),
         row["points"],
