@@ -17,7 +17,6 @@ from slurmsched.cluster.columns import table_of
 from slurmsched.cluster.records.outcomes import OutcomeTable
 from slurmsched.cluster.state import ClusterState, View
 from slurmsched.cluster.text.sbatch_values import gres_items
-from slurmsched.decide.engine import decide
 from slurmsched.decide.rules import Rules
 from slurmsched.errors import ConfigError
 from slurmsched.explain.why import why
@@ -26,6 +25,7 @@ from slurmsched.lab.programs import slurm_release
 from slurmsched.lab.waiting import wait_until
 from slurmsched.models.runtime.baseline import RuntimeModel
 from slurmsched.policies.contract import find_ordering
+from slurmsched.powers import decide
 from slurmsched.simulator.predict_completion import predict_completion
 from slurmsched.slurm.adapters.command import SlurmCommand
 from slurmsched.slurm.adapters.command_runner import CommandRunner
