@@ -48,6 +48,11 @@ COMMANDS = {
     "advice": CommandEntry(
         "slurmsched.cli.study.advice", "advice", "Show the gain of the settings, and who gains or loses by our order."
     ),
+    "report": CommandEntry(
+        "slurmsched.cli.study.report",
+        "report",
+        "Report what jobs held, used and waited for, and what slurmsched changed.",
+    ),
     "story": CommandEntry("slurmsched.cli.jobs.story", "story", "Show the whole history of JOB."),
     "replay": CommandEntry(
         "slurmsched.cli.admin.replay", "replay", "Decide a recorded CYCLE again and compare the plans."

@@ -38,6 +38,7 @@ from ..daemon.daemon_status import DaemonStatus
 from ..demo.summary import BurstSummary
 from ..explain.impact import GroupImpact
 from ..lab.status import NodeStatus, ProcessStatus
+from ..report.answer import Report
 from ..simulator.report.harm import SimulatedPolicy
 from ..simulator.studies.actor.judgement import ActorFigures
 from ..simulator.studies.early_stopping import CurveStudy
@@ -357,6 +358,7 @@ ANSWERS: dict[str, Any] = {
     "accuracy": Accuracy,
     "deadline": DeadlineOfJob | DeadlineOfNewJob | Deadlines | Claims | ChartAnswer,
     "advice": AdviceAnswer,
+    "report": Report,
     "story": Story,
     "replay": Replayed,
     "policy show": PolicyShown | PolicyWithChoices,
@@ -395,6 +397,7 @@ QUERIES = frozenset(
         "accuracy",
         "deadline",
         "advice",
+        "report",
         "story",
         "history stats",
         "models list",

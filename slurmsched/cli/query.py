@@ -73,12 +73,15 @@ class RecordedQueryClient(QueryClient):
                 raise DaemonUnreachable(f"{away}\nand without it: {error}") from error
 
     def _from_record(self, about: str, details: Mapping[str, Any]) -> dict[str, Any]:
+        from ..daemon.api.query_arguments import scope_of, span_of
         from ..daemon.api.query_handlers import FIGURES, plain
 
         if about == "story":
             return {"job_id": details["job_id"], "story": plain(list(self._story(details["job_id"])))}
         if about in FIGURES:
             return dict(plain(self._figures().answer(about, details.get("days"))))
+        if about == "report":
+            return dict(plain(self._figures().report(span_of(details), scope_of(details))))
         if about in ("eta", "eta_check"):
             raise SlurmschedError("only a running daemon can predict starts and finishes")
         if about == "check":

@@ -502,6 +502,16 @@ class ClientSettings:
 
 
 @dataclass(frozen=True)
+class ReportSettings:
+    """``[report]``: what reports need beside the rest."""
+
+    usage: bool = setting(
+        False,
+        "read every five minutes from accounting what ended runs used of CPUs and memory, and keep it for reports",
+    )
+
+
+@dataclass(frozen=True)
 class Settings:
     """All settings. Frozen: a reload makes a new instance."""
 
@@ -524,5 +534,6 @@ class Settings:
     metrics: MetricsSettings = field(default_factory=MetricsSettings)
     profile: ProfileSettings = field(default_factory=ProfileSettings)
     predict: PredictSettings = field(default_factory=PredictSettings)
+    report: ReportSettings = field(default_factory=ReportSettings)
     remote: RemoteSettings = field(default_factory=RemoteSettings)
     client: ClientSettings = field(default_factory=ClientSettings)

@@ -14,12 +14,14 @@ from ..config import DaemonSettings, Settings
 from ..cycle import CycleContext, CycleReport, run_cycle
 from ..db.leader import Leadership
 from ..db.store import Store
+from ..db.tracking.story import StoryEvent
 from ..decide.fragmented_waits import FragmentedWaits
 from ..decide.phrasing import spell
 from ..decide.policy import Policy
 from ..decide.present_load import busy_share, follows_load, under_load
 from ..errors import SlurmError, SlurmUnavailable
 from ..explain.impact import advice, in_words
+from ..explain.passed import PassedBy
 from ..models.arrival_counter import ArrivalCounter
 from ..models.runtime.active import ActiveModel
 from ..models.runtime.gpu_use_history import UseHistory
@@ -27,6 +29,7 @@ from ..powers import share
 from .active_actor import ActiveActor
 from .active_policy import ActivePolicy
 from .cluster_facts import ClusterFacts
+from .hourly_counts import HourlyCounts
 from .job_placements import JobPlacements
 from .policy_settings import DAY_S
 from .profiling_controller import ProfilingController
@@ -65,6 +68,8 @@ class Components:
     stranded: StrandedGpus
     fragmented: FragmentedWaits
     usage: UsageService
+    counts: HourlyCounts
+    passed: PassedBy
     switcher: CompositionSwitcher
 
 
@@ -106,6 +111,7 @@ class DaemonController:
         self._prepare(now_s, acting=mode == "act")
         report = run_cycle(self._world, self._world.memory.next_number(now_s), now_s, mode)
         self._flow.after(report)
+        self._tell_passed(report)
         self._parts.speeds.learn(report.ended)
         policy = self._world.policy
         if self._actor.watch(report.view, replace(policy, shadow=None) if report.shadow_trouble else policy):
@@ -166,6 +172,14 @@ class DaemonController:
         if report.refused or report.left:
             raise SlurmError(f"{report.left} writes were left, {len(report.refused)} refused {report.refused[:1]}")
 
+    def _tell_passed(self, report: CycleReport) -> None:
+        """Write into the story of each job that started how many had gone before it because of our order."""
+        ordered = report.mode == "act" and "order" in self._world.policy.rules.powers
+        began = self._parts.passed.observe(report.view, ordered=ordered)
+        self._world.memory.tell(
+            StoryEvent(report.now_s, "passed", {"jobs": one.jobs}, one.job_id, one.first_submit_s) for one in began
+        )
+
     def _prepare(self, now_s: float, *, acting: bool = False) -> None:
         self._learn_history(now_s)
         self._adopt_choice(now_s, acting=acting)
@@ -214,6 +228,7 @@ class DaemonController:
         if trouble := clocks_differ(asked_s, load.now_s, self._parts.clock.now()):
             raise SlurmUnavailable(trouble)
         self._world.writer.budget.apply_load(load, self._parts.clock.monotonic())
+        self._parts.counts.observe_load(load)
 
     def _observed(self, state: ClusterState) -> None:
         job_placements = self._parts.whereabouts

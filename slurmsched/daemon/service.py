@@ -27,6 +27,7 @@ from .compiled_code import CompiledCode
 from .daemon_status import DaemonStatus, cycle_status
 from .database_inspector import Inspector
 from .health import BUG, Health
+from .hourly_counts import HourlyCounts
 from .lock import StateLock
 from .loop import BeatResult, Loop
 from .metrics import Metrics
@@ -48,6 +49,7 @@ _Listener = (
     | SolverService
     | SynthesisService
     | UsageService
+    | HourlyCounts
     | Inspector
     | CompiledCode
 )
@@ -139,6 +141,7 @@ class ServiceParts:
     predictions: PredictionService | None = None  #: None where predictions are off
     solver: SolverService | None = None  #: of lease problems
     usage: UsageService | None = None  #: reads what ended runs used
+    counts: HourlyCounts | None = None  #: sums up hours
     synthesis: SynthesisService | None = None  #: plays compositions forward
     inspector: Inspector | None = None  #: None where the database is not inspected
     code: CompiledCode | None = None  #: compiles what answers run
@@ -295,6 +298,8 @@ class Service:
                 listeners.append(self._parts.solver)
             if self._parts.usage:
                 listeners.append(self._parts.usage)
+            if self._parts.counts:
+                listeners.append(self._parts.counts)
             if self._parts.synthesis:
                 listeners.append(self._parts.synthesis)
             if self._parts.inspector:
@@ -326,6 +331,8 @@ class Service:
                 self._parts.usage.observe(turn.report)
             if self._parts.synthesis:
                 self._parts.synthesis.observe(turn.report)
+            if self._parts.counts and self._allowed_mode.leader:  # of two daemons one counts
+                self._parts.counts.observe(turn.report)
         allowed, bug = self._allowed_mode, self._loop.bug
         self._parts.notifier.status(self._line(turn))
         self._parts.metrics.turn(turn)

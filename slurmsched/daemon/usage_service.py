@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from ..clock import Clock, Timer
+from ..cluster.records.usage import UsageTable
 from ..cluster.usage_history import UsageHistory
 from ..config.settings import RightsizeSettings
 from ..cycle import CycleReport
@@ -21,12 +22,13 @@ EVERY_S = 300.0
 LAG_S = 60.0
 """How late a run may appear in accounting, with its steps."""
 DAY_S = 86_400.0
+UNSAVED_MOST = 50  #: readings that wait for the database; older ones are lost
 
 
 class UsageService(CycleFollower):
-    """Reads what runs used every few minutes, as long as CPUs and memory of jobs may be changed.
+    """Reads what runs used every few minutes, as long as CPUs and memory of jobs may be changed, or are *reported*.
 
-    Where accounting does not answer, what was read before stays, and the rest is read later.
+    *keep* gets what was read. Where accounting does not answer, what was read before stays, and the rest is read later.
     """
 
     def __init__(
@@ -36,12 +38,16 @@ class UsageService(CycleFollower):
         settings: Callable[[], RightsizeSettings],
         config: Callable[[], Mapping[str, str]],
         clock: Clock,
+        keep: Callable[[UsageTable], None] | None = None,
+        reported: Callable[[], bool] = lambda: False,
     ) -> None:
         super().__init__("usage")
         self.history = UsageHistory()
         self.trouble = ""  #: why accounting was not read last time; empty if it was
         self._cluster, self._policy, self._settings = cluster, policy, settings
         self._config, self._clock = config, clock
+        self._keep, self._reported = keep, reported
+        self._unsaved: list[UsageTable] = []
         self._read_until_s: float | None = None
         self._wait = Timer(clock.monotonic)
 
@@ -65,7 +71,7 @@ class UsageService(CycleFollower):
         return replace(policy, rules=replace(rules, rightsizing=replace(rules.rightsizing, history=False)))
 
     def _note(self, report: CycleReport) -> bool:
-        return self._policy().rules.rightsizing is not None
+        return self._policy().rules.rightsizing is not None or self._reported()
 
     def _due(self) -> bool:
         return self._wait.due
@@ -74,10 +80,23 @@ class UsageService(CycleFollower):
         self._wait.put_off(EVERY_S)
         until_s = self._clock.now() - LAG_S
         since_s = until_s - self._settings().history_days * DAY_S if self._read_until_s is None else self._read_until_s
-        self.history.learn(self._cluster.usage(since_s, until_s))
+        runs = self._cluster.usage(since_s, until_s)
+        self.history.learn(runs)
         if not self.ready:
             logger.info("the use of CPUs and memory of %d kinds of jobs is known", len(self.history.table()))
         self._read_until_s, self.trouble = max(since_s, until_s), ""
+        if self._keep is not None:
+            self._unsaved = [*self._unsaved, runs][-UNSAVED_MOST:]
+            self._save(self._keep)
+
+    def _save(self, keep: Callable[[UsageTable], None]) -> None:
+        """Keep what was read; while the database is away it waits for the next time."""
+        try:
+            while self._unsaved:
+                keep(self._unsaved[0])
+                del self._unsaved[0]
+        except SlurmschedError as error:
+            logger.warning("the use of CPUs and memory is not saved yet: %s", error)
 
     def _failed(self, error: SlurmschedError) -> None:
         if str(error) != self.trouble:

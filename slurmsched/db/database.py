@@ -239,9 +239,10 @@ def insert_or(
     rows: Sequence[Mapping[str, Any]],
     *,
     replace: Iterable[str] = (),
+    add: Iterable[str] = (),
     growing: str = "",
 ) -> None:
-    """Insert *rows*; of an existing key set the *replace* columns, or leave it unchanged if there are none.
+    """Insert *rows*; of an existing key set the *replace* columns, and add to those of *add*; without both leave it.
 
     With the name of a *growing* column, a row is replaced only by one that has a greater value there.
     """
@@ -250,7 +251,8 @@ def insert_or(
     key = [column.name for column in table.primary_key]
     postgresql = connection.dialect.name == "postgresql"
     into = postgresql_insert(table) if postgresql else sqlite_insert(table)
-    changes = {name: into.excluded[name] for name in replace}
+    changes: dict[str, Any] = {name: into.excluded[name] for name in replace}
+    changes |= {name: table.c[name] + into.excluded[name] for name in add}
     if changes:
         grows = into.excluded[growing] > table.c[growing] if growing else None
         connection.execute(into.on_conflict_do_update(index_elements=key, set_=changes, where=grows), list(rows))

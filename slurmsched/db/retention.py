@@ -13,6 +13,7 @@ from .tables import (
     cycle_blobs,
     cycles,
     faults,
+    hours,
     instabilities,
     intents,
     job_events,
@@ -20,6 +21,7 @@ from .tables import (
     predictions,
     profiles,
     promises,
+    run_use,
 )
 
 _CYCLES = 1_000
@@ -60,6 +62,8 @@ def prune(connection: Connection, now_s: float, keep_decisions_s: float, keep_ou
     over = and_(promises.c.state != PromiseState.OPEN, promises.c.asked_s < ended_s)
     old_promises = _delete_some(connection, promises, over)
     old_predictions = _delete_some(connection, predictions, predictions.c.made_s < max(ended_s, now_s - _PREDICTIONS_S))
+    old_use = _delete_some(connection, run_use, run_use.c.ended_s < ended_s)
+    old_hours = _delete_some(connection, hours, hours.c.from_s < ended_s)
     more = len(gone) == _CYCLES or _ROWS in (
         runs,
         events,
@@ -69,6 +73,8 @@ def prune(connection: Connection, now_s: float, keep_decisions_s: float, keep_ou
         unstable,
         old_promises,
         old_predictions,
+        old_hours,
+        old_use,
     )
     return Pruned(len(gone), runs, events, closed_intents, measured, old_promises, more)
 

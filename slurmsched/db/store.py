@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from ..cluster.actions.intent import Intent
@@ -14,12 +14,16 @@ from ..cluster.records.outcomes import OutcomeTable
 from ..cluster.records.prediction_records import PredictionRecords
 from ..cluster.records.profiles import LinkUse, NodeProfile, ProfileTable
 from ..cluster.records.promises import PromiseTable
+from ..cluster.records.report_rows import JobKey, ReportRows
+from ..cluster.records.scope import Scope
+from ..cluster.records.usage import UsageTable
 from . import integrity, pending_writes, retention, schema
 from .database import Database
 from .pending_writes import PendingWrites
 from .records import (
     faults,
     gpu_usage,
+    hours,
     node_loans,
     outcomes,
     pause,
@@ -27,6 +31,8 @@ from .records import (
     predictions,
     profiles,
     promises,
+    report_rows,
+    run_use,
 )
 from .records.pause import Control
 from .records.policy_choices import PolicyChoice
@@ -35,6 +41,9 @@ from .tracking import decisions, intent_records, story
 from .tracking.decision_layers import BlobLayers
 from .tracking.decisions import DecisionRecord
 from .tracking.story import StoryEvent
+
+PREDICTED_BEFORE_S = 30 * 86_400.0
+"""How long before its start a job may have been predicted that counts in a report."""
 
 
 class Store:
@@ -179,6 +188,35 @@ class Store:
         """Return the predictions made since *since_s* with their outcomes, oldest first; a bounded number."""
         with self.database.transaction("reading predictions") as connection:
             return predictions.load_predictions(connection, cluster, since_s)
+
+    def add_hours(self, cluster: str, news: Mapping[hours.Counted, float]) -> None:
+        """Add *news* to the sums of their hours."""
+        with self.database.transaction("saving the sums of hours", write=True) as connection:
+            hours.add_hours(connection, cluster, news)
+
+    def add_use(self, cluster: str, table: UsageTable) -> None:
+        """Write what ended runs used of CPUs and memory; a repeat changes nothing."""
+        with self.database.transaction("saving the use of CPUs and memory", write=True) as connection:
+            run_use.add_use(connection, cluster, table)
+
+    def report_rows(self, cluster: str, since_s: float, until_s: float, of: Scope) -> ReportRows:
+        """Return all that a report on [since_s, until_s) needs *of* a choice of jobs; the hours are everybody's."""
+        job_ids = report_rows.ids_of(cluster, since_s, of)
+        with self.database.transaction("reading the rows of a report") as connection:
+            return ReportRows(
+                runs=report_rows.load_runs(connection, cluster, since_s, until_s, of),
+                nodes=report_rows.load_node_records(connection, cluster, since_s, of),
+                predictions=predictions.load_predictions(connection, cluster, since_s - PREDICTED_BEFORE_S, job_ids),
+                use=run_use.load_use(connection, cluster, since_s, job_ids),
+                promises=promises.load_promises(connection, cluster, since_s),
+                held=story.load_held(connection, cluster, since_s - PREDICTED_BEFORE_S, job_ids),
+                hours=hours.load_hours(connection, cluster, since_s, until_s),
+            )
+
+    def held_jobs(self, cluster: str, since_s: float) -> frozenset[JobKey]:
+        """Return the jobs that we held since *since_s*."""
+        with self.database.transaction("reading which jobs were held") as connection:
+            return story.load_held(connection, cluster, since_s)
 
     def clusters(self) -> list[str]:
         """Return the names of the clusters with stored runs, sorted."""

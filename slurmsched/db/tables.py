@@ -246,6 +246,29 @@ intents = Table(
     Index("intents_by_close", "cluster", "closed_s"),
 )
 
+#: What ended runs used of CPUs and memory on a node, by accounting.
+run_use = Table(
+    "run_use",
+    metadata,
+    _cluster(),
+    _key("job_id"),
+    Column("ended_s", Double, primary_key=True),
+    _number("nodes"),
+    *(Column(name, Seconds) for name in ("cpus", "memory_mib", "held_memory_mib")),
+    Index("run_use_by_end", "cluster", "ended_s"),
+)
+
+#: Sums of whole hours, by what was counted and whose it is.
+hours = Table(
+    "hours",
+    metadata,
+    _cluster(),
+    Column("from_s", Double, primary_key=True),
+    Column("what", String(64), primary_key=True),
+    *(Column(name, Words, primary_key=True) for name in ("account", "user")),
+    Column("value", Double, nullable=False),
+)
+
 cycles = Table(
     "cycles",
     metadata,

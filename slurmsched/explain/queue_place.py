@@ -45,19 +45,33 @@ def order_is_off(mode: str, why_mode: str, powers: Collection[str]) -> str:
 def place_of(view: View, plan: Plan, row: int, off: str) -> Place:
     """Return the place of a pending *row* in the order in force: Slurm's own where ours is *off*."""
     jobs = view.pending
-    may_use, kind = _allowed(view)
-    here = may_use[kind[row]] & view.nodes.usable
+    competes, here = competing(view, row)
     free = view.nodes.free_gpus_of(jobs.gpu_type[row])
-    competes = contenders(view) & (may_use & here).any(axis=1)[kind] & _in_reservation_of(jobs, row)
-    if jobs.het_job_id[row]:
-        competes &= jobs.het_job_id != jobs.het_job_id[row]
-    competes[row] = True
     rows = np.flatnonzero(competes)
     order = rows[in_force(view, plan, rows, off)]
     ahead = order[: int(np.flatnonzero(order == row)[0])]
     room, many = _room(view, row, here)
     apart = together_words(view, row, room, many)
     return Place(ahead, len(rows), here, int(free[here].sum()), int(room.sum()) >= many and not apart, apart)
+
+
+def competing(view: View, row: int) -> tuple[BoolArray, BoolArray]:
+    """Select the pending jobs that compete with *row*, itself included, and the nodes that it may use now."""
+    jobs = view.pending
+    may_use, kind = _allowed(view)
+    here = may_use[kind[row]] & view.nodes.usable
+    competes = contenders(view) & (may_use & here).any(axis=1)[kind] & _in_reservation_of(jobs, row)
+    if jobs.het_job_id[row]:
+        competes &= jobs.het_job_id != jobs.het_job_id[row]
+    competes[row] = True
+    return competes, here
+
+
+def overlap(view: View) -> tuple[BoolArray, IntArray]:
+    """Return which kinds of pending jobs may use a node in common, and the kind of each job."""
+    may_use, kind = _allowed(view)
+    here = (may_use & view.nodes.usable).astype(np.int64)
+    return here @ here.T > 0, kind
 
 
 def contenders(view: View) -> BoolArray:
@@ -76,6 +90,12 @@ def in_force(view: View, plan: Plan, rows: IntArray, off: str) -> IntArray:
     jobs = view.pending.take(rows)
     priority = base_priority(jobs) + _points(view, plan, off)[rows]
     return np.lexsort((jobs.job_id, -priority, -tiers(jobs, view.partitions)))
+
+
+def slurms_order(view: View, rows: IntArray) -> IntArray:
+    """Return the order of *rows* by Slurm's own priorities, without any points of ours."""
+    jobs = view.pending.take(rows)
+    return np.lexsort((jobs.job_id, -base_priority(jobs), -tiers(jobs, view.partitions)))
 
 
 def what_puts_ahead(view: View, plan: Plan, row: int, ahead: IntArray, off: str) -> str:

@@ -36,6 +36,8 @@ from .fidelity import bench_fidelity
 from .flows import main as bench_flows
 from .predictions import main as bench_predictions
 from .preemption import bench_preemption
+from .report import RUNS as REPORTED
+from .report import bench as bench_report
 from .simulator import bench_simulator
 from .synthetic import after, promised_view, view
 
@@ -59,6 +61,7 @@ def main() -> None:
     bench_preemption()
     bench_composition([])
     bench_predictions()
+    bench_report(REPORTED)
     try:
         for pending in (1_000, 10_000):
             bench_cycle(pending)

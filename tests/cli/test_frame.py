@@ -174,4 +174,4 @@ def test_completion_knows_the_commands():
         [sys.executable, "-c", "from slurmsched.cli import main; main(prog_name='slurmsched')"],
         env=environ, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
-    assert {line.partition(",")[2] for line in done.stdout.split()} == {"replay", "resume", "release-all"}
+    assert {line.partition(",")[2] for line in done.stdout.split()} == {"replay", "report", "resume", "release-all"}

@@ -16,7 +16,7 @@ from slurmsched.config.settings import RightsizeSettings
 from slurmsched.daemon.usage_service import EVERY_S, LAG_S, UsageService
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import RightsizingRules, Rules
-from slurmsched.errors import SlurmUnavailable
+from slurmsched.errors import MemoryUnavailable, SlurmUnavailable
 from slurmsched.policies.contract import find_ordering
 
 NOW_S = 2_000_000.0
@@ -74,6 +74,32 @@ def service(accounting, clock, policies, config):
     made.start()
     yield made
     made.close()
+
+
+def test_what_was_read_is_kept_for_reports_also_once_the_database_is_back(accounting, clock):
+    kept, away = [], [True]
+
+    def keep(runs):
+        if away[0]:
+            raise MemoryUnavailable("the database is away")
+        kept.append(len(runs))
+
+    settings = RightsizeSettings(history_days=1.0)
+    made = UsageService(accounting, lambda: OFF, lambda: settings, dict, clock, keep, lambda: True)
+    made._work()
+    assert (kept, made.ready) == ([], True)
+    away[:] = [False]
+    made._work()
+    assert kept == [20, 20]
+    assert len(accounting.asked) == 2
+
+
+@pytest.mark.parametrize(("reported", "followed"), [(True, True), (False, False)])
+def test_accounting_is_read_for_reports_only_where_they_are_to_have_it(accounting, clock, reported, followed):
+    made = UsageService(
+        accounting, lambda: OFF, lambda: RightsizeSettings(), dict, clock, lambda runs: None, lambda: reported
+    )
+    assert made._note(SimpleNamespace()) == followed
 
 
 def until(reached):

@@ -39,6 +39,7 @@ def test_the_cpus_and_memory_that_a_run_used_come_from_accounting(lab):
     assert (use.user[0], use.name[0], use.gpus[0], use.nodes[0]) == (lab.user("alice"), "busy", 1, 1)
     assert 200 <= use.memory_mib[0] < 400
     assert 0.05 < use.cpus[0] <= 2
+    assert use.held_memory_mib[0] == 4000  # of two CPUs
 
 
 @pytest.mark.soak

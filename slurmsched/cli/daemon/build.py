@@ -15,6 +15,7 @@ from ...cluster.node_loads import NodeLoads
 from ...cluster.node_ranges import NodeRanges
 from ...cluster.power_saving import ResumeTimes
 from ...cluster.records.faults import Fault, Instability
+from ...cluster.records.usage import UsageTable
 from ...cluster.restart_costs import RestartCosts
 from ...cluster.state import ClusterState
 from ...cluster.stranded_gpus import StrandedGpus
@@ -33,6 +34,7 @@ from ...daemon.cluster_facts import ClusterFacts
 from ...daemon.compiled_code import CompiledCode
 from ...daemon.controller import Components, DaemonController
 from ...daemon.database_inspector import Inspector
+from ...daemon.hourly_counts import CallCounter, HourlyCounts
 from ...daemon.job_placements import JobPlacements
 from ...daemon.metrics import Metrics
 from ...daemon.notify import Notifier
@@ -58,6 +60,7 @@ from ...decide.fragmented_waits import FragmentedWaits
 from ...decide.policy import Policy
 from ...decide.turns import TURN_S, Turns
 from ...errors import MemoryUnavailable
+from ...explain.passed import PassedBy
 from ...models.registry import ArtifactRegistry
 from ...models.runtime.active import ActiveModel, drift_of, overrunners_of
 from ...models.runtime.baseline import RuntimeModel
@@ -117,15 +120,21 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
     settings, artifacts, monotonic, now = app.settings(), app.artifacts(), app.clock.monotonic, Present()
     demand_valid(settings)
     actor, chosen = _policy_in_force(artifacts, settings, now)
-    metrics = _metrics(chosen, now)
+    metrics, calls, stranded = _metrics(chosen, now), CallCounter(), StrandedGpus()
+
+    def called(command: str, result: str, took_s: float, _: int) -> None:
+        metrics.slurm_call(command, result, took_s)
+        calls.called(command)
+
     cluster = app.cluster(
-        lambda command, result, took_s, _: metrics.slurm_call(command, result, took_s), apart=now.optional_columns
+        called,
+        apart=now.optional_columns,
     )
     facts = now.facts = ClusterFacts(cluster, app.clock, patience_s)
     store = _opened(app, dry)
     leads = leadership(store, facts.latest.cluster)
     memory = now.memory = Memory(store, cluster=facts.latest.cluster, monotonic=monotonic, leads=leads.held)
-    learners = _learners(app, settings, memory, cluster, now)
+    learners = _learners(app, settings, memory, cluster, now, lambda runs: store.add_use(facts.latest.cluster, runs))
     decider, shadow = PluginDecider(), ShadowDecider(app.clock, metrics.shadow_failed)
     solver = SolverService(now.policy, LeaseSolver(), metrics.no_solver_answer)
     world = now.context = CycleContext(
@@ -161,9 +170,11 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
         whereabouts=JobPlacements(),
         progress=learners.progress,
         speeds=learners.speeds,
-        stranded=StrandedGpus(),
+        stranded=stranded,
         fragmented=FragmentedWaits(),
         usage=learners.usage,
+        counts=HourlyCounts(store, facts.latest.cluster, app.clock, calls, stranded.table),
+        passed=PassedBy(),
         switcher=CompositionSwitcher(chosen, synthesis.take, memory, leads.held, metrics.synthesis_step),
     )
     controller = now.controller = DaemonController(parts)
@@ -195,14 +206,29 @@ class _Learners:
         return state
 
 
-def _learners(app: App, settings: Settings, memory: Memory, cluster: Slurm, now: Present) -> _Learners:
+def _learners(
+    app: App,
+    settings: Settings,
+    memory: Memory,
+    cluster: Slurm,
+    now: Present,
+    keep_use: Callable[[UsageTable], None],
+) -> _Learners:
     monotonic = app.clock.monotonic
     progress = ProgressBook(monotonic, every_s=settings.profile.report_s)
     return _Learners(
         resumes=ResumeTimes(app.clock.now, now.config),
         sharing=SharingContext(app.artifacts(), memory.mismatches, progress.table, memory.tell, monotonic),
         loads=NodeLoads(monotonic, now.overload_s),
-        usage=UsageService(cluster, now.policy, lambda: now.settings().rightsize, now.config, app.clock),
+        usage=UsageService(
+            cluster,
+            now.policy,
+            lambda: now.settings().rightsize,
+            now.config,
+            app.clock,
+            keep_use,
+            lambda: now.settings().report.usage,
+        ),
         speeds=KindSpeeds(),
         restarts=RestartCosts(),
         progress=progress,
@@ -262,6 +288,7 @@ def _service(
         types=parts.speeds.by_type,
         stranded=parts.stranded.table,
         fragmented=parts.fragmented.table,
+        passed=parts.passed,
         starting=code.missing,
     )
 
@@ -289,6 +316,7 @@ def _service(
             predictions=predictions,
             solver=solver,
             usage=parts.usage,
+            counts=parts.counts,
             synthesis=synthesis,
             inspector=Inspector(store, app.clock),
             code=code,

@@ -136,6 +136,7 @@ _SENTENCES = {
     "unstable together": "its load and that of its partners ({partners}) on the same GPUs is unstable: {why}",
     "refused": "Slurm refused our {action}: {answer}",
     "requeued": "it was queued again{times}{run}",
+    "passed": "until its start {jobs} jobs had gone before it because of our order",
     "started": "it started{run}",
     "ended": "it ended: {state}{run}",
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import click
@@ -11,6 +11,7 @@ from ...cluster.text.plural import count
 from ..app import App
 from ..failure import NotFound
 from ..output import Cell, TextTable, emit, table_options
+from ..sheet_text import text_of
 from ..time_format import span
 
 COLUMNS = (
@@ -35,12 +36,24 @@ def accuracy(app: App, days: str, as_json: bool) -> None:
     mean difference of finishes over the predicted time; ON TIME is the share of jobs that met the time predicted for
     nine in ten, and WIDTH the median length of the interval. SLURM SAID counts starts that Slurm's own estimate (squeue
     --start) predicted too, SLURM OFF is its difference, and OURS THERE the difference of our prediction for those jobs.
+
+    The tables below say how honest the times are: the shares that came by the times meant for 10, 50 and 90 %, also of
+    jobs with and without deadlines, and of those that we held; the share that came by each tenth; and real waits beside
+    predicted ones, ours and Slurm's, in ten groups of jobs.
     """
     facts = app.answers().query("accuracy", days=float(days))
     if not facts["rows"]:
         raise NotFound(f"no predicted start or finish happened in the last {_days(days)}")
     head = f"what came in the last {_days(days)} of what was predicted; of ten nine are to be on time"
-    emit(facts, head, TextTable(COLUMNS, [_cells(row) for row in facts["rows"]], ORDER, CUT), as_json=as_json)
+    table = TextTable(COLUMNS, [_cells(row) for row in facts["rows"]], ORDER, CUT)
+    emit(facts, head, table, *([] if as_json else _honesty(facts)), as_json=as_json)
+
+
+def _honesty(facts: Mapping[str, Any]) -> Iterator[str | TextTable]:
+    from ...report.sheets import accuracy_sheets
+
+    for sheet in accuracy_sheets(facts):
+        yield from ("", text_of(sheet))
 
 
 def _days(days: str) -> str:

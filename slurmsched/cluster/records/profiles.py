@@ -65,3 +65,18 @@ class ProfileTable(Table):
     unstable: FloatArray
     link_gbps: FloatArray
     best_link_gbps: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredNodes(Table):
+    """The records of nodes one by one, in no order; see NodeProfile."""
+
+    job_id: IntArray
+    restart: IntArray
+    start_s: FloatArray
+    end_s: FloatArray
+    gpus: IntArray
+    measured_s: FloatArray
+    process_share: FloatArray
+    gpu_util: FloatArray
+    memory_mib: FloatArray

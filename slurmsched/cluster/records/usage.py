@@ -21,7 +21,23 @@ class UsageTable(Table):
     runtime_s: FloatArray
     ended_s: FloatArray
     state: IntArray  #: a JobState that has ended
+    held_memory_mib: FloatArray  #: that Slurm gave it on a node; NaN where unknown
+
+
+@dataclass(frozen=True, eq=False)
+class KeptUsage(Table):
+    """The use of ended runs as the database keeps it, per node; see UsageTable."""
+
+    job_id: IntArray
+    ended_s: FloatArray
+    nodes: IntArray
+    cpus: FloatArray
+    memory_mib: FloatArray
+    held_memory_mib: FloatArray
 
 
 NO_USAGE = table_of(UsageTable, 0, {}, {})
 """The use of no runs."""
+
+NO_KEPT_USAGE = table_of(KeptUsage, 0, {}, {})
+"""The same."""

@@ -23,6 +23,7 @@ from ...explain.explain import Explanation, queue
 from ...explain.impact import advice
 from ...explain.lease_chart import chart
 from ...explain.order_terms import terms_of
+from ...explain.passed import PassedBy, passed_words
 from ...explain.queue_place import order_is_off
 from ...explain.shadow import shadow_words
 from ...explain.why import Circumstances, Why, why
@@ -58,6 +59,7 @@ class LiveAnswers:
     starting: Callable[[], str]  #: why compiled code cannot be run yet; empty where it can
     stranded: Callable[[], Sequence[StrandedBy]]
     fragmented: Callable[[], Sequence[Fragmentation]]
+    passed: PassedBy
 
     def sources(self, status: Callable[[], DaemonStatus]) -> Sources:
         """Return all sources; *status* reports the state of the daemon."""
@@ -82,6 +84,7 @@ class LiveAnswers:
             predictions=lambda: live_predictions(self.predict(), self.predictions),
             eta_check=self._eta_check,
             figures=self.figures.answer,
+            report=self.figures.report,
             starting=self.starting,
             story=lambda job_id, since_s: self.store.story(self.facts.latest.cluster, job_id, since_s),
             order_off=lambda mode: order_is_off(mode, status()["why_mode"], self._rules.powers),
@@ -100,8 +103,20 @@ class LiveAnswers:
     def _why(self, view: View, plan: Plan, job_id: int, beside: Circumstances, status: DaemonStatus) -> Why:
         """Explain why a job waits, who chose the order, and what became of a plug-in that should."""
         trouble = status["cycle"]["plugin_trouble"] if "cycle" in status else ""
-        more = (self._chosen_composition(), f"In the last cycle {trouble}." if trouble else "")
+        more = (
+            self._passed(view, plan, job_id, beside),
+            self._chosen_composition(),
+            f"In the last cycle {trouble}." if trouble else "",
+        )
         return why(view, plan, self._rules, job_id, replace(beside, more=tuple(filter(None, more))))
+
+    def _passed(self, view: View, plan: Plan, job_id: int, beside: Circumstances) -> str:
+        """Return who passed a pending job by our order, in a sentence; empty where that is not in force."""
+        row = view.pending.row_of(job_id)
+        if row is None or beside.order_off or plan.jobs.rank[row] < 0:
+            return ""
+        passed = self.passed.count(job_id, float(view.pending.first_submit_s[row]))
+        return passed_words(view, plan, row, passed)
 
     def _chosen_composition(self) -> str:
         """Return the composition that ``auto`` chose last, and why, in a sentence; empty where it chose none."""

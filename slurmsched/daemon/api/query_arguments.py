@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ...cluster.records.scope import Scope
 from ...errors import SlurmschedError
 
 QUEUE_MOST = 10_000  #: rows in one answer
 QUEUE_USUAL = 500
 DAYS_MOST = 3650
+WEEK_S = 7 * 86_400.0
+SPAN_LEAST_S, SPAN_MOST_S = 60.0, 400 * 86_400.0  #: of a report
 JOBS_MOST = 100  #: in one query by job id
 FILTERS = ("user", "partition", "account")
 NAME_MOST = 256  #: characters of a name
@@ -69,6 +72,21 @@ def days_of(request: Mapping[str, Any]) -> float | None:
     if type(days) not in (int, float) or not 0 < days <= DAYS_MOST:
         raise AnswerRefused(f'"days" must be a number, above 0 and at most {DAYS_MOST}')
     return float(days)
+
+
+def span_of(request: Mapping[str, Any]) -> float:
+    """Return the length of the period of a report in seconds; a week without one."""
+    span_s = request.get("span_s", WEEK_S)
+    if type(span_s) not in (int, float) or not SPAN_LEAST_S <= span_s <= SPAN_MOST_S:
+        raise AnswerRefused(f'"span_s" must be a number of seconds, {SPAN_LEAST_S:g} to {SPAN_MOST_S:g}')
+    return float(span_s)
+
+
+def scope_of(request: Mapping[str, Any]) -> Scope:
+    """Return the jobs that a report shall be on."""
+    names = filters_of(request)
+    job_id = job_id_of(request) if "job_id" in request else 0
+    return Scope(names.get("user", ""), names.get("account", ""), names.get("partition", ""), job_id)
 
 
 def most_rows(request: Mapping[str, Any], usual: int = QUEUE_USUAL) -> int:

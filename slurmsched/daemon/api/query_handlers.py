@@ -18,6 +18,7 @@ from ...cluster.plan import Plan
 from ...cluster.records.predictions import PredictionTable
 from ...cluster.records.profiles import LinkUse
 from ...cluster.records.promises import NO_PROMISES, SAME_S
+from ...cluster.records.scope import Scope
 from ...cluster.state import View
 from ...cluster.stranded_gpus import StrandedBy
 from ...cycle import CycleReport
@@ -62,6 +63,8 @@ from .query_arguments import (
     most_rows,
     options_of,
     rows_to_skip,
+    scope_of,
+    span_of,
 )
 from .query_protocol import SCHEMA
 from .record_summaries import Choice
@@ -69,10 +72,10 @@ from .record_summaries import Choice
 FIGURES = ("accuracy", "history", "models", "choices")
 ASKS = (
     *("status", "queue", "why", "explain", "story", "advice", "deadline", "deadlines", "check", "chart"),
-    *("eta", "eta_check", "claims", "mine"),
+    *("eta", "eta_check", "claims", "mine", "report"),
     *FIGURES,
 )
-SLOW = (*FIGURES, "queue", "advice", "deadlines", "check", "chart", "eta_check", "claims", "mine")
+SLOW = (*FIGURES, "report", "queue", "advice", "deadlines", "check", "chart", "eta_check", "claims", "mine")
 """Queries that plan, forecast or go through all jobs: 10 ms and more on a busy cluster."""
 
 COMPILED = ("check", "chart", "eta_check")
@@ -120,6 +123,7 @@ class Sources:
     order_off: Callable[[str], str] = lambda mode: ""  #: why our order is not in force in a mode; empty where it is
     starting: Callable[[], str] = str  #: why compiled code cannot be run yet; empty where it can
     figures: Callable[[str, float | None, str | None], Mapping[str, Any]] = lambda about, days, only: {}
+    report: Callable[[float, Scope], Mapping[str, Any]] = _unknown  #: on the last seconds, and a choice of jobs
     private: Callable[[], bool] = lambda: False  #: whether PrivateData includes jobs
     operator: Callable[[str], bool] = lambda user: False  #: whether a user may see all jobs all the same
 
@@ -162,6 +166,8 @@ class QueryHandlers:
             body = self._status(asker)
         elif kind in FIGURES:
             body = self._figures(kind, request, asker)
+        elif kind == "report":
+            body = self._sources.report(span_of(request), self._report_scope(request, asker))
         elif kind == "story":
             body = self._story(job_id_of(request), asker)
         elif kind == "advice":
@@ -200,6 +206,18 @@ class QueryHandlers:
     def _figures(self, kind: str, request: Mapping[str, Any], asker: Asker) -> Mapping[str, Any]:
         body = self._sources.figures(kind, days_of(request), asker.only)
         return body if kind != "choices" else {"choices": [self._choice(choice, asker) for choice in body["choices"]]}
+
+    def _report_scope(self, request: Mapping[str, Any], asker: Asker) -> Scope:
+        """Return the jobs that the asker may see of those that a report shall be on: own ones, operators all."""
+        of = scope_of(request)
+        if asker.trusted:
+            return of
+        user = _user(asker.uid)
+        if self._sources.operator(user):
+            return of
+        if of.user not in ("", user):
+            raise AnswerRefused(f"only operators get reports on others: you may ask for {user}")
+        return replace(of, user=user)
 
     def _choice(self, choice: Choice, asker: Asker) -> Choice:
         return choice if self._sees_author(choice["by"], asker) else {**choice, "by": None, "reason": None}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypedDict
 
 import numpy as np
@@ -14,13 +14,27 @@ from ...clock import Clock
 from ...cluster.records.outcomes import OutcomeTable
 from ...cluster.records.prediction_records import PredictionRecords
 from ...cluster.records.profiles import LinkUse
+from ...cluster.records.promises import PromiseTable
+from ...cluster.records.report_rows import JobKey, ReportRows
+from ...cluster.records.scope import Scope
 from ...cluster.text.gpu_types import is_mig
 from ...db.records.policy_choices import PolicyChoice
 from ...errors import ModelUnusable
 from ...models.artifact import Artifact
 from ...models.completion.prediction_accuracy import PredictionAccuracy, accuracy
+from ...models.completion.reliability import (
+    GroupReliability,
+    PredictedWaits,
+    ReliabilityPoint,
+    by_group,
+    points,
+    predicted_waits,
+    since,
+)
 from ...models.model_card import span
 from ...models.registry import ACTOR, RUNTIME, SHARING, THROUGHPUT, ArtifactRegistry, shipped
+from ...report.answer import Report
+from ...report.summary import groups_of, summary
 
 DAY_S = 86400.0
 BEFORE_S = 30 * DAY_S  #: a recently ended job may have been predicted so long before
@@ -34,6 +48,9 @@ class Accuracy(TypedDict):
 
     days: float
     rows: Sequence[PredictionAccuracy]
+    reliability: Sequence[ReliabilityPoint]
+    predicted_waits: Sequence[PredictedWaits]
+    reliability_by: Sequence[GroupReliability]
 
 
 class RunsByGpus(TypedDict):
@@ -125,6 +142,18 @@ class Records(Protocol):
         """Return the predictions made since then."""
         ...
 
+    def promises(self, cluster: str, since_s: float) -> PromiseTable:
+        """Return the open promises, and all requests since then."""
+        ...
+
+    def held_jobs(self, cluster: str, since_s: float) -> frozenset[JobKey]:
+        """Return the jobs that we held since then."""
+        ...
+
+    def report_rows(self, cluster: str, since_s: float, until_s: float, of: Scope) -> ReportRows:
+        """Return all that a report needs."""
+        ...
+
     def history(self, cluster: str, since_s: float | None = None) -> OutcomeTable:
         """Return the runs that ended since then."""
         ...
@@ -141,36 +170,58 @@ class Records(Protocol):
 class FigureQueries:
     """Answers about accuracy, history, models and choices, from the contents of *records* and *shelf*.
 
-    Each answer is cached for a minute, for all users. It names no user except the author of a choice.
+    Each answer is cached for a minute, for all users. None but the report names a user, except the author of a choice.
     """
 
     def __init__(
         self, records: Callable[[], Records], cluster: Callable[[], str], artifacts: ArtifactRegistry, clock: Clock
     ) -> None:
         self._records, self._cluster, self._artifacts, self._clock = records, cluster, artifacts, clock
-        self._answers: OrderedDict[tuple[str, float | None, str | None], tuple[float, Mapping[str, Any]]] = (
-            OrderedDict()
-        )
+        self._answers: OrderedDict[Hashable, tuple[float, Mapping[str, Any]]] = OrderedDict()
 
     def answer(self, about: str, days: float | None = None, only: str | None = None) -> Mapping[str, Any]:
         """Return the figures *about* the last *days*, or all; only those of the user *only*, where that is given.
 
         Called from one thread at a time. MemoryUnavailable where the database does not answer.
         """
-        key, now_s = (about, days, only), self._clock.monotonic()
+        return self._fresh((about, days, only), lambda: getattr(self, f"_{about}")(days, only))
+
+    def report(self, span_s: float, of: Scope) -> Mapping[str, Any]:
+        """Return the report on the last *span_s* and the jobs *of* a choice; it names users. As ``answer``."""
+        return self._fresh(("report", span_s, of), lambda: self._report(span_s, of))
+
+    def _fresh(self, key: Hashable, make: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
+        """Return the answer of a minute ago at most, or make it."""
+        now_s = self._clock.monotonic()
         made_s, body = self._answers.pop(key, (-math.inf, {}))
         if now_s >= made_s + FRESH_S:
-            made_s, body = now_s, getattr(self, f"_{about}")(days, only)
+            made_s, body = now_s, make()
         self._answers[key] = made_s, body
         while len(self._answers) > KEPT:
             self._answers.popitem(last=False)
         return body
 
+    def _report(self, span_s: float, of: Scope) -> Report:
+        until_s, name = self._clock.now(), self._cluster()
+        rows = self._records().report_rows(name, until_s - span_s, until_s, of)
+        return summary(rows, of, cluster_name=name, since_s=until_s - span_s, until_s=until_s)
+
     def _accuracy(self, days: float | None, only: str | None) -> Accuracy:
         days, now_s = days or 30.0, self._clock.now()
-        predicted = self._records().predictions(self._cluster(), now_s - days * DAY_S - BEFORE_S)
-        rows = [row for row in accuracy(predicted, now_s, (days,)) if only is None or not (row.partition or row.size)]
-        return {"days": days, "rows": rows}
+        since_s = now_s - days * DAY_S
+        records, name, before_s = self._records(), self._cluster(), since_s - BEFORE_S
+        predicted = records.predictions(name, before_s)
+        came = predicted.take(since(predicted, since_s))
+        groups = groups_of(came, records.promises(name, before_s), records.held_jobs(name, before_s))
+        rows = accuracy(predicted, now_s, (days,))
+        by = by_group(came, groups)
+        return {
+            "days": days,
+            "rows": [row for row in rows if only is None or not (row.partition or row.size)],
+            "reliability": points(came),
+            "predicted_waits": predicted_waits(came),
+            "reliability_by": [group for group in by if only is None or group.by == "all"],
+        }
 
     def _links(self, days: float | None, only: str | None) -> LinksUsed:
         since_s = self._clock.now() - (days or 30.0) * DAY_S

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, select
+from sqlalchemy import CompoundSelect, Connection, select
 
 from ...cluster.actions import ACTIONS, Action, job_of
 from ...cluster.columns import IntArray
@@ -17,6 +17,7 @@ from ...cluster.events import Event, JobEnded, JobModified, JobRequeued, JobStar
 from ...cluster.job_tracker import SAME_TIME_S
 from ...cluster.plan import Standing
 from ...cluster.records.promises import PromiseState
+from ...cluster.records.report_rows import JobKey
 from ..database import insert_or
 from ..tables import job_events
 
@@ -40,6 +41,7 @@ KINDS = (
     "unstable together",
     "refused",
     "requeued",
+    "passed",
     "started",
     "ended",
 )
@@ -181,6 +183,18 @@ def load_submissions(connection: Connection, cluster: str, since_s: float) -> di
         details = json.loads(text)
         found[job_id, int(at_s)] = Submission(**{name: details.get(name, "") for name in names})
     return found
+
+
+def load_held(
+    connection: Connection, cluster: str, since_s: float, job_ids: CompoundSelect[Any] | None = None
+) -> frozenset[JobKey]:
+    """Return the jobs that we held since *since_s*; with *job_ids* only of these."""
+    query = select(job_events.c.job_id, job_events.c.first_submit_s).where(
+        job_events.c.cluster == cluster, job_events.c.kind == "held", job_events.c.at_s >= since_s
+    )
+    if job_ids is not None:
+        query = query.where(job_events.c.job_id.in_(job_ids))
+    return frozenset((job_id, int(first_s)) for job_id, first_s in connection.execute(query) if first_s == first_s)
 
 
 def _identity(event: StoryEvent, submitted_s: list[float]) -> float:

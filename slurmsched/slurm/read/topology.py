@@ -77,7 +77,7 @@ class TopologyRequests:
         for row, key in enumerate(keys):
             if key in self._known or not left or jobs.nodes[row] < 2:
                 continue
-            self._known[key] = request_in(query(["scontrol", "--oneliner", "show", "job", str(key[0])]), key[0])
+            self._known[key] = request_in(query(["scontrol", "show", "job", str(key[0]), "--oneliner"]), key[0])
             left -= 1
         return jobs.changed(topology_request=Labels.of(self._known.get(key, "") for key in keys))
 

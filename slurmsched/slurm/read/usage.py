@@ -40,6 +40,7 @@ class _Run:
     runtime_s: float
     ended_s: float
     state: int
+    held_memory_mib: float
     whole: bool = True  #: all of its steps could be read
     steps: list[tuple[float, float, float]] = field(default_factory=list)  #: start, end and memory per node
 
@@ -102,7 +103,13 @@ def _run(job_id: int, texts: dict[str, str]) -> _Run | None:
         runtime_s=runtime_s,
         ended_s=moment(texts["End"]),
         state=int(RUN_STATES[state]),
+        held_memory_mib=_held_mib(texts["AllocTRES"]) / nodes,
     )
+
+
+def _held_mib(tres: str) -> float:
+    """Return the memory in a text of TRES; NaN where there is none."""
+    return next((memory_mib(part[4:]) for part in tres.split(",") if part.startswith("mem=")), math.nan)
 
 
 def _step(texts: dict[str, str]) -> tuple[float, float, float]:

@@ -1,0 +1,27 @@
+"""All rows of the database that a report is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .hours import NO_HOURS, HourTable
+from .outcomes import OutcomeTable
+from .prediction_records import NO_RECORDS, PredictionRecords
+from .profiles import MeasuredNodes
+from .promises import NO_PROMISES, PromiseTable
+from .usage import NO_KEPT_USAGE, KeptUsage
+
+JobKey = tuple[int, int]  #: job id and whole second of its first submission: Slurm reuses ids
+
+
+@dataclass(frozen=True, eq=False)
+class ReportRows:
+    """What is known of a choice of jobs in a span of time; promises and hours are those of all jobs."""
+
+    runs: OutcomeTable  #: that ended in the span, and those that ran at its end, as RUNNING
+    nodes: MeasuredNodes
+    predictions: PredictionRecords = field(default_factory=lambda: NO_RECORDS)
+    promises: PromiseTable = field(default_factory=lambda: NO_PROMISES)
+    held: frozenset[JobKey] = frozenset()  #: jobs that we held for some time
+    use: KeptUsage = field(default_factory=lambda: NO_KEPT_USAGE)
+    hours: HourTable = field(default_factory=lambda: NO_HOURS)
