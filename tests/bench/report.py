@@ -17,8 +17,7 @@ from slurmsched.daemon.api.query_handlers import plain
 from slurmsched.db.store import Store
 from slurmsched.report.page import page
 from slurmsched.report.summary import summary
-
-from ..report.site_month import MONTH_S, NOW_S, site_month
+from tests.report.site_month import MONTH_S, NOW_S, site_month
 
 RUNS = 100_500
 PICTURED = 6_000

@@ -6,11 +6,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from ...errors import ConfigError
-from ..columns import FloatArray, Labels
+
+if TYPE_CHECKING:  # commands that count GPUs start without numpy
+    from ..columns import FloatArray, Labels
 
 _PROFILE = re.compile(
     r"(?:^|[^a-z0-9]|mig)(?:(?P<compute>[1-7])c[._-]?)?(?P<slices>[1-7])g[._-]?(?P<gb>[0-9]{1,3})gb", re.IGNORECASE
@@ -55,8 +56,8 @@ class GpuParts:
 
     def of_each(self, gpu_types: Labels) -> FloatArray:
         """Return the part of each row's type; of several types, joined as 1g.10gb+2g.20gb, their mean."""
-        means = [float(np.mean([self.of(one) for one in several(name)])) for name in gpu_types.names]
-        return np.asarray(gpu_types.map(means, np.float64))
+        parts = ([self.of(one) for one in several(name)] for name in gpu_types.names)
+        return gpu_types.map([sum(each) / len(each) for each in parts], float)
 
 
 NVIDIAS = GpuParts()
