@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,7 +17,13 @@ from .jobs import JobTable
 from .nodes import NodeTable
 from .text.hostlist import expanded
 
-MAINT, OVERLAP, FLEX, MAGNETIC = "MAINT", "OVERLAP", "FLEX", "MAGNETIC"
+MAINT, OVERLAP, FLEX, MAGNETIC, ANY_NODES = "MAINT", "OVERLAP", "FLEX", "MAGNETIC", "ANY_NODES"
+
+UNREAD = "UNREAD"
+"""The flag, of ours, of a row without nodes that stands for a reservation, or times of one, that could not be read."""
+
+FREE, OVERLAPS, CROSSES, STARTS = 0, 1, 2, 3
+"""What a closed time keeps out: nothing, runs that meet it, those of them that are not inside, and starts in it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +84,16 @@ def claimant_of(jobs: JobTable, row: int) -> Claimant:
     return Claimant(jobs.user[row], jobs.account[row], named)
 
 
+def keeps_out(how: Any, begin_s: Any, end_s: Any, from_s: Any, until_s: Any) -> Any:
+    """Report whether a time that is closed from *begin_s* to *end_s* keeps out a run in [*from_s*, *until_s*).
+
+    This is the one rule: of numbers, of arrays, and in compiled loops.
+    """
+    crosses = (how == CROSSES) & ((from_s < begin_s) | (until_s > end_s))
+    starts = (how == STARTS) & (begin_s <= from_s)
+    return (begin_s < until_s) & (from_s < end_s) & ((how == OVERLAPS) | crosses | starts)
+
+
 def windows_of(table: ReservationTable, node: str, from_s: float, until_s: float, job: Claimant) -> tuple[Window, ...]:
     """Return the windows that keep *node* from *job* in [*from_s*, *until_s*), the first one first."""
     rows = np.flatnonzero(keeping_out(table, from_s, until_s, job) & on_node(table, node))
@@ -128,33 +145,110 @@ def on_node(table: ReservationTable, node: str) -> BoolArray:
 
 
 def keeping_out(table: ReservationTable, from_s: float, until_s: float, job: Claimant) -> BoolArray:
-    """Select the windows that keep *job* from their nodes if it runs in [*from_s*, *until_s*).
+    """Select the windows that keep *job* from their nodes if it runs in [*from_s*, *until_s*)."""
+    kept = keeps_out(ways_kept(table, job), table.start_s, table.end_s, from_s, until_s)
+    return np.asarray(kept, dtype=np.bool_)
 
-    A job outside reservations may use none. One inside is kept out of others, but not where its own is for maintenance,
-    or overlaps and the other one is not for maintenance; of others that take parts of nodes Slurm sees to it itself.
+
+def ways_kept(table: ReservationTable, job: Claimant) -> IntArray:
+    """Return how each window keeps *job* from its nodes: FREE, OVERLAPS or CROSSES.
+
+    A job outside reservations may use none but a magnetic one that it may use. Where it would not end before that ends,
+    newer releases keep it out; older ones let it in and end it then. A job inside is kept out of others, but not where
+    its own is for maintenance, or overlaps and the other one is not for maintenance; of others that take parts of nodes
+    Slurm sees to it itself.
     """
-    meets = (table.start_s < until_s) & (table.end_s > from_s) & table.nodes.said()
-    named = table.name.map([name in job.reservations for name in table.name.names], np.bool_)
+    how = np.where(table.nodes.said(), OVERLAPS, FREE)
+    named = _named(table, job)
     if not job.reservations:
-        return np.asarray(meets & ~_attracts(table, from_s, until_s, job), dtype=np.bool_)
-    if not named.any():
-        return np.asarray(meets, dtype=np.bool_)
-    if table.has(MAINT)[named].any():
-        return np.zeros(len(table), dtype=np.bool_)
-    others = meets & ~named & table.whole
-    if table.has(OVERLAP)[named].any():
-        others &= table.has(MAINT)
-    return np.asarray(others, dtype=np.bool_)
+        attracts = table.has(MAGNETIC)
+        if attracts.any():
+            attracts &= np.array(list(_may_use(table, job)), dtype=np.bool_) & (how != FREE)
+            how[attracts] = np.where(table.has(FLEX)[attracts], FREE, CROSSES)
+    elif table.has(MAINT)[named].any():
+        how[:] = FREE
+    elif named.any():
+        how[named | ~table.whole] = FREE
+        if table.has(OVERLAP)[named].any():
+            how[~table.has(MAINT)] = FREE
+    return how
 
 
-def _attracts(table: ReservationTable, from_s: float, until_s: float, job: Claimant) -> BoolArray:
-    """Select the magnetic windows in which *job* may run though it does not name them.
+class ClosedTime(NamedTuple):
+    """A time in which nodes, or parts of them, are closed to a job."""
 
-    Where the job would not end before the window, newer releases keep it out; older ones let it in and end it then.
+    how: int
+    begin_s: float
+    end_s: float
+    nodes: BoolArray
+    whole: bool
+    cores: int = 0  #: on each of the nodes, where it is not whole
+    gpus: int = 0  #: likewise
+
+
+def closed_times(table: ReservationTable, nodes: NodeTable, job: Claimant) -> Iterator[ClosedTime]:
+    """Yield the times in which reservations keep *job* from *nodes*, and those in which its own is not open."""
+    how = ways_kept(table, job)
+    for row in np.flatnonzero(how != FREE).tolist():
+        here, whole = nodes_in(table, row, nodes), bool(table.whole[row])
+        many = max(1, len(expanded(table.nodes[row])))
+        each = (-(-int(table.cores[row]) // many), -(-int(table.gpus[row]) // many))
+        yield ClosedTime(int(how[row]), float(table.start_s[row]), float(table.end_s[row]), here, whole, *each)
+    if job.reservations:
+        yield from _outside_own(table, nodes, job)
+
+
+def _outside_own(table: ReservationTable, nodes: NodeTable, job: Claimant) -> Iterator[ClosedTime]:
+    """Yield the times in which a job that names a reservation may not start, and the nodes that this does not have."""
+    own, everywhere = np.flatnonzero(_named(table, job)), np.ones(len(nodes), dtype=np.bool_)
+    if not len(own) or not _admitted(table, int(own[0]), job):
+        yield ClosedTime(OVERLAPS, -np.inf, np.inf, everywhere, whole=True)
+        return
+    if table.has(FLEX)[own].any():
+        return  # it is bound to neither the nodes nor the time
+    inside = np.logical_or.reduce([nodes_in(table, row, nodes) for row in own.tolist()])
+    if not inside.all() and not table.has(ANY_NODES)[own].any():
+        yield ClosedTime(OVERLAPS, -np.inf, np.inf, ~inside, whole=True)
+    closed_s = -np.inf
+    for row in own[np.argsort(table.start_s[own], kind="stable")].tolist():
+        if table.start_s[row] > closed_s:
+            yield ClosedTime(STARTS, closed_s, float(table.start_s[row]), everywhere, whole=True)
+        closed_s = max(closed_s, float(table.end_s[row]))
+    yield ClosedTime(STARTS, closed_s, np.inf, everywhere, whole=True)
+
+
+def followed(table: ReservationTable, jobs: JobTable) -> BoolArray:
+    """Select the *jobs* of which it is known when and where reservations let them run.
+
+    Not so of one that names several, one that is not there, or one of parts of nodes.
     """
-    inside = table.has(FLEX) | ((table.start_s <= from_s) & (until_s <= table.end_s))
-    may = np.array(list(_may_use(table, job)), dtype=np.bool_)
-    return np.asarray(table.has(MAGNETIC) & inside & may, dtype=np.bool_)
+    unknown = np.flatnonzero((~table.whole & ~table.has(FLEX)) | table.has(UNREAD))
+    known = set(table.name.names) - {table.name[row] for row in unknown.tolist()}
+    return jobs.reservation.map([not text or text in known for text in jobs.reservation.names], np.bool_)
+
+
+def own_bounds_s(table: ReservationTable, jobs: JobTable, now_s: float) -> tuple[FloatArray, FloatArray]:
+    """Return when the reservation that each of *jobs* names is open next, from *now_s* on; -inf and inf for none.
+
+    Slurm ends a job with its reservation, but not where that has the flag FLEX.
+    """
+    begin_s, end_s = np.full(len(jobs), -np.inf), np.full(len(jobs), np.inf)
+    for code in np.unique(jobs.reservation.codes).tolist():
+        named = Claimant("", "", (jobs.reservation.names[code],))
+        own = np.flatnonzero(_named(table, named) & (table.end_s > now_s))
+        if jobs.reservation.names[code] and len(own) and not table.has(FLEX)[own].any():
+            first, mine = int(own[np.argmin(table.start_s[own])]), jobs.reservation.codes == code
+            begin_s[mine], end_s[mine] = max(now_s, float(table.start_s[first])), float(table.end_s[first])
+    return begin_s, end_s
+
+
+def _named(table: ReservationTable, job: Claimant) -> BoolArray:
+    return table.name.map([name in job.reservations for name in table.name.names], np.bool_)
+
+
+def _admitted(table: ReservationTable, row: int, job: Claimant) -> bool:
+    """Report whether a job may use the reservation that it names; Slurm took it, so an account above its own may."""
+    return bool(table.groups[row]) or _listed(table.users[row], job.user)
 
 
 def _may_use(table: ReservationTable, job: Claimant) -> Iterator[bool]:

@@ -13,8 +13,10 @@ from ..cluster.jobs import JobTable
 from ..cluster.state import View
 from ..cluster.ties import in_ms, in_points
 from ..policies.contract import PLACEMENTS, SELECTIONS, Ordering
+from ..policies.selection.closed_times import open_nodes
 from ..policies.selection.free_nodes import FreeNodes
-from ..policies.selection.resources import FreeResources, ResourceRequests
+from ..policies.selection.free_resources import FreeResources
+from ..policies.selection.resources import ResourceRequests
 from .ordering.ranking import base_priority
 from .profiling import at_home, profiling_nodes, to_profile
 from .rules import Composition, ProfilingRules, SharingRules
@@ -101,7 +103,9 @@ class NodeRoom:
         account = accounts.account[number]
         if accounts.used[account] + requests.gpus[number] > accounts.most[account]:
             return self.nodes.no_node
-        allowed = self.nodes.places.allowed[requests.kind[number]] & self.nodes.jobs.resources.up
+        kind, now_s, plan_s = requests.kind[number], self.nodes.view.now_s, self.nodes.jobs.life.plan_s[number]
+        allowed = self.nodes.places.allowed[kind] & self.nodes.jobs.resources.up
+        allowed &= open_nodes(self.nodes.jobs.resources.closed, kind, now_s, now_s + plan_s)
         fits = (free.cpus >= requests.cpus[number]) & (free.memory_mib >= requests.memory_mib[number])
         return np.asarray(allowed & fits)
 

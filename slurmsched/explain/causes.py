@@ -19,7 +19,7 @@ from .eta import delayed_jobs
 from .given_back import giving_back
 from .limits import limit_words
 from .obstacles import obstacle
-from .reserved_nodes import reserved_words
+from .reserved_nodes import is_kept_out, own_reservation_words, reserved_words
 from .unexplained_waits import unexplained
 
 
@@ -60,6 +60,11 @@ def cause_of(view: View, plan: Plan, rules: Rules, row: int) -> Cause | None:
         return _begin(view, row)
     if standing == Standing.PARTITION_CLOSED and kind is not ReasonKind.CLOSED:
         return _said(view, row, reason_of("PartitionDown"))
+    if jobs.reservation[row] and kind in (ReasonKind.RESERVATION, ReasonKind.WAITS):
+        if own := own_reservation_words(view, row):
+            return Cause(*own)
+    elif kind is ReasonKind.WAITS and is_kept_out(view, row) and (kept := reserved_words(view, row)):
+        return Cause(*kept)
     of_one = reason.one_partition and "," in jobs.partition[row]
     by_request = of_one or kind is ReasonKind.WAITS or (kind is ReasonKind.CANNOT_RUN and not reason.meaning.sentence)
     if by_request and (kept := obstacle(view, row) or unexplained(view.take(np.array([row]))).get(0)):

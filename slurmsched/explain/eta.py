@@ -20,6 +20,7 @@ from ..cluster.text.plural import count
 from ..decide.admission import in_order
 from ..decide.phrasing import spell
 from ..models.completion.moments import as_of
+from .reserved_nodes import UNREAD_RESERVATION
 from .unclear_requests import BEGINS
 
 SKEW_S = 30.0
@@ -98,8 +99,8 @@ _TIMES = (
 _WHY_NONE = {
     PredictionKind.HELD: "It is held: its start can be predicted once it is released ('scontrol release {job}').",
     PredictionKind.DEPENDENT: "It waits for other jobs; its place in the queue counts only after they have ended.",
-    PredictionKind.RESERVED: "It asks for a reservation, whose nodes are not shared with the queue: Slurm starts it "
-    "when they are free for it.",
+    PredictionKind.RESERVED: "It asks for a reservation that is not played forward: one of several, of parts of nodes, "
+    "or one that is not shown. Slurm starts it when the nodes are free for it.",
     PredictionKind.LIMITED: "Slurm's reason is {reason}: the queue does not show when that ends.",
     PredictionKind.HETEROGENEOUS: "It is part of a heterogeneous job, of which another part cannot start as it is.",
     PredictionKind.PARTITION_DOWN: "Its partition ({partition}) takes no jobs now, and it is not known when it will.",
@@ -113,6 +114,8 @@ _WHY_NONE = {
 _OBSTRUCTED = (PredictionKind.CANNOT_RUN, PredictionKind.NO_ROOM, PredictionKind.UNPLACED)
 _UNEXPLAINED = "what may keep it from any start"
 """The part of a job's wait that its times leave out, if idle nodes or those that are left do not explain it."""
+
+_UNREAD = "a reservation of the cluster, which could not be read"
 
 _BESIDE = {
     PredictionKind.ARRAY: "It is an array: the times are those of the first of its {tasks} to start.",
@@ -208,14 +211,17 @@ def _eta(row: Row) -> Eta:
         rank=row["rank"] + 1 if ranked else None,
         ahead=row["ahead"] if ranked else None,
         derivation=_derivation(row, kind) if kind.has_value else "",
-        not_understood=(_doubt(row["obstacle"]),) if kind.has_value and row["obstacle"] else (),
+        not_understood=tuple(_left_out(row["obstacle"])) if kind.has_value else (),
         notes=tuple(_notes(row, kind)),
     )
 
 
-def _doubt(obstacle: str) -> str:
-    """Return what the times of a job leave out, by the sentence about it."""
-    return "its request for GPUs, as Slurm counts it" if obstacle.startswith(BEGINS) else _UNEXPLAINED
+def _left_out(obstacle: str) -> Iterator[str]:
+    """Yield what the times of a job leave out."""
+    if UNREAD_RESERVATION in obstacle:
+        yield _UNREAD
+    if other := obstacle.replace(UNREAD_RESERVATION, "").strip():
+        yield "its request for GPUs, as Slurm counts it" if other.startswith(BEGINS) else _UNEXPLAINED
 
 
 def _derivation(row: Row, kind: PredictionKind) -> str:

@@ -1,19 +1,32 @@
 """Explanations of waits for nodes that a reservation keeps: when it begins or ends, and the limit that would fit. Pure.
 
-Reservations are not named: a site may hide them (PrivateData=reservations).
+Reservations are not named but to jobs that name them: a site may hide them (PrivateData=reservations).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ..cluster.columns import IntArray
-from ..cluster.reservations import MAINT, Claimant, ReservationTable, claimant_of, keeping_out
+from ..cluster.columns import IntArray, Labels
+from ..cluster.reservations import (
+    MAINT,
+    UNREAD,
+    Claimant,
+    ReservationTable,
+    claimant_of,
+    followed,
+    keeping_out,
+    kept_nodes,
+    own_bounds_s,
+)
 from ..cluster.state import View
 from ..cluster.text.hostlist import expanded
 from ..cluster.text.tres import timelimit
 from ..decide.job_nodes import nodes_by_kind
 from ..decide.phrasing import spell
+from ..policies.selection.could_hold import never
+
+UNREAD_RESERVATION = "A reservation of the cluster could not be read, so that it may start later than is said here."
 
 MARGIN_S = 120.0
 """Slurm looks at a job a while after its limit was changed, and counts limits in whole minutes."""
@@ -42,6 +55,40 @@ def reserved_words(view: View, row: int) -> tuple[str, str] | None:
         return text, "Nothing: it starts afterwards."
     change = f"'scontrol update jobid={jobs.job_id[row]} timelimit={timelimit(fits_s)}'"
     return text, f"With {change} it could start before that; as it is, it starts afterwards."
+
+
+def is_kept_out(view: View, row: int) -> bool:
+    """Report whether windows keep so many nodes from a pending job that the others could never hold it."""
+    jobs, table = view.pending, view.reservations
+    until_s = view.now_s + float(jobs.time_limit_s[row])
+    exclusive = bool(jobs.exclusive[row])
+    kept = kept_nodes(table, view.nodes, view.now_s, until_s, claimant_of(jobs, row), exclusive=exclusive)
+    if not kept.any():
+        return False
+    some = jobs.take(np.array([row])).changed(reservation=Labels.of([""]))
+    return bool(never(some, view.nodes.take(~kept), view.partitions))
+
+
+def own_reservation_words(view: View, row: int) -> tuple[str, str] | None:
+    """Return what a pending job waits for that names a reservation, and what helps; None where that is not known."""
+    jobs, table, now_s = view.pending, view.reservations, view.now_s
+    if not followed(table, jobs.take(np.array([row])))[0]:
+        return None
+    name, (begin_s, end_s) = jobs.reservation[row], own_bounds_s(table, jobs.take(np.array([row])), now_s)
+    out = f"'scontrol update jobid={jobs.job_id[row]} reservationname=' lets it queue like any other job."
+    if not np.isfinite(end_s[0]):
+        return None
+    if begin_s[0] > now_s:
+        return f"It belongs to reservation {name}, which begins in {spell(begin_s[0] - now_s)}.", out
+    left_s = float(end_s[0]) - now_s
+    text = f"It belongs to reservation {name}, which is open for {spell(left_s)} more: it waits for room on its nodes"
+    ends = ", and Slurm ends it with the reservation" if jobs.time_limit_s[row] > left_s else ""
+    return f"{text}{ends}.", out
+
+
+def unread_words(view: View) -> str:
+    """Return a sentence where a reservation could not be read; else nothing."""
+    return UNREAD_RESERVATION if view.reservations.has(UNREAD).any() else ""
 
 
 def _windows(view: View, row: int, table: ReservationTable, job: Claimant, limit_s: float) -> IntArray:

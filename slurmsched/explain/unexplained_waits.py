@@ -16,6 +16,7 @@ from ..cluster.jobs import JobTable
 from ..cluster.reasons import Reason, ReasonKind, reason_of
 from ..cluster.state import View
 from ..policies.selection.could_hold import never
+from .reserved_nodes import is_kept_out
 
 SETTLED_S = 120.0
 """The time after which Slurm has looked at a job in both of its loops, with the intervals that it has by default."""
@@ -34,7 +35,7 @@ def unexplained(view: View) -> dict[int, tuple[str, str]]:
         return {}
     alone = waits & _in_partitions_of_no_other(view.pending)
     found = [*_that_could_run(view, waits & ~alone, {"idle"}), *_that_could_run(view, alone, {"idle", _PLANNED})]
-    return {row: _words(view, row) for row in sorted(found)}
+    return {row: _words(view, row) for row in sorted(found) if not is_kept_out(view, row)}
 
 
 def _that_could_run(view: View, jobs: BoolArray, states: Set[str]) -> list[int]:

@@ -28,6 +28,7 @@ from .eta import Eta
 from .given_back import given_back_words
 from .queue_place import Place, place_of, what_puts_ahead
 from .requeues import requeue_words
+from .reserved_nodes import unread_words
 from .unclear_requests import unclear_requests
 
 SOON_S = 60.0
@@ -83,14 +84,15 @@ def why(view: View, plan: Plan, rules: Rules, job_id: int, beside: Circumstances
     place, cause = place_of(view, plan, row, off), cause_of(view, plan, rules, row)
     if cause is None:
         cause = _beside(turn_words(view, row), _queued(view, plan, row, place, off))
-    together = _together(view, row)
+    together, unread = _together(view, row), unread_words(view)
+    unread += " " if unread else ""
     return Why(
         job_id=job_id,
         known=True,
         state="pending",
         standing=Standing(int(plan.jobs.standing[row])).name.lower(),
         slurm_reason=jobs.reason[row],
-        reason=f"{_unclear(view, row)}{together}{cause.reason}",
+        reason=f"{unread}{_unclear(view, row)}{together}{cause.reason}",
         time=" ".join(_time(view, row, beside)),
         advice=" ".join((cause.advice, *_comment_words(jobs.comment_problem[row]))),
         rank=len(place.ahead) + 1,

@@ -14,7 +14,8 @@ import numpy as np
 
 from ..cluster.columns import Labels, table_of
 from ..cluster.nodes import NodeTable, PartitionTable, QosTable
-from ..cluster.text.hostlist import fold
+from ..cluster.reservations import MAGNETIC, MAINT, ReservationTable
+from ..cluster.text.hostlist import expand, fold
 from ..cluster.text.links import link_counts
 from ..cluster.text.tres import seconds
 from ..cluster.topology import FLAT, Topology, Unit
@@ -42,6 +43,18 @@ _PARTITION = {"name": str, "tier": int, "max_time": str}
 _QOS = {"name": str, "priority": int}
 _ACCOUNT = {"name": str, "gpus": int}
 _PAIR = ("first", "second", "first_speed", "second_speed")
+_RESERVATION = {
+    "name": str,
+    "start": str,
+    "duration": str,
+    "nodes": str,
+    "repeat": str,
+    "times": int,
+    "users": list,
+    "accounts": list,
+}
+_REPEATS_S = {"daily": 86_400.0, "weekly": 7 * 86_400.0}
+_MOST_TIMES = 1000  #: of a window that repeats
 _FAILURES = {"mtbf": str, "repair": str, "seed": int}
 
 
@@ -49,7 +62,8 @@ def read_cluster(path: str | Path) -> ClusterSpec:
     """Read a cluster file.
 
     It has ``[[nodes]]``, with ``[nodes.links]`` where the links between their GPUs are known, and optionally
-    ``[[partitions]]``, ``[[qos]]``, ``[[accounts]]``, ``[failures]``, ``[spread]`` and ``[sharing]``.
+    ``[[partitions]]``, ``[[qos]]``, ``[[accounts]]``, ``[[reservations]]``, ``[failures]``, ``[spread]`` and
+    ``[sharing]``.
 
     A kind of nodes is in the partitions that it names, or else in all. CPUs and memory that are not given are
     unlimited. A load is that of other processes than jobs, all the time. With ``block`` the nodes of a kind are in
@@ -60,6 +74,7 @@ def read_cluster(path: str | Path) -> ClusterSpec:
         "partitions": list,
         "qos": list,
         "accounts": list,
+        "reservations": list,
         "spread": dict,
         "failures": dict,
         "sharing": dict,
@@ -96,7 +111,39 @@ def read_cluster(path: str | Path) -> ClusterSpec:
         topology=_blocks(path, kinds, list(nodes.name)),
         binds=True,
         shared=_shared(path, document.get("sharing", {}), partitions),
+        planned=_reservations(path, _tables(path, document, "reservations", _RESERVATION), nodes),
     )
+
+
+def _reservations(path: str | Path, tables: list[dict[str, Any]], nodes: NodeTable) -> ReservationTable:
+    """Return the windows of reservations, in seconds after the first submission."""
+    named = _named(path, tables, "reservations")
+    windows: list[tuple[str, float, float, str, str, str]] = []
+    for name, table in named.items():
+        where = f"{path}: [[reservations]] {name}"
+        try:
+            start_s, lasts_s = seconds(table["start"]), seconds(table["duration"])
+            on = set(expand(table["nodes"])) if "nodes" in table else set(nodes.name)
+        except (KeyError, ValueError) as error:
+            raise ConfigError(
+                f"{where} must have start and duration, as in 2-08:00:00, and nodes that exist"
+            ) from error
+        if missing := sorted(on - set(nodes.name)):
+            raise ConfigError(f"{where}: nodes has {missing[0]!r}; there are: {fold(nodes.name)}")
+        repeat, times = table.get("repeat", ""), table.get("times", 1)
+        if repeat and repeat not in _REPEATS_S:
+            raise ConfigError(f"{where}: repeat = {repeat!r}: accepted are {', '.join(_REPEATS_S)}")
+        if not (0 <= start_s < math.inf and 0 < lasts_s < math.inf and 1 <= times <= _MOST_TIMES):
+            most = f"times from 1 to {_MOST_TIMES}"
+            raise ConfigError(f"{where}: accepted are a start from 0 on, a finite duration above 0 and {most}")
+        who = ",".join(table.get("users", [])), ",".join(table.get("accounts", []))
+        for number in range(times if repeat else 1):
+            begin_s = start_s + number * _REPEATS_S.get(repeat, 0.0)
+            windows.append((name, begin_s, begin_s + lasts_s, fold(sorted(on)), *who))
+    columns = [list(column) for column in zip(*windows, strict=True)] or [[] for _ in range(6)]
+    texts = dict(zip(("name", "start_s", "end_s", "nodes", "users", "accounts"), columns, strict=True))
+    flags = [MAGNETIC if users or accounts else MAINT for users, accounts in zip(*columns[4:], strict=True)]
+    return table_of(ReservationTable, len(windows), {"whole": True}, {**texts, "flags": flags})
 
 
 def _blocks(path: str | Path, kinds: list[dict[str, Any]], names: list[str]) -> Topology:

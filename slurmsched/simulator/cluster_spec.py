@@ -11,6 +11,7 @@ import numpy as np
 from ..cluster.columns import FloatArray, IntArray, Labels, table_of
 from ..cluster.nodes import NodeTable, PartitionTable, QosTable
 from ..cluster.records.node_loans import SetNodes
+from ..cluster.reservations import NO_RESERVATIONS, ReservationTable
 from ..cluster.state import ClusterState
 from ..cluster.text.hostlist import expand
 from ..cluster.topology import FLAT, Topology
@@ -53,6 +54,8 @@ class ClusterSpec:
     topology: Topology = FLAT  #: the blocks or switches of the nodes
     binds: bool = False  #: all jobs on several nodes keep to the blocks; else those that are said to
     shared: str = ""  #: the partition whose nodes have two slots of each GPU; none of them is handed out whole
+    reservations: ReservationTable = NO_RESERVATIONS
+    planned: ReservationTable = NO_RESERVATIONS  #: more of them, with times in seconds after the first submission
 
     @property
     def units(self) -> IntArray:
@@ -100,6 +103,13 @@ class ClusterSpec:
             nodes = replace(nodes, name=Labels.of(gpus), gpus=np.array(list(gpus.values())))
         return replace(fleet, nodes=nodes)
 
+    def dated(self, first_s: float) -> ClusterSpec:
+        """Return the cluster with the times of all reservations, where the first job is submitted at *first_s*."""
+        if not len(self.planned):
+            return self
+        dated = replace(self.planned, start_s=self.planned.start_s + first_s, end_s=self.planned.end_s + first_s)
+        return replace(self, reservations=self.reservations.joined(dated), planned=NO_RESERVATIONS)
+
     @property
     def total(self) -> int:
         """The number of GPUs of all nodes."""
@@ -117,13 +127,15 @@ class ClusterSpec:
 
     @property
     def equal(self) -> bool:
-        """True if it is one pool of equal nodes whose only limit is GPUs, at constant speed and without failures."""
+        """True if it is one pool of equal nodes whose only limit is GPUs, at constant speed, without
+        failures and reservations."""
         nodes = self.nodes
         bounded = bool(len(self.partitions) or self.account_gpus or (nodes.cpus < PLENTY).any())
         bounded = bounded or bool(np.isfinite(nodes.memory_mib).any()) or any(nodes.gpu_type) or any(nodes.features)
         speeds = (*self.speeds, *chain.from_iterable(self.program_speeds.values()))
         constant = all(speed == 1 for speed in speeds) and self.failures is None and self.sharing is None
         constant = constant and bool(nodes.usable.all()) and not self.topology.levels
+        constant = constant and not (len(self.reservations) or len(self.planned))
         return constant and not bounded and bool((nodes.gpus == self.size).all())
 
 

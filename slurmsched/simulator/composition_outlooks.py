@@ -56,7 +56,7 @@ def composition_outlooks(
     their submission, as far as the bound on the whole cluster allows. Jobs that wait for what is not modelled are left
     out, and those that end under no candidate.
     """
-    present = view.take(~(held(view.pending) | barred(view.pending)))
+    present = view.take(~(held(view.pending) | barred(view.pending, view.reservations)))
     expected = expected_jobs(present, ended, arrivals_s)
     many = len(present.pending)
     future = replace(

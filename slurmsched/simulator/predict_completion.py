@@ -18,9 +18,11 @@ from ..cluster.limits import by_known_limits
 from ..cluster.plan import Standing
 from ..cluster.reasons import ReasonKind, where_kind
 from ..cluster.records.predictions import PredictionKind, PredictionTable, prediction_table
+from ..cluster.reservations import followed
 from ..cluster.state import View
 from ..decide.ordering.ranking import tiers
 from ..explain.obstacles import cannot_run, obstacles
+from ..explain.reserved_nodes import unread_words
 from ..explain.unclear_requests import unclear_requests
 from ..explain.unexplained_waits import unexplained
 from .engine.calendar import NEVER
@@ -151,9 +153,9 @@ def _kinds(view: View, standing: IntArray, opening: BoolArray) -> IntArray:
         (jobs.tasks > 1, PredictionKind.ARRAY),
         (np.isin(standing, _LEFT_ALONE), PredictionKind.LEFT_ALONE),
         (guessed, PredictionKind.NO_HISTORY),
-        (barred(jobs) & ~opening, PredictionKind.LIMITED),
+        (barred(jobs, view.reservations) & ~opening, PredictionKind.LIMITED),
         (jobs.partition.map(down, np.bool_) | because(ReasonKind.CLOSED), PredictionKind.PARTITION_DOWN),
-        (jobs.reservation.said(), PredictionKind.RESERVED),
+        (jobs.reservation.said() & ~followed(view.reservations, jobs), PredictionKind.RESERVED),
         ((jobs.dependency.said() | because(*_WAITS_FOR_JOBS)) & ~opening, PredictionKind.DEPENDENT),
         (held(jobs), PredictionKind.HELD),
     ):
@@ -264,6 +266,9 @@ def _pending(
     starts_s, finishes_s = spread(start_s, np.nan), spread(finish_s, np.nan)
     doubts = unexplained(view) | unclear_requests(view.pending)
     kept = {row: " ".join(words) for row, words in doubts.items()} | obstacles(view)
+    if unread := unread_words(view):
+        told = np.flatnonzero(kinds <= PredictionKind.NO_HISTORY).tolist()
+        kept |= {row: f"{unread} {kept.get(row, '')}".strip() for row in told}
     rank, before, ahead_s, running_s = ahead
     return prediction_table(
         len(jobs),

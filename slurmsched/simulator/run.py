@@ -77,6 +77,7 @@ def simulate(
     With *check*, AssertionError names what is broken in the simulator's own state.
     ConfigError names a job that can never run.
     """
+    fleet = fleet.dated(float(jobs.submit_s.min(initial=np.inf)))
     for misfit in too_large(jobs, fleet):
         raise ConfigError(f"job {jobs.job_id[misfit.row]} {misfit.why}")
     if np.isinf(jobs.runtime_s).any():
@@ -299,6 +300,7 @@ def decided(
     With *check*, AssertionError names what is broken in the state of the cluster. *store* has the profiles of earlier
     runs, by default none.
     """
+    fleet = fleet.dated(float(jobs.submit_s.min(initial=np.inf)))
     for misfit in too_large(jobs, fleet):
         raise ConfigError(f"job {jobs.job_id[misfit.row]} {misfit.why}")
     if setup.site is not None and setup.site.rules.deadlines is not None:

@@ -172,6 +172,7 @@ class SimulatedCluster:
             partitions=self.fleet.partitions,
             qos=self.fleet.qos,
             melted=np.setdiff1d(self._table.job_id[waiting], pending.job_id),
+            reservations=self.fleet.reservations,
         )
 
     def act(self, actions: Sequence[Action]) -> list[ActionResult]:
@@ -269,10 +270,17 @@ class SimulatedCluster:
             raise SlurmUnavailable("simulation: slurmctld does not answer")
 
     def _made(self) -> Controller:
-        required, excluded = self._table.required_nodes, self._table.excluded_nodes
+        table = self._table
         pace = with_pairs(self.pace or alone(self.jobs), self.jobs, self.fleet.sharing, self.unmeasured)
         model = controller(
-            self.jobs, self.fleet, self.conf, required=required, excluded=excluded, outages=self.outages, pace=pace
+            self.jobs,
+            self.fleet,
+            self.conf,
+            required=table.required_nodes,
+            excluded=table.excluded_nodes,
+            reservation=table.reservation,
+            outages=self.outages,
+            pace=pace,
         )
         model.stage.life.keeps_work[:] = self._table.ckpt
         model.stage.requests.exclusive[:] = self._table.exclusive
@@ -448,7 +456,8 @@ class SimulatedCluster:
     def _replaced(self) -> Controller:
         """Return the model after jobs were sent to other nodes, or partitions got others."""
         table = self._table
-        return places_changed(self.model, self.jobs, self.fleet, table.required_nodes, table.excluded_nodes)
+        bounds = table.required_nodes, table.excluded_nodes, table.reservation
+        return places_changed(self.model, self.jobs, self.fleet, *bounds)
 
     def _note_partitions(self) -> None:
         """Note in which of several requested partitions each run is."""

@@ -12,6 +12,7 @@ from ..cluster.jobs import JobState, JobTable
 from ..cluster.limits import by_known_limits
 from ..cluster.may_have import Allowances
 from ..cluster.reasons import ReasonKind, reason_of, where_kind
+from ..cluster.reservations import UNREAD, ReservationTable, followed, own_bounds_s
 from ..cluster.state import View
 from ..cluster.text.hostlist import expanded
 from ..cluster.text.tres import slots_in
@@ -31,7 +32,7 @@ from .cluster_spec import ClusterSpec
 from .earlier_usage import so_far, use_before
 from .engine.calendar import BEGIN, END, NEVER, SERIALS, Calendar
 from .engine.job_state import PENDING, RUNNING, SUSPENDED
-from .machine.controller import controller
+from .machine.controller import controller, note_openings
 from .rows_by_type import one_row_per_type, rows_by_name, rows_of_job
 from .simulated_cluster import SimulatedCluster
 from .slurmctld.gates import gates_of
@@ -71,13 +72,14 @@ def resumed(
         view = replace(
             view, pending=view.pending.joined(arrivals.pending), forecast=view.forecast.joined(arrivals.forecast)
         )
-    reserved = view.free_gpus.ready_s > view.nodes.ready_s  # for others, for a time that is not modelled
-    view = replace(view, nodes=view.nodes.changed(usable=view.nodes.usable & ~reserved)) if reserved.any() else view
-    shared = shared or _partition_of_slots(view)
+    shared, reservations = shared or _partition_of_slots(view), view.reservations
     running = view.running
-    fleet = ClusterSpec(view.nodes, view.partitions, view.qos, topology=view.topology, shared=shared)
+    fleet = ClusterSpec(
+        view.nodes, view.partitions, view.qos, topology=view.topology, shared=shared, reservations=reservations
+    )
     table = _with_binding_nodes(running.joined(view.pending))
-    jobs, table = _at_ease(_as_workload(table, _left_s(view), view, config), table, len(running), fleet)
+    left_s = _within_own(_left_s(view), reservations, table, view.now_s, config)
+    jobs, table = _at_ease(_as_workload(table, left_s, view, config), table, len(running), fleet)
     cluster = SimulatedCluster(jobs, fleet, conf or SlurmConf.of(config), config, submitted=table, unmeasured=1.0)
     if past is not None:
         cluster.model.usage.until_s[0] = view.now_s
@@ -104,13 +106,21 @@ def held(jobs: JobTable) -> BoolArray:
     return np.asarray(where_kind(jobs.reason, jobs.partition, *HELD) | (jobs.priority == 0))
 
 
-def barred(jobs: JobTable) -> BoolArray:
-    """Select pending jobs that wait for something that is not modelled: a dependency, a limit, a reservation."""
+def barred(jobs: JobTable, reservations: ReservationTable) -> BoolArray:
+    """Select pending jobs that wait for something that is not modelled: a dependency, a limit.
+
+    So is a reservation that is not known, and of one that names its own, one that cannot be followed.
+    """
     free: BoolArray = jobs.dependency.map([not text for text in jobs.dependency.names], np.bool_)
-    # Of one in several partitions the reason is about one of them.
-    maintenance = jobs.reason.map([reason_of(text).for_maintenance for text in jobs.reason.names], np.bool_)
-    free &= ~(maintenance & jobs.partition.map(["," not in names for names in jobs.partition.names], np.bool_))
-    return ~(free & where_kind(jobs.reason, jobs.partition, *MODELLED))
+    modelled = where_kind(jobs.reason, jobs.partition, *MODELLED)
+    if len(reservations):
+        waits_for_its_own = where_kind(jobs.reason, jobs.partition, ReasonKind.RESERVATION) & jobs.reservation.said()
+        modelled = (modelled | waits_for_its_own) & followed(reservations, jobs)
+    if not len(reservations) or reservations.has(UNREAD).any():
+        # Of one in several partitions the reason is about one of them.
+        maintenance = jobs.reason.map([reason_of(text).for_maintenance for text in jobs.reason.names], np.bool_)
+        free &= ~(maintenance & jobs.partition.map(["," not in names for names in jobs.partition.names], np.bool_))
+    return ~(free & modelled)
 
 
 def unplaced(view: View, config: Mapping[str, str]) -> dict[int, str]:
@@ -167,6 +177,23 @@ def _partition_of_slots(view: View) -> str:
         if with_slots.any():
             return jobs.partition[np.flatnonzero(with_slots)[0]]
     return ""
+
+
+def _within_own(
+    left_s: FloatArray, reservations: ReservationTable, jobs: JobTable, now_s: float, config: Mapping[str, str]
+) -> FloatArray:
+    """Return the remaining runtimes of *jobs* that Slurm ends with their reservation, at most until then."""
+    if not jobs.reservation.said().any():
+        return left_s
+    begin_s, end_s = own_bounds_s(reservations, jobs, now_s)
+    begin_s = np.maximum(begin_s, now_s)
+    return np.asarray(np.minimum(left_s, np.maximum(end_s + _overrun_s(config) - begin_s, 1.0)))
+
+
+def _overrun_s(config: Mapping[str, str]) -> float:
+    """Return how long jobs may go on after the end of their reservation (ResvOverRun)."""
+    text = config.get("ResvOverRun", "0").split(" ")[0]
+    return 60.0 * float(text) if text.isdecimal() else np.inf
 
 
 def _left_s(view: View) -> FloatArray:
@@ -261,7 +288,7 @@ def _put(cluster: SimulatedCluster, table: JobTable, running: int, arrived: int,
     model.wishes.points[:] = table.site_points
     model.wishes.nice[:] = table.nice
     model.base[:] = base_priority(table) + table.nice
-    model.wishes.held[:], model.wishes.barred[:] = held(table), barred(table)
+    model.wishes.held[:], model.wishes.barred[:] = held(table), barred(table, view.reservations)
     table = _gated(cluster, table, running, view)
     cluster.model = model = _with_unit_rules(cluster.model, table, view.topology)
     _seat(model, table, running, view)
@@ -271,6 +298,7 @@ def _put(cluster: SimulatedCluster, table: JobTable, running: int, arrived: int,
     ends_s = _run(model, table, running, now_s)
     begins_s = _queue(model, table, running, arrived, now_s)
     _enter(model.stage.calendar, ends_s, begins_s)
+    note_openings(model.stage.calendar, model.stage.resources.closed, now_s)
     stir(model, now_s)
 
 

@@ -108,12 +108,19 @@ def test_a_job_that_waits_for_its_topology_is_ordered_and_has_a_time(text):
     assert np.isfinite(table.start_s).all()
 
 
-def reserved(text: str, begins_s: float, flags: str = "MAINT", names: str = "n1", **columns: object) -> Why:
+def reserved(
+    text: str,
+    begins_s: float,
+    flags: str = "MAINT",
+    names: str = "n1",
+    sizes: tuple[tuple[int, ...], ...] = ((4,), (4,)),
+    **columns: object,
+) -> Why:
     """What is said of a job of 3 h beside a reservation of two hours."""
     window = {"start_s": np.array([NOW_S + begins_s]), "end_s": np.array([NOW_S + begins_s + 7_200.0])}
     texts = {"name": "x", "nodes": names, "flags": flags}
     window |= {name: Labels.of([one]) for name, one in texts.items()} | {"whole": np.array([True])}
-    seen = view(jobs(1, **({"reason": [text], "time_limit_s": [10_800.0]} | columns)), room=nodes((4,), (4,)))
+    seen = view(jobs(1, **({"reason": [text], "time_limit_s": [10_800.0]} | columns)), room=nodes(*sizes))
     seen = replace(seen, reservations=table_of(ReservationTable, 1, {}, window))
     return why(seen, decide(seen, find_ordering("fifo"), Rules()), Rules(), 1)
 
@@ -135,6 +142,34 @@ def test_the_begin_of_a_maintenance_is_said_and_the_limit_that_would_fit():
     assert "a reservation of nodes that it needs begins in 2 h 10 min" in other.reason
 
 
-def test_a_reservation_of_other_nodes_or_of_the_job_itself_explains_no_wait():
-    for columns in ({"names": "n7"}, {"reservation": ["x"]}, {"time_limit_s": [3_600.0]}):
+def test_a_reservation_of_other_nodes_explains_no_wait():
+    for columns in ({"names": "n7"}, {"time_limit_s": [3_600.0]}):
         assert "begins in" not in reserved("ReqNodeNotAvail, Reserved for maintenance", 7_800.0, **columns).reason
+
+
+@pytest.mark.parametrize("text", ["Priority", "Resources", "None"])
+def test_a_window_ahead_of_all_nodes_is_named_whatever_slurm_says(text):
+    answer = reserved(text, 7_800.0, names="n[1-2]", sizes=((4, 4),))
+    assert answer.reason.startswith("It asks for 3 h, and a maintenance of nodes that it needs begins in 2 h 10 min")
+    assert "timelimit=02:08:00" in answer.advice
+    assert "begins in" not in reserved(text, 7_800.0, sizes=((4, 4),)).reason, "on the other node"
+
+
+@pytest.mark.parametrize(
+    ("begins_s", "columns", "said"),
+    [
+        (7_800.0, {}, "It belongs to reservation x, which begins in 2 h 10 min."),
+        (-600.0, {}, "which is open for 110 min more: it waits for room on its nodes, and Slurm ends it with the"),
+        (-600.0, {"time_limit_s": [600.0]}, "which is open for 110 min more: it waits for room on its nodes."),
+        (-600.0, {"reservation": ["gone"]}, "It belongs to reservation gone, whose time has not come"),
+    ],
+)
+def test_a_job_inside_a_reservation_is_told_when_that_is_open(begins_s, columns, said):
+    answer = reserved("Reservation", begins_s, **({"reservation": ["x"]} | columns))
+    assert said in answer.reason
+    assert "reservationname=" in answer.advice
+
+
+def test_a_reservation_that_could_not_be_read_is_said_first():
+    answer = reserved("Priority", 7_800.0, flags="UNREAD", names="")
+    assert answer.reason.startswith("A reservation of the cluster could not be read, so that it may start later")

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from decide.views import NOW_S, jobs, nodes, partitions, view
 
+from slurmsched.cluster.actions import Start
 from slurmsched.cluster.columns import Labels, table_of
 from slurmsched.cluster.reservations import ReservationTable
 from slurmsched.cluster.state import View
 from slurmsched.decide.deadlines.gpu_availability import GpuAvailability
-from slurmsched.decide.rules import DeadlineRules, Rules
+from slurmsched.decide.rules import Composition, DeadlineRules, Rules
 from slurmsched.policies.contract import find_ordering
 from slurmsched.powers import decide
 from slurmsched.simulator.predict_completion import predict_completion
@@ -59,6 +60,42 @@ def test_no_promise_is_given_across_a_maintenance_of_all_nodes():
         assert int(plan.promises.open.sum()) == promised
 
 
+@pytest.mark.parametrize(
+    ("limit_s", "hours", "on", "promised"),
+    [
+        (3 * HOUR_S, 1.0, "n[1-2]", False),  # Slurm starts it only after the window
+        (3 * HOUR_S, 10.0, "n[1-2]", True),
+        (HOUR_S, 1.0, "n[1-2]", True),
+        (3 * HOUR_S, 1.0, "n1", True),  # on the other node
+        (np.inf, 1.0, "n[1-2]", False),
+        (np.inf, 10.0, "n[1-2]", True),
+    ],
+)
+def test_a_promise_heeds_that_slurm_judges_by_the_time_limit(limit_s, hours, on, promised):
+    rules = Rules(powers=frozenset({"order"}), deadlines=DeadlineRules())
+    seen = site(2 * HOUR_S, 4 * HOUR_S, on=on, time_limit_s=[limit_s], comment=[f"slurmsched:deadline=+{hours}h"])
+    short = replace(seen.forecast, **{name: np.array([300.0]) for name in ("runtime_s", "low_s", "high_s")})
+    pending = replace(seen.pending, deadline_s=np.array([NOW_S + hours * HOUR_S]))
+    plan = decide(replace(seen, forecast=short, pending=pending), find_ordering("fifo"), rules)
+    assert plan.promises.open.tolist() == [promised]
+    if not promised:
+        assert plan.promises.earliest_s[0] - NOW_S == pytest.approx(4 * HOUR_S + 300.0, abs=700.0)
+
+
+def test_a_promise_that_a_new_window_breaks_is_told_at_once():
+    rules = Rules(powers=frozenset({"order"}), deadlines=DeadlineRules())
+    seen = site(100 * HOUR_S, 101 * HOUR_S, comment=["slurmsched:deadline=+10h"])
+    seen = replace(seen, pending=replace(seen.pending, deadline_s=np.array([NOW_S + 10 * HOUR_S])))
+    promised = decide(seen, find_ordering("fifo"), rules).promises
+    assert (int(promised.open.sum()), np.isnan(promised.announced_s).all()) == (1, True)
+    later = replace(seen, now_s=NOW_S + 60.0, promises=promised)
+    for begin_s, told in ((100 * HOUR_S, False), (2 * HOUR_S, True)):
+        table = replace(seen.reservations, start_s=np.array([NOW_S + begin_s]), end_s=np.array([NOW_S + 101 * HOUR_S]))
+        plan = decide(replace(later, reservations=table), find_ordering("fifo"), rules)
+        assert np.isfinite(plan.promises.announced_s).tolist() == [told]
+        assert (plan.promises.announced_s[0] == NOW_S + 60.0) == told
+
+
 def test_gpus_of_nodes_that_are_reserved_now_come_free_after_that():
     seen = site(-HOUR_S, HOUR_S, on="n1")
     assert seen.gpus_free_s.tolist() == [[HOUR_S] * 4, [0.0] * 4]
@@ -68,5 +105,51 @@ def test_gpus_of_nodes_that_are_reserved_now_come_free_after_that():
     assert predict_completion(seen, plan.jobs.rank, plan.jobs.standing, config).start_s[0] - NOW_S <= 1.0
     part = replace(seen.reservations, whole=np.array([False]))
     assert replace(seen, reservations=part).free_gpus.now.tolist() == [4, 4], "it takes some cores or GPUs of them"
-    all_of_them = site(-HOUR_S, HOUR_S)
-    assert np.isnan(predict_completion(all_of_them, plan.jobs.rank, plan.jobs.standing, config).start_s[0])
+    assert predicted_s(site(-HOUR_S, HOUR_S)) == pytest.approx(HOUR_S, abs=60.0)
+
+
+def predicted_s(seen: View, config: str = "bf_interval=1,bf_resolution=1,batch_sched_delay=0") -> float:
+    """The predicted start of the first job, in seconds from now."""
+    plan = decide(seen, find_ordering("fifo"), Rules())
+    found = predict_completion(seen, plan.jobs.rank, plan.jobs.standing, {"SchedulerParameters": config})
+    return float(found.start_s[0] - NOW_S)
+
+
+@pytest.mark.parametrize(
+    ("seen", "start_s"),
+    [
+        (site(2 * HOUR_S, 4 * HOUR_S), 4 * HOUR_S),  # it does not end before
+        (site(2 * HOUR_S, 4 * HOUR_S, reason=["ReqNodeNotAvail,_Reserved_for_maintenance"]), 4 * HOUR_S),
+        (site(4 * HOUR_S, 5 * HOUR_S), 0.0),
+        (site(2 * HOUR_S, 4 * HOUR_S, on="n1"), 0.0),  # on the other node
+        (site(2 * HOUR_S, 4 * HOUR_S, on="n1", nodes=[2], gpus=[2]), 4 * HOUR_S),
+        (site(2 * HOUR_S, 4 * HOUR_S, reservation=["repair"]), 2 * HOUR_S),  # inside it
+        (site(-HOUR_S, 4 * HOUR_S, reservation=["repair"]), 0.0),
+    ],
+    ids=["across", "said", "before", "beside", "on both", "inside", "open"],
+)
+def test_a_job_is_predicted_off_the_windows_that_keep_it_out(seen, start_s):
+    assert predicted_s(seen) == pytest.approx(start_s, abs=2.0)
+
+
+def test_a_job_that_is_not_named_in_a_reservation_never_starts_in_it():
+    assert np.isnan(predicted_s(site(0.0, 9 * HOUR_S, reservation=["gone"])))
+
+
+def repeated(*begins_s: float) -> View:
+    """A window of an hour that repeats, on all nodes."""
+    seen, many = site(begins_s[0], begins_s[0] + HOUR_S), len(begins_s)
+    table = seen.reservations.take(np.zeros(many, dtype=np.int64))
+    starts_s = NOW_S + np.array(begins_s)
+    return replace(seen, reservations=replace(table, start_s=starts_s, end_s=starts_s + HOUR_S))
+
+
+def test_a_job_starts_in_a_gap_of_a_repeated_window_that_is_long_enough():
+    assert predicted_s(repeated(HOUR_S, 4 * HOUR_S, 9 * HOUR_S)) == pytest.approx(5 * HOUR_S, abs=2.0)
+
+
+def test_a_run_set_leaves_out_jobs_that_a_window_keeps_from_their_nodes():
+    rules = Rules(powers=frozenset({"start"}), composition=Composition("backfill"))
+    for seen, many in ((site(2 * HOUR_S, 4 * HOUR_S), 0), (site(4 * HOUR_S, 5 * HOUR_S), 1)):
+        plan = decide(seen, find_ordering("fifo"), rules)
+        assert len([one for one in plan.actions if isinstance(one, Start)]) == many

@@ -42,6 +42,9 @@ gpus = 6
 """
 
 
+NODE = "[[nodes]]\ngpus = 4\n[[reservations]]\n"
+
+
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     return tmp_path / "cluster.toml"
@@ -153,6 +156,12 @@ def test_equal_nodes_without_partitions_are_a_pool(file):
         ("[[nodes]]\ngpus = 4\n[[partitions]]\nname = 'a'\nmax_time = 'long'\n", "max_time: 'long' is no time"),
         ("[[nodes]]\ngpus = 4\n[spread]\nspeeds = [2]\n", r"speeds = \[2\]: accepted are numbers above 0 up to 1"),
         ("[[nodes]]\ngpus = 4\n[failures]\nmtbf = '1-0'\n", "must have mtbf and repair"),
+        (f"{NODE}name = 'x'\nstart = '1:00:00'\n", "reservations.* x must have start and duration"),
+        (f"{NODE}name = 'x'\nstart = '1:00:00'\nduration = 'soon'\n", "x must have start and duration"),
+        (f"{NODE}name = 'x'\nstart = '0'\nduration = '1:00:00'\nnodes = 'n7'\n", "nodes has 'n7'; there are: n1"),
+        (f"{NODE}name = 'x'\nstart = '0'\nduration = '1:00:00'\nrepeat = 'hourly'\n", "accepted are daily, weekly"),
+        (f"{NODE}name = 'x'\nstart = '0'\nduration = '0'\n", "a finite duration above 0"),
+        (f"{NODE}start = '0'\nduration = '1:00:00'\n", "accepted is a name of its own"),
         ("[[nodes]]\ngpus = 4\n[[accounts]]\nname = 'a'\n", "accounts.* a: gpus must be there"),
     ],
 )
@@ -160,3 +169,17 @@ def test_what_is_wrong_is_named_with_what_is_accepted(file, text, said):
     file.write_text(text)
     with pytest.raises(ConfigError, match=said):
         read_cluster(file)
+
+
+def test_reservations_are_windows_after_the_first_submission(file):
+    first = "name = 'repair'\nstart = '1-00:00:00'\nduration = '2:00:00'\n"
+    night = "[[reservations]]\nname = 'night'\nstart = '0'\nduration = '60'\nnodes = 'n1'\nrepeat = 'daily'\n"
+    file.write_text(f"{NODE}{first}{night}times = 3\nusers = ['alice', 'bob']\n")
+    fleet = read_cluster(file)
+    table = fleet.dated(1000.0).reservations
+    assert list(table.name) == ["repair", "night", "night", "night"]
+    assert (table.start_s - 1000.0).tolist() == [86_400.0, 0.0, 86_400.0, 172_800.0]
+    assert (table.end_s - table.start_s).tolist() == [7200.0, 3600.0, 3600.0, 3600.0]
+    assert list(table.flags) == ["MAINT", *["MAGNETIC"] * 3]
+    assert list(table.users) == ["", *["alice,bob"] * 3]
+    assert (len(fleet.reservations), fleet.equal) == (0, False)

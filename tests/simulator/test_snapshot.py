@@ -15,6 +15,7 @@ from slurmsched.cluster.actions import Rank, Requeue, Suspend
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.forecast import Forecast
 from slurmsched.cluster.jobs import JobState, JobTable
+from slurmsched.cluster.reservations import NO_RESERVATIONS
 from slurmsched.cluster.state import View
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import Rules
@@ -241,9 +242,10 @@ def test_who_waits_for_what_is_not_modelled_keeps_waiting():
     reasons = ["Dependency", "AssocGrpGRES", "ReqNodeNotAvail, UnavailableNodes:n1", "Priority", "JobHeldUser"]
     jobs = look(jobs_of(*[(50, 3, 4)] * 6)).pending
     jobs = replace(jobs, reason=Labels.of(reasons))
-    assert barred(jobs).tolist() == [True, True, False, False, False]
+    assert barred(jobs, NO_RESERVATIONS).tolist() == [True, True, False, False, False]
     assert held(jobs).tolist() == [False, False, False, False, True]
-    assert barred(replace(jobs, dependency=Labels.of(["", "", "", "afterok:1(unfulfilled)", ""])))[3]
+    with_one = replace(jobs, dependency=Labels.of(["", "", "", "afterok:1(unfulfilled)", ""]))
+    assert barred(with_one, NO_RESERVATIONS)[3]
 
 
 def test_what_was_measured_of_running_and_waiting_jobs_is_known_in_the_simulation():

@@ -12,8 +12,9 @@ import pytest
 from decide.views import nodes
 
 from slurmsched.cluster.columns import Labels
+from slurmsched.cluster.jobs import job_table
 from slurmsched.cluster.nodes import NodeTable
-from slurmsched.cluster.reservations import Claimant, ReservationTable, windows_of
+from slurmsched.cluster.reservations import UNREAD, Claimant, ReservationTable, followed, windows_of
 from slurmsched.errors import SlurmUnavailable
 from slurmsched.slurm.read.reservations import AHEAD, read_reservations
 
@@ -60,14 +61,18 @@ def test_without_reservations_there_is_no_window():
     assert len(read_reservations("No reservations in the system\n", cluster())) == 0
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["slurm_load_reservations error: Unable to contact slurm controller", LINE.format(
-        name="x", start="now", end="1", nodes="n1", flags="", rest="")],
-)  # fmt: skip
-def test_another_answer_is_none(text):
+def test_another_answer_is_none():
     with pytest.raises(SlurmUnavailable):
-        read_reservations(text, cluster())
+        read_reservations("slurm_load_reservations error: Unable to contact slurm controller", cluster())
+
+
+@pytest.mark.parametrize(("start", "flags", "windows"), [("now", "", 0), ("1000", "SPEC_NODES,TIME_FLOAT", 1)])
+def test_a_reservation_that_is_not_understood_is_marked(start, flags, windows):
+    line = LINE.format(name="x", start=start, end="2000", nodes="n1", flags=flags, rest="")
+    table = read_reservations(line, cluster())
+    assert table.has(UNREAD).sum() == 1
+    assert len(windows_of(table, "n1", 1500.0, 1600.0, Claimant("alice", "astro"))) == windows
+    assert not followed(table, job_table(1, reservation=["x"])).any()
 
 
 def test_the_comment_of_a_reservation_is_not_read():

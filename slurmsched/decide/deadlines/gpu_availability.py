@@ -23,7 +23,15 @@ MOMENTS = 256
 """Maximum number of distinct ends of running jobs; further neighbouring ends are merged."""
 
 _Kind = tuple[int, int, int]  # codes of a job's partitions and GPU type, and the number of the nodes that may hold it
-_Shape = tuple[_Kind, int]  # with its GPUs on each node
+_Shape = tuple[_Kind, int, float]  # with its GPUs on each node, and how long before a window it may not start
+
+
+class _Row(NamedTuple):
+    """A row of room: nodes, in blocks of some GPUs, of which windows begin earlier by so many seconds."""
+
+    nodes: BoolArray
+    block: int
+    early_s: float
 
 
 class Footprints(NamedTuple):
@@ -42,6 +50,9 @@ class GpuAvailability:
     pending ones first, then running ones. *stops_s* is the time by which each running job can make room before its end,
     minus infinity for one that requests its GPUs anew; *stoppable* selects the jobs that can be stopped once they run.
     Resuming one costs *restart_s*, and its start takes *startup_s*. ``work`` is what they still need, by forecasts.
+
+    Slurm starts a job only where its whole time limit ends before a reservation begins, though it needs less: so it
+    counts in a row of its own too, in which windows begin earlier by the difference.
     """
 
     def __init__(
@@ -74,18 +85,19 @@ class GpuAvailability:
         self.ends_s = view.now_s + self.needs_s[len(view.pending) :]
         self._nodes: dict[_Kind, BoolArray] = {}
         self._widest: dict[_Kind, int] = {}  #: GPUs of the widest of these nodes
-        self._rows: list[tuple[BoolArray, int]] = []
+        self._rows: list[_Row] = []
         self._counts: dict[_Shape, list[bool]] = {}
         self._begins_s, self._free = self._over_time(self.ends_s, stops_s)
 
     def open(self, rows: IntArray) -> Room:
         """Return room with a row for each set of nodes and block size that the jobs in *rows* request."""
         kinds = {}
-        for kind, block in dict.fromkeys(self._shapes(rows)):
+        for kind, block, early_s in dict.fromkeys(self._shapes(rows)):
             if block:
                 nodes = self._nodes[kind]
-                kinds[(nodes.tobytes(), 1)] = (nodes, 1)
-                kinds[(nodes.tobytes(), block)] = (nodes, block)
+                kinds[(nodes.tobytes(), 1, 0.0)] = _Row(nodes, 1, 0.0)
+                kinds[(nodes.tobytes(), block, 0.0)] = _Row(nodes, block, 0.0)
+                kinds[(nodes.tobytes(), block, early_s)] = _Row(nodes, block, early_s)
         self._rows = list(kinds.values())
         self._counts = {}
         return self._room(self._begins_s, self._free)
@@ -98,7 +110,7 @@ class GpuAvailability:
     def holding(self, rows: IntArray) -> BoolArray:
         """Select running jobs with GPUs on nodes that one of the pending *rows* may run on."""
         nodes = np.zeros(len(self._view.nodes), dtype=np.bool_)
-        for kind in {kind for kind, _ in self._shapes(rows)}:
+        for kind in {kind for kind, *_ in self._shapes(rows)}:
             nodes |= self._nodes[kind]
         names = {name for name, mine in zip(self._view.nodes.name, nodes.tolist(), strict=True) if mine}
         hosts = self._view.running.node_list
@@ -108,7 +120,7 @@ class GpuAvailability:
     def requests(self, rows: IntArray, due_s: FloatArray, since_s: float) -> DeadlineRequests:
         """Return the requests of jobs in *rows*; each counts in the rows of room that hold all nodes it may run on."""
         shapes = self._shapes(rows)
-        wanted, block = self._jobs.gpus[rows], np.array([block for _, block in shapes], dtype=np.int64)
+        wanted, block = self._jobs.gpus[rows], np.array([block for _, block, _ in shapes], dtype=np.int64)
         return DeadlineRequests(
             gpus=np.maximum(block, -(-wanted // np.maximum(block, 1)) * block),
             needs_s=self.needs_s[rows] + self._startup_s[rows],
@@ -121,7 +133,7 @@ class GpuAvailability:
 
     def wide(self, requests: DeadlineRequests) -> BoolArray:
         """Select requests for several GPUs on one node."""
-        blocks = np.array([size for _, size in self._rows], dtype=np.int64)
+        blocks = np.array([row.block for row in self._rows], dtype=np.int64)
         return np.asarray((requests.rows & (blocks > 1)).any(axis=1))
 
     def gpus(self, row: int) -> int:
@@ -130,42 +142,70 @@ class GpuAvailability:
 
     def footprints(self, rows: IntArray) -> Footprints:
         """Return the rows of room that each of the pending *rows* touches."""
-        shapes = self._shapes(rows)
+        shapes = [(kind, block) for kind, block, _ in self._shapes(rows)]
         places = {shape: place for place, shape in enumerate(dict.fromkeys(shapes))}
-        alone = {nodes.tobytes(): place for place, (nodes, size) in enumerate(self._rows) if size == 1}
-        size_of = np.array([size for _, size in self._rows], dtype=np.int64)
+        alone = {
+            row.nodes.tobytes(): place for place, row in enumerate(self._rows) if row.block == 1 and not row.early_s
+        }
+        size_of = np.array([row.block for row in self._rows], dtype=np.int64)
         own = np.zeros((len(places), len(self._rows)), dtype=np.bool_)
         larger = np.zeros(own.shape, dtype=np.int64)
         for place, (kind, block) in enumerate(places):
-            met = np.array([bool((self._nodes[kind] & nodes).any()) for nodes, _ in self._rows], dtype=np.bool_)
+            meets = [not row.early_s and bool((self._nodes[kind] & row.nodes).any()) for row in self._rows]
+            met = np.array(meets, dtype=np.bool_)
             own[place] = met & (size_of <= block)
             larger[place] = np.where(met & (size_of > block), size_of, 0)
-        single = np.array([alone[nodes.tobytes()] for nodes, _ in self._rows], dtype=np.int64)
+        single = np.array([alone[row.nodes.tobytes()] for row in self._rows], dtype=np.int64)
         return Footprints(np.array([places[shape] for shape in shapes], dtype=np.int64), own, larger, single)
 
     def most(self, row: int) -> int:
         """Return the most GPUs that a job like this pending row can have on the nodes that are up."""
-        ((kind, block),) = self._shapes(np.array([row]))
+        ((kind, block, _),) = self._shapes(np.array([row]))
         return int((self._view.nodes.gpus[self._nodes[kind]] // block * block).sum()) if block else 0
 
     def _held(self, shape: _Shape) -> list[bool]:
-        """Return one flag per row of room: its nodes hold all nodes of *shape*, in blocks no larger than its own."""
+        """Return one flag per row of room: its nodes hold all nodes of *shape*, in blocks no larger than its own.
+
+        Of the rows in which windows begin earlier, it counts in its own alone.
+        """
         if shape not in self._counts:
-            nodes, block = self._nodes[shape[0]], shape[1]
-            self._counts[shape] = [block >= size and not (nodes & ~mine).any() for mine, size in self._rows]
+            nodes, (_, block, early_s) = self._nodes[shape[0]], shape
+            self._counts[shape] = [
+                block >= row.block and row.early_s in (0.0, early_s) and not (nodes & ~row.nodes).any()
+                for row in self._rows
+            ]
         return self._counts[shape]
 
     def _shapes(self, rows: IntArray) -> list[_Shape]:
         """Return the kind of nodes that each of *rows* may run on, and its GPUs on each of them (0 without nodes)."""
         jobs = self._jobs
-        columns = (jobs.partition.codes, jobs.gpu_type.codes, self._holding[0], jobs.gpus, jobs.nodes)
+        columns = (
+            *(jobs.partition.codes, jobs.gpu_type.codes, self._holding[0]),
+            *(jobs.gpus, jobs.nodes, self._early_s),
+        )
         shapes: list[_Shape] = []
-        for *codes, gpus, count in zip(*(column[rows].tolist() for column in columns), strict=True):
+        for *codes, gpus, count, early_s in zip(*(column[rows].tolist() for column in columns), strict=True):
             kind = codes[0], codes[1], codes[2]
             widest = self._widest[kind] if kind in self._widest else self._find(kind)
             count = max(count, -(-gpus // widest) if widest else 1)
-            shapes.append((kind, -(-gpus // count) if widest else 0))
+            shapes.append((kind, -(-gpus // count) if widest else 0, early_s))
         return shapes
+
+    @cached_property
+    def _windows(self) -> list[tuple[float, float, BoolArray]]:
+        """The windows in which nodes are reserved for others: begin, end, nodes."""
+        view, table = self._view, self._view.reservations
+        rows = np.flatnonzero(keeping_out(table, view.now_s, np.inf, ANYBODY)).tolist() if len(table) else ()
+        return [(float(table.start_s[row]), float(table.end_s[row]), nodes_in(table, row, view.nodes)) for row in rows]
+
+    @cached_property
+    def _early_s(self) -> FloatArray:
+        """How long before a window each job may not start though it would be done: 0 of running ones."""
+        if not self._windows:
+            return np.zeros(len(self._jobs))
+        waits = np.arange(len(self._jobs)) < len(self._view.pending)
+        spare_s = self._jobs.time_limit_s - self.needs_s - self._startup_s
+        return np.where(waits, np.maximum(spare_s, 0.0), 0.0)
 
     @cached_property
     def _holding(self) -> tuple[IntArray, list[BoolArray]]:
@@ -196,8 +236,32 @@ class GpuAvailability:
         return self._widest[kind]
 
     def _room(self, begins_s: FloatArray, free: IntArray) -> Room:
-        blocks = [(free[nodes] // block * block).sum(axis=0) for nodes, block in self._rows]
+        if self._windows:
+            begins_s, free = self._cut(begins_s, free)
+        rows = [self._outside(begins_s, free, row) for row in self._rows]
+        blocks = [
+            (mine[row.nodes] // row.block * row.block).sum(axis=0) for mine, row in zip(rows, self._rows, strict=True)
+        ]
         return Room(begins_s.copy(), np.array(blocks, dtype=np.int64).reshape(len(blocks), len(begins_s)))
+
+    def _cut(self, begins_s: FloatArray, free: IntArray) -> tuple[FloatArray, IntArray]:
+        """Let a stretch of time begin where a window begins, for any row, or ends."""
+        earlier_s = np.unique([0.0, *(row.early_s for row in self._rows)])
+        bounds_s = np.array([begin_s for begin_s, _, _ in self._windows])[:, None] - earlier_s
+        bounds_s = np.append(bounds_s, [end_s for _, end_s, _ in self._windows])
+        bounds_s = bounds_s[(bounds_s > self._view.now_s) & np.isfinite(bounds_s)]
+        cut_s = np.unique(np.concatenate([begins_s, bounds_s]))
+        return cut_s, free[:, np.searchsorted(begins_s, cut_s, side="right") - 1]
+
+    def _outside(self, begins_s: FloatArray, free: IntArray, row: _Row) -> IntArray:
+        """Return the free GPUs without those of nodes in the time in which they are reserved for others."""
+        if not self._windows:
+            return free
+        free = free.copy()
+        for begin_s, end_s, nodes in self._windows:
+            inside = (begins_s >= begin_s - row.early_s) & (begins_s < end_s)
+            free[np.ix_(nodes, inside)] = 0
+        return free
 
     def _over_time(self, ends_s: FloatArray, stops_s: FloatArray | None) -> tuple[FloatArray, IntArray]:
         """Return moments (rising) and the free GPUs of each node from each on, as running jobs end or stop."""
@@ -211,21 +275,7 @@ class GpuAvailability:
         at = np.zeros(free_s.shape, dtype=np.int64)
         at[free_s > now_s] = which + 1
         np.add.at(back, (np.broadcast_to(np.arange(len(free_s))[:, None], at.shape), at), 1)
-        return self._without_windows(np.concatenate([[now_s], moments]), np.cumsum(back, axis=1)[:, :-1])
-
-    def _without_windows(self, begins_s: FloatArray, free: IntArray) -> tuple[FloatArray, IntArray]:
-        """Return both without the GPUs of nodes in the time in which they are reserved for others."""
-        view, table = self._view, self._view.reservations
-        if not len(table):
-            return begins_s, free
-        rows = np.flatnonzero(keeping_out(table, view.now_s, np.inf, ANYBODY)).tolist()
-        bounds_s = np.concatenate([table.start_s[rows], table.end_s[rows]])
-        cut_s = np.unique(np.concatenate([begins_s, bounds_s[(bounds_s > view.now_s) & np.isfinite(bounds_s)]]))
-        free = free[:, np.searchsorted(begins_s, cut_s, side="right") - 1].copy()
-        for row in rows:
-            inside = (cut_s >= table.start_s[row]) & (cut_s < table.end_s[row])
-            free[np.ix_(nodes_in(table, row, view.nodes), inside)] = 0
-        return cut_s, free
+        return np.concatenate([[now_s], moments]), np.cumsum(back, axis=1)[:, :-1]
 
 
 class PooledGpus(GpuAvailability):
@@ -234,6 +284,11 @@ class PooledGpus(GpuAvailability):
     def __init__(self, view: View, margin: float, lead_s: float) -> None:
         jobs = view.pending.joined(view.running)
         super().__init__(view, margin, lead_s, stoppable=can_be_stopped(jobs))
+
+    @cached_property
+    def _early_s(self) -> FloatArray:
+        """No time: all jobs count in the one row."""
+        return np.zeros(len(self._jobs))
 
     def requests(self, rows: IntArray, due_s: FloatArray, since_s: float) -> DeadlineRequests:
         """Return the requests of jobs in *rows*."""

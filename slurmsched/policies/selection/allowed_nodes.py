@@ -31,6 +31,7 @@ class AllowedNodes(NamedTuple):
     parts: PartitionSets
     kind: IntArray  #: of each job; jobs of one kind may use the same nodes
     allowed: BoolArray  #: [kind, node]
+    group: IntArray  #: of each kind, what reservations keep from it (``closed_times.claim_groups``)
 
 
 class Wants(Protocol):
@@ -67,18 +68,24 @@ class Placed(Protocol):
 
 
 def allowed_nodes(
-    jobs: Wants, nodes: NodeTable, partitions: PartitionTable, required: Labels | None, excluded: Labels | None = None
+    jobs: Wants,
+    nodes: NodeTable,
+    partitions: PartitionTable,
+    required: Labels | None,
+    excluded: Labels | None = None,
+    groups: Labels | None = None,
 ) -> AllowedNodes:
     """Group *jobs* into kinds by the nodes they may use; *required* are host lists of nodes that jobs insist on.
 
-    *excluded* are those of nodes that jobs do not use.
+    *excluded* are those of nodes that jobs do not use. Jobs of different *groups* are of different kinds.
 
     KeyError names a partition that does not exist. Without partitions each job may use all nodes.
     """
     parts = _partition_sets(jobs.partition, nodes, partitions)
     named = required or Labels(np.zeros(len(jobs.partition), dtype=np.int64), ("",))
     barred = excluded or Labels(np.zeros(len(jobs.partition), dtype=np.int64), ("",))
-    first, kind = _kinds(jobs.partition, jobs.gpu_type, jobs.features, named, barred)
+    apart = () if groups is None else (groups,)
+    first, kind = _kinds(jobs.partition, jobs.gpu_type, jobs.features, named, barred, *apart)
     allowed = np.ones((max(1, len(first)), len(nodes)), dtype=np.bool_)
     for at, row in enumerate(first.tolist()):
         allowed[at] = parts.nodes[parts.of[row]] & suits(jobs.gpu_type[row], jobs.features[row], nodes)
@@ -86,7 +93,10 @@ def allowed_nodes(
             allowed[at] &= np.isin(list(nodes.name), expand(named[row]))
         if barred[row]:
             allowed[at] &= ~np.isin(list(nodes.name), _known(barred[row]))
-    return AllowedNodes(parts, kind, allowed)
+    group = np.zeros(len(allowed), dtype=np.int64)
+    if groups is not None:
+        group[: len(first)] = groups.codes[first]
+    return AllowedNodes(parts, kind, allowed, group)
 
 
 def binding(jobs: Placed) -> Labels:

@@ -11,14 +11,15 @@ import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels
 from ...cluster.jobs import JobTable
-from ...cluster.nodes import NodeTable, PartitionTable
+from ...cluster.nodes import NodeTable
 from ...cluster.state import View
 from ..contract import Placement
 from .allowed_nodes import AllowedNodes, allowed_nodes, binding
+from .closed_times import ClaimGroups, ClosedTimes, claim_groups, closed_to
+from .free_resources import FreeResources
 from .loops import AccountGpus, DecisionJobs, PlannedLife, Started, nothing_started, start_one
 from .planned_room import MOST_STEPS, YEAR_S, BackfillPlan, blank_outlook
 from .resources import (
-    FreeResources,
     NodeResources,
     NodeSlots,
     ResourceRequests,
@@ -54,8 +55,11 @@ class FreeNodes:
         self.view, self.count = view, len(view.running) + len(view.pending)
         self.jobs_running = len(view.running)
         self.present = view.running.joined(view.pending)  #: the jobs by number
-        self._places = _places(self.present, view.nodes, view.partitions)
-        resources, requests = _resources(view.nodes, self._places.allowed), _requests(self.present, placement)
+        groups = claim_groups(view.reservations, self.present, self.present.reservation)
+        self._places = _places(self.present, view, groups)
+        closed = closed_to(view.reservations, view.nodes, groups, self._places.group)
+        resources = _resources(view.nodes, self._places.allowed, closed)
+        requests = _requests(self.present, placement)
         requests.kind[:] = self._places.kind
         number_forms(requests)
         held = nothing_held(self.count, int(2 * view.nodes.gpus.sum() + len(view.nodes) * max(1, self.count) + 1))
@@ -84,9 +88,8 @@ class FreeNodes:
 
     def plan(self, reservations: int) -> BackfillPlan:
         """Return an empty plan of room over time with place for so many *reservations*."""
-        return blank_outlook(
-            len(self.view.nodes), min(2 * reservations + self.jobs_running + 6, MOST_STEPS), self.count
-        )
+        steps = 2 * reservations + self.jobs_running + len(self.jobs.resources.closed.ends_s) + 6
+        return blank_outlook(len(self.view.nodes), min(steps, MOST_STEPS), self.count)
 
     def start(self, number: int, barred: BoolArray | None = None) -> bool:
         """Start a pending job where its placement finds room on nodes not *barred*; return True if it started."""
@@ -121,17 +124,19 @@ class FreeNodes:
         free.gpus[:], free.cpus[:] = before  # what running jobs have was known before
 
 
-def _places(jobs: JobTable, nodes: NodeTable, partitions: PartitionTable) -> AllowedNodes:
+def _places(jobs: JobTable, view: View, groups: ClaimGroups | None) -> AllowedNodes:
     """Return the nodes that each job may use; partitions that are gone count as none."""
+    nodes, partitions, of = view.nodes, view.partitions, None if groups is None else groups.of
     known = set(partitions.name)
     if not len(partitions) or all(known.issuperset(names.split(",")) for names in jobs.partition.names):
-        return allowed_nodes(jobs, nodes, partitions, binding(jobs))
+        return allowed_nodes(jobs, nodes, partitions, binding(jobs), groups=of)
     lists = [",".join(name for name in names.split(",") if name in known) for names in jobs.partition.names]
     left = Labels(jobs.partition.codes, tuple(text or partitions.name[0] for text in lists))
     gone = jobs.partition.map([not text for text in lists], np.bool_)
-    found = allowed_nodes(_Wants(left, jobs.gpu_type, jobs.features), nodes, partitions, binding(jobs))
+    found = allowed_nodes(_Wants(left, jobs.gpu_type, jobs.features), nodes, partitions, binding(jobs), groups=of)
     nowhere = np.concatenate([found.allowed, np.zeros((1, len(nodes)), dtype=np.bool_)])
-    return found._replace(kind=np.where(gone, len(found.allowed), found.kind), allowed=nowhere)
+    kind = np.where(gone, len(found.allowed), found.kind)
+    return found._replace(kind=kind, allowed=nowhere, group=np.append(found.group, 0))
 
 
 class _Wants(NamedTuple):
@@ -140,7 +145,7 @@ class _Wants(NamedTuple):
     features: Labels
 
 
-def _resources(nodes: NodeTable, allowed: BoolArray) -> NodeResources:
+def _resources(nodes: NodeTable, allowed: BoolArray, closed: ClosedTimes) -> NodeResources:
     free_mib = np.where(np.isfinite(nodes.memory_mib), nodes.memory_mib - nodes.memory_used_mib, np.inf)
     return NodeResources(
         has=records(FreeResources(nodes.gpus, nodes.cpus, nodes.memory_mib)),
@@ -148,6 +153,7 @@ def _resources(nodes: NodeTable, allowed: BoolArray) -> NodeResources:
         slots=records(NodeSlots(*np.zeros((3, len(nodes)), dtype=np.int64))),  # a selection places whole GPUs
         up=nodes.usable.copy(),
         allowed=allowed,
+        closed=closed,
         sizes=np.unique(nodes.gpus)[::-1].copy(),
         units=NO_UNITS.copy(),
         rules=NO_RULES.copy(),

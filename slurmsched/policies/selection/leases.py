@@ -62,7 +62,7 @@ class Leases:
         first = np.flatnonzero((claims.must | claims.urgent)[ranked])
         firm = int(first[-1]) + 1 if len(first) else 0  # a promise does not wait for the whole nodes of worse jobs
         spare = no_spare(len(view.nodes))
-        run_best(nodes.jobs, ranked, nodes.runs, firm, spare, nodes.no_node, nodes.yields, nodes.started)
+        run_best(nodes.jobs, ranked, nodes.runs, firm, spare, nodes.no_node, nodes.yields, nodes.started, view.now_s)
 
 
 def by_claims(order: IntArray, claims: LeaseClaims) -> IntArray:

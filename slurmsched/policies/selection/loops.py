@@ -19,7 +19,7 @@ from .resources import (
     Held,
     NodeResources,
     ResourceRequests,
-    find,
+    find_open,
     take,
 )
 from .sorted_rows import Line, line_up
@@ -93,7 +93,8 @@ def start_one(jobs: DecisionJobs, row: int, barred: BoolArray, now_s: float, to:
     """Start a job where it fits on nodes that are not barred, within its account's limit; return True if it started."""
     if not within_limit(jobs, row):
         return False
-    count = find(jobs.resources, jobs.requests, row, jobs.resources.free, barred)
+    plan_s = jobs.life.plan_s[row]
+    count = find_open(jobs.resources, jobs.requests, row, jobs.resources.free, barred, now_s, plan_s)
     if count:
         _begin(jobs, row, count, now_s, to)
     return count > 0

@@ -12,7 +12,8 @@ import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray
 from ..compiled import borrowing, inner
-from .resources import CHOSEN, NEXT, NONE, OPEN, TAKEN, FreeResources, Held, NodeResources, ResourceRequests, find
+from .free_resources import FreeResources
+from .resources import CHOSEN, NEXT, NONE, OPEN, TAKEN, Held, NodeResources, ResourceRequests, find_open
 from .resources import CPUS as HELD_CPUS
 from .resources import GPUS as HELD_GPUS
 from .resources import NODE as HELD_NODE
@@ -27,7 +28,7 @@ YEAR_S = 365 * 86400.0
 MOST_STEPS = 4000
 """Most steps of a plan."""
 
-MANY, ENDED, FOUND, TRIED = 0, 1, 2, 3
+MANY, ENDED, FOUND, TRIED, OPENED = 0, 1, 2, 3, 4
 
 
 class PlannedDurations(Protocol):
@@ -78,7 +79,8 @@ class BackfillPlan(NamedTuple):
     memory_mib: FloatArray
     total: IntArray  #: GPUs free over all nodes
     falls: BoolArray  #: True where something is less free at this step than at the one before
-    counts: IntArray  #: MANY steps made; jobs ENDED by the last; nodes FOUND for the last search; forms TRIED
+    counts: IntArray  #: MANY steps made; jobs ENDED by the last; nodes FOUND for the last search; forms TRIED; closed
+    #: times OPENED by the last step
     least: FreeResources  #: scratch: the least that is free over a stretch of steps
     open: IntArray  #: scratch: the nodes that have room for a job so far
     barred: BoolArray  #: nodes that a search leaves out
@@ -101,7 +103,7 @@ def blank_outlook(nodes: int, steps: int, forms: int, whole_nodes: bool = False)
         np.empty((steps, nodes)),
         np.empty(steps, dtype=np.int64),
         np.empty(steps, dtype=np.bool_),
-        np.zeros(4, dtype=np.int64),
+        np.zeros(5, dtype=np.int64),
         records(FreeResources(np.empty(nodes, dtype=np.int64), np.empty(nodes, dtype=np.int64), np.empty(nodes))),
         np.empty(nodes, dtype=np.int64),
         np.zeros(nodes, dtype=np.bool_),
@@ -117,6 +119,7 @@ def blank_outlook(nodes: int, steps: int, forms: int, whole_nodes: bool = False)
 def look(outlook: BackfillPlan, resources: NodeResources, now_s: float) -> None:
     """Begin the plan with what is free now."""
     outlook.counts[MANY], outlook.counts[ENDED] = 1, 0
+    outlook.counts[OPENED] = np.searchsorted(resources.closed.ends_s, now_s, side="right")
     outlook.at_s[0], outlook.falls[0], outlook.line[0] = now_s, False, 0
     outlook.kept_s[:] = NEVER
     outlook.gpus[0], outlook.cpus[0], outlook.memory_mib[0] = (
@@ -222,10 +225,11 @@ def _fits(outlook: BackfillPlan, stage: Planned, row: int, step: int) -> bool:
     least, resources, requests, line = outlook.least, stage.resources, stage.requests, outlook.line[step]
     least.gpus[:], least.cpus[:] = outlook.gpus[line], outlook.cpus[line]
     least.memory_mib[:] = outlook.memory_mib[line]
-    outlook.counts[FOUND] = find(resources, requests, row, least, outlook.barred)
+    at_s, plan_s = outlook.at_s[step], stage.life.plan_s[row]
+    outlook.counts[FOUND] = find_open(resources, requests, row, least, outlook.barred, at_s, plan_s)
     if not outlook.counts[FOUND]:
         return False
-    end_s = outlook.at_s[step] + stage.life.plan_s[row]
+    end_s = at_s + plan_s
     many, falls = _open_nodes(outlook, resources.room[OPEN]), False
     for later in range(step + 1, outlook.counts[MANY]):
         if outlook.at_s[later] >= end_s:
@@ -236,7 +240,7 @@ def _fits(outlook: BackfillPlan, stage: Planned, row: int, step: int) -> bool:
                 outlook.counts[FOUND] = 0
                 return False
     if falls:
-        outlook.counts[FOUND] = find(resources, requests, row, least, outlook.barred)
+        outlook.counts[FOUND] = find_open(resources, requests, row, least, outlook.barred, at_s, plan_s)
     return bool(outlook.counts[FOUND] > 0)
 
 
@@ -272,12 +276,18 @@ def _narrowed(outlook: BackfillPlan, requests: ResourceRequests, row: int, line:
 
 @borrowing
 def _further(outlook: BackfillPlan, stage: Planned, resolution_s: float) -> bool:
-    """Add the next step: the next planned end, and those within the resolution after it."""
-    running, many = stage.running, outlook.counts[MANY]
-    if outlook.counts[ENDED] == running.many[0] or many == len(outlook.at_s):
+    """Add the next step: the next planned end, with those within the resolution, or the end of a closed time."""
+    running, many, ends_s = stage.running, outlook.counts[MANY], stage.resources.closed.ends_s
+    end_s = running.keys[outlook.counts[ENDED]] if outlook.counts[ENDED] < running.many[0] else NEVER
+    open_s = ends_s[outlook.counts[OPENED]] if outlook.counts[OPENED] < len(ends_s) else NEVER
+    if min(end_s, open_s) == NEVER or many == len(outlook.at_s):
         return False
-    at_s, until_s = _interval(outlook, running.keys[outlook.counts[ENDED]], resolution_s)
     _copy(outlook, many - 1, many)
+    if open_s <= end_s:
+        at_s = until_s = np.ceil(open_s / resolution_s) * resolution_s if outlook.whole_nodes else open_s
+        outlook.counts[OPENED] += 1
+    else:
+        at_s, until_s = _interval(outlook, end_s, resolution_s)
     outlook.at_s[many], outlook.falls[many] = max(at_s, outlook.at_s[many - 1]), False
     line = outlook.line[many]
     while outlook.counts[ENDED] < running.many[0] and running.keys[outlook.counts[ENDED]] <= until_s:

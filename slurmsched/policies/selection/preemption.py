@@ -15,8 +15,9 @@ import numpy as np
 
 from ...cluster.columns import BoolArray, IntArray
 from ..compiled import compiled, inner
+from .free_resources import FreeResources
 from .loops import DecisionJobs, Started, note_start, within_limit
-from .resources import CHOSEN, CPUS, GPUS, NEXT, NODE, NONE, TAKEN, FreeResources, find
+from .resources import CHOSEN, CPUS, GPUS, NEXT, NODE, NONE, TAKEN, find_open, is_shut
 from .struct_arrays import records
 
 
@@ -53,28 +54,29 @@ def run_best(
     barred: BoolArray,
     yields: BoolArray,
     to: Started,
+    now_s: float,
 ) -> None:
     """Choose the jobs that run from now on, in *order*; *runs* selects the running ones.
 
     The first *firm* jobs of *order* take the nodes of any worse one, chosen or not, where there is no other way to
     place them. *yields* marks the running jobs that yield, *to* has those that start.
     """
-    chosen = _chosen(jobs, order, runs)
+    chosen = _chosen(jobs, order, runs, barred, now_s)
     free, loose = _open(jobs, order, runs, chosen, spare, yields)
     for at in range(len(order)):
         row = order[at]
         if runs[row] or not chosen[at]:
             continue
-        gpus, count = jobs.requests.gpus[row], 0
+        gpus, plan_s, count = jobs.requests.gpus[row], jobs.life.plan_s[row], 0
         if gpus <= free:
-            count = find(jobs.resources, jobs.requests, row, spare.free, barred)
+            count = find_open(jobs.resources, jobs.requests, row, spare.free, barred, now_s, plan_s)
         if not count and gpus <= loose:
-            count = find(jobs.resources, jobs.requests, row, spare.loose, barred)
+            count = find_open(jobs.resources, jobs.requests, row, spare.loose, barred, now_s, plan_s)
             if count:
                 free += _clear(jobs, order, runs, chosen, len(order), row, count, spare, yields)
         if not count and at < firm:
             loose += _shift(jobs, order, runs, chosen, at + 1, spare.loose, yields, 1)
-            count = find(jobs.resources, jobs.requests, row, spare.loose, barred)
+            count = find_open(jobs.resources, jobs.requests, row, spare.loose, barred, now_s, plan_s)
             if count:
                 free += _clear(jobs, order, runs, chosen, at, row, count, spare, yields)
             loose += _shift(jobs, order, runs, chosen, at + 1, spare.loose, yields, -1)
@@ -87,8 +89,11 @@ def run_best(
 
 
 @inner
-def _chosen(jobs: DecisionJobs, order: IntArray, runs: BoolArray) -> BoolArray:
-    """Choose jobs in *order* while GPUs are left, of the nodes that each may use and to its account."""
+def _chosen(jobs: DecisionJobs, order: IntArray, runs: BoolArray, barred: BoolArray, now_s: float) -> BoolArray:
+    """Choose jobs in *order* while GPUs are left, of the nodes that each may use and to its account.
+
+    A job for which the nodes that are open to it were too few even if nothing ran there is not chosen.
+    """
     counts = _gpu_counts(jobs, order, runs)
     used, account, requests = jobs.accounts.used, jobs.accounts.account, jobs.requests
     used[:] = 0  # the limits count the jobs that run from now on
@@ -96,6 +101,9 @@ def _chosen(jobs: DecisionJobs, order: IntArray, runs: BoolArray) -> BoolArray:
     for at in range(len(order)):
         row = order[at]
         if not within_limit(jobs, row):
+            continue
+        plan_s = jobs.life.plan_s[row]
+        if not runs[row] and is_shut(jobs.resources, jobs.requests, row, barred, now_s, plan_s):
             continue
         if runs[row]:
             chosen[at] = _keep(jobs, counts, row)

@@ -9,20 +9,14 @@ import numpy as np
 from ...cluster.columns import BoolArray, FloatArray, IntArray
 from ..compiled import borrowing, compiled
 from ..placement import CONSOLIDATE, FIRST_FREE, POOL, ROOMIEST, place
+from .closed_times import ClosedTimes, shut
+from .free_resources import FreeResources
 from .unit_choice import BASE, ROOM, WHOLE, choose_units
 from .unit_choice import CHOSEN as CHOSEN_UNITS
 
 NONE = -1
 NODE, GPUS, CPUS, NEXT = 0, 1, 2, 3
 CHOSEN, TAKEN, OPEN, ALIKE = 0, 1, 2, 3
-
-
-class FreeResources(NamedTuple):
-    """Free resources per node; now, or at one step of a plan."""
-
-    gpus: IntArray
-    cpus: IntArray
-    memory_mib: FloatArray
 
 
 class NodeSlots(NamedTuple):
@@ -41,6 +35,7 @@ class NodeResources(NamedTuple):
     slots: NodeSlots
     up: BoolArray
     allowed: BoolArray  #: [kind of job, node]
+    closed: ClosedTimes  #: when reservations close nodes to kinds of jobs
     sizes: IntArray  #: the distinct GPU counts of nodes, largest first
     units: IntArray  #: [level, node] the blocks or switches that nodes are in; no level of a flat network
     rules: IntArray  #: [rule, part] which of them jobs may have together (``UnitRule``); the first one is not used
@@ -57,7 +52,7 @@ class ResourceRequests(NamedTuple):
     cpus: IntArray  #: per node
     memory_mib: FloatArray  #: per node
     exclusive: BoolArray
-    kind: IntArray  #: jobs of one kind may use the same nodes
+    kind: IntArray  #: jobs of one kind may use the same nodes, at the same times
     rule: IntArray  #: its place in ``NodeResources.rules``; 0 where it may have any nodes
     how: IntArray  #: one of ``PLACEMENTS``
     form: IntArray  #: jobs of one form have identical requests
@@ -139,6 +134,34 @@ def find(resources: NodeResources, requests: ResourceRequests, row: int, free: F
     if how not in (CONSOLIDATE, ROOMIEST) or len(resources.sizes) == 1:
         return int(place(how, room[OPEN], resources.sizes[0], gpus, room[CHOSEN], room[TAKEN]))
     return _on_one_size(how, resources, allowed, gpus)
+
+
+@borrowing
+def find_open(
+    resources: NodeResources,
+    requests: ResourceRequests,
+    row: int,
+    free: FreeResources,
+    barred: BoolArray,
+    from_s: float,
+    plan_s: float,
+) -> int:
+    """Find room as ``find`` does, off the nodes that are closed to the job while it would run, by its planned time."""
+    closed, kind = resources.closed, requests.kind[row]
+    if closed.span[0, kind] < closed.span[1, kind] and shut(closed, kind, free, from_s, from_s + plan_s):
+        return find(resources, requests, row, closed.free, barred)
+    return find(resources, requests, row, free, barred)
+
+
+@borrowing
+def is_shut(
+    resources: NodeResources, requests: ResourceRequests, row: int, barred: BoolArray, from_s: float, plan_s: float
+) -> bool:
+    """Return True if reservations close too many nodes to a job, off *barred* ones, whatever runs on the others."""
+    closed, kind = resources.closed, requests.kind[row]
+    if closed.span[0, kind] == closed.span[1, kind]:
+        return False
+    return bool(find_open(resources, requests, row, resources.has, barred, from_s, plan_s) == 0)
 
 
 @borrowing

@@ -16,10 +16,10 @@ from . import heaps
 from .heaps import pop, push
 
 NEVER = np.inf
-END, FREE, NODES, STEP, BEGIN, SAVED = 0, 1, 2, 3, 4, 5
+END, FREE, NODES, STEP, BEGIN, SAVED, OPENS = 0, 1, 2, 3, 4, 5, 6
 """Ranks: a run ends, its nodes come free, a node fails or is repaired, a job passes a step of attained service, a begin
-time has come, a job that was asked to stop has saved its work. Arrivals, which no policy can change, are read from the
-workload."""
+time has come, a job that was asked to stop has saved its work, a reservation opens nodes. Arrivals, which no policy can
+change, are read from the workload."""
 
 SERIALS = 1 << 40
 """The code of an event is rank times this plus serial."""
@@ -67,4 +67,4 @@ def validate(calendar: Calendar) -> None:
     many = int(calendar.many[0])
     heaps.validate(calendar.at_s, calendar.what, 0, many)
     rank = calendar.what[:many] // SERIALS
-    assert ((rank >= END) & (rank <= SAVED)).all(), "the calendar has an event of no known rank"
+    assert ((rank >= END) & (rank <= OPENS)).all(), "the calendar has an event of no known rank"

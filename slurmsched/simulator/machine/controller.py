@@ -13,11 +13,12 @@ from ...cluster.topology import TopologyRequest, rule_of
 from ...errors import ConfigError
 from ...policies.placement import CONSOLIDATE
 from ...policies.selection.allowed_nodes import AllowedNodes, allowed_nodes
+from ...policies.selection.closed_times import ClosedTimes, claim_groups, closed_to
+from ...policies.selection.free_resources import FreeResources
 from ...policies.selection.loops import nothing_started
 from ...policies.selection.planned_room import MOST_STEPS, YEAR_S, blank_outlook
 from ...policies.selection.preemption import no_spare
 from ...policies.selection.resources import (
-    FreeResources,
     NodeResources,
     NodeSlots,
     ResourceRequests,
@@ -30,7 +31,7 @@ from ...policies.selection.sorted_rows import empty_line
 from ...policies.selection.struct_arrays import records, writable
 from ...policies.selection.unit_choice import NO_RULES, scratch_of
 from ..cluster_spec import ClusterSpec
-from ..engine.calendar import NEVER, NODES, blank, note
+from ..engine.calendar import NEVER, NODES, OPENS, Calendar, blank, note
 from ..engine.job_state import JobSpeed, MachineContext, alone, unborn
 from ..fast.loops import Keys
 from ..slurmctld.fair_share import share_out
@@ -51,12 +52,13 @@ def controller(
     *,
     required: Labels | None = None,
     excluded: Labels | None = None,
+    reservation: Labels | None = None,
     outages: Outages | None = None,
     pace: JobSpeed | None = None,
     given: Keys | None = None,
 ) -> Controller:
     """Build a Slurm in its initial state; *required* are the nodes that jobs insist on, *excluded* those that
-    they do not use, as host lists.
+    they do not use, as host lists, *reservation* the reservations that they name.
 
     *outages* are future failures, *pace* the speeds of jobs, *given* the keys of a direct executor.
 
@@ -64,17 +66,20 @@ def controller(
     """
     size = len(jobs)
     no = np.zeros(size, dtype=np.bool_)
-    places, accounts = _places(jobs, fleet, required, excluded), SharedAccounts.of(jobs, conf.associations)
+    places, closed = _places(jobs, fleet, required, excluded, reservation)
+    accounts = SharedAccounts.of(jobs, conf.associations)
     parts, requests = places.parts, _requests(jobs, places.kind)
-    resources = _bound(_resources(fleet, places.allowed), requests, fleet)
+    resources = _bound(_resources(fleet, places.allowed, closed), requests, fleet)
     failures = outages or no_outages()
     plan_s = np.where(np.isfinite(jobs.time_limit_s), jobs.time_limit_s, YEAR_S)
     # Jobs that have whole blocks hold nodes on which they use nothing.
     whole_blocks = len(fleet.nodes) if fleet.topology.levels else 0
     most_links = whole_blocks + int(2 * resources.has.gpus.sum() + np.maximum(jobs.nodes, 1)[jobs.gpus == 0].sum() + 1)
-    calendar = blank(4 * size + len(failures.at_s) * (2 + resources.has.gpus.max(initial=0)) + 64)
+    room = 4 * size + len(failures.at_s) * (2 + resources.has.gpus.max(initial=0)) + len(closed.ends_s) + 64
+    calendar = blank(int(room))
     for at, at_s in enumerate(failures.at_s.tolist()):
         note(calendar, at_s, NODES, at)
+    note_openings(calendar, closed, float(jobs.submit_s.min(initial=np.inf)))
     stage = MachineContext(
         resources=resources,
         held=nothing_held(size, most_links),
@@ -102,7 +107,7 @@ def controller(
         caps=_caps(jobs.account, fleet),
         gates=no_gates(size),
         outages=failures,
-        outlook=blank_outlook(nodes, _steps(conf, size, len(stage.running.rows)), size, conf.rules.whole_nodes),
+        outlook=blank_outlook(nodes, _steps(conf, size, stage), size, conf.rules.whole_nodes),
         given=given or Keys(np.zeros((1, size)), np.zeros(size), np.zeros(0)),
         scratch=_scratch(fleet, size, len(stage.running.rows), most_links, len(jobs.account.names)),
         blocked=np.zeros(len(parts.tier), dtype=np.bool_),
@@ -112,10 +117,10 @@ def controller(
     )
 
 
-def _steps(conf: SlurmConf, jobs: int, running: int) -> int:
+def _steps(conf: SlurmConf, jobs: int, stage: MachineContext) -> int:
     """Return the room for steps of a backfill plan."""
-    reserved = 2 * min(conf.rules.reservations, jobs) + 4
-    ends = int(min(conf.rules.bf_window_s / conf.rules.bf_resolution_s + 2, running))
+    reserved = 2 * min(conf.rules.reservations, jobs) + len(stage.resources.closed.ends_s) + 4
+    ends = int(min(conf.rules.bf_window_s / conf.rules.bf_resolution_s + 2, len(stage.running.rows)))
     return min(reserved + ends, MOST_STEPS)
 
 
@@ -131,16 +136,30 @@ def _scratch(fleet: ClusterSpec, jobs: int, running: int, links: int, accounts: 
     return Scratch(no_spare(nodes), _zeros(max(1, accounts)), order, keys, runs, runs.copy(), started)
 
 
+def note_openings(calendar: Calendar, closed: ClosedTimes, from_s: float) -> None:
+    """Enter the times after *from_s* at which reservations open nodes."""
+    for at, at_s in enumerate(closed.ends_s.tolist()):
+        if at_s > from_s:
+            note(calendar, at_s, OPENS, at)
+
+
 def _places(
-    jobs: Workload, fleet: ClusterSpec, required: Labels | None, excluded: Labels | None = None
-) -> AllowedNodes:
+    jobs: Workload,
+    fleet: ClusterSpec,
+    required: Labels | None,
+    excluded: Labels | None = None,
+    reservation: Labels | None = None,
+) -> tuple[AllowedNodes, ClosedTimes]:
+    groups = claim_groups(fleet.reservations, jobs, reservation)
+    of = None if groups is None else groups.of
     try:
-        return allowed_nodes(jobs, fleet.nodes, fleet.partitions, required, excluded)
+        places = allowed_nodes(jobs, fleet.nodes, fleet.partitions, required, excluded, of)
     except KeyError as error:
         raise ConfigError(
             f"jobs ask for partition {error.args[0]!r}, which the cluster does not have; there are: "
             f"{', '.join(fleet.partitions.name)} (simulate --map-partitions reads them as these)"
         ) from None
+    return places, closed_to(fleet.reservations, fleet.nodes, groups, places.group)
 
 
 def _requests(jobs: Workload, kind: IntArray) -> ResourceRequests:
@@ -162,7 +181,7 @@ def _requests(jobs: Workload, kind: IntArray) -> ResourceRequests:
     return requests
 
 
-def _resources(fleet: ClusterSpec, allowed: BoolArray) -> NodeResources:
+def _resources(fleet: ClusterSpec, allowed: BoolArray, closed: ClosedTimes) -> NodeResources:
     nodes, slots = fleet.nodes, fleet.slots
     whole = np.where(slots > 0, 0, nodes.gpus)  # GPUs with slots are not handed out whole
     return NodeResources(
@@ -171,6 +190,7 @@ def _resources(fleet: ClusterSpec, allowed: BoolArray) -> NodeResources:
         slots=records(NodeSlots(slots, _zeros(len(nodes)), _zeros(len(nodes)))),
         up=nodes.usable.copy(),
         allowed=allowed,
+        closed=closed,
         sizes=np.unique(nodes.gpus)[::-1].copy(),
         units=fleet.units,
         rules=NO_RULES.copy(),
@@ -216,9 +236,9 @@ class UnfitJob(NamedTuple):
 
 def misfits(jobs: Workload, fleet: ClusterSpec) -> list[UnfitJob]:
     """Find the jobs that no nodes of *fleet* can hold, or that a partition or account never lets run; each once."""
-    places = _places(jobs, fleet, None)
+    places, closed = _places(jobs, fleet, None)
     requests = _requests(jobs, places.kind)
-    found = _misfits(jobs, requests, _bound(_resources(fleet, places.allowed), requests, fleet), fleet)
+    found = _misfits(jobs, requests, _bound(_resources(fleet, places.allowed, closed), requests, fleet), fleet)
     return sorted({misfit.row: misfit for misfit in reversed(list(found))}.values())
 
 
@@ -268,13 +288,14 @@ def _words(jobs: Workload, row: int) -> str:
 
 
 def places_changed(
-    model: Controller, jobs: Workload, fleet: ClusterSpec, required: Labels, excluded: Labels
+    model: Controller, jobs: Workload, fleet: ClusterSpec, required: Labels, excluded: Labels, reservation: Labels
 ) -> Controller:
     """Update the model after jobs were moved to other partitions or nodes."""
-    places = _places(jobs, fleet, required, excluded)
+    places, closed = _places(jobs, fleet, required, excluded, reservation)
     model.stage.requests.kind[:] = places.kind
     number_forms(model.stage.requests)
-    stage = model.stage._replace(resources=model.stage.resources._replace(allowed=places.allowed))
+    resources = model.stage.resources._replace(allowed=places.allowed, closed=closed)
+    stage = model.stage._replace(resources=resources)
     sets = len(places.parts.tier)
     blocked = np.zeros(sets, dtype=np.bool_)
     return model._replace(stage=stage, parts=places.parts, blocked=blocked, reserved=_zeros(sets))

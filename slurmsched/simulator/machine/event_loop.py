@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ...policies.compiled import borrowing, compiled, inner
 from ...policies.selection.resources import NODE, is_on, link
-from ..engine.calendar import BEGIN, END, FREE, NEVER, SAVED, STEP, first, next_s, strike
+from ..engine.calendar import BEGIN, END, FREE, NEVER, OPENS, SAVED, STEP, first, next_s, strike
 from ..engine.job_state import (
     COMPLETED,
     PENDING,
@@ -179,7 +179,7 @@ def _happen(c: Controller, now_s: float) -> None:
             _stir_if_free(c, serial, now_s)
         elif rank == STEP:
             _step(c, serial, now_s)
-        elif rank == BEGIN:
+        elif rank in (BEGIN, OPENS):
             stir(c, now_s)
         elif rank == SAVED:
             if stage.life.saved_s[serial] == now_s and stage.life.state[serial] == RUNNING:

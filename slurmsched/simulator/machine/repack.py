@@ -82,7 +82,8 @@ def _choose(c: Controller, now_s: float) -> None:
         stage.resources, stage.held, stage.requests, PlannedLife(stage.life.plan_s), stage.running, accounts
     )
     c.barred[:], scratch.started.many[0] = False, 0
-    run_best(jobs, _in_turn(c, now_s), scratch.runs, 0, scratch.spare, c.barred, scratch.yields, scratch.started)
+    order = _in_turn(c, now_s)
+    run_best(jobs, order, scratch.runs, 0, scratch.spare, c.barred, scratch.yields, scratch.started, now_s)
 
 
 @inner

@@ -29,7 +29,7 @@ from ...policies.selection.planned_room import (
     started,
 )
 from ...policies.selection.preemption import Spare
-from ...policies.selection.resources import CHOSEN, find
+from ...policies.selection.resources import CHOSEN, find_open, is_shut
 from ...policies.selection.sorted_rows import Line, drop_out
 from ..engine import job_state
 from ..engine.calendar import BEGIN, NEVER, STEP
@@ -291,7 +291,10 @@ def ready(c: Controller, row: int, now_s: float) -> bool:
 @borrowing
 def try_to_start(c: Controller, row: int, now_s: float) -> bool:
     """Start a job where it fits on nodes that are not barred; return True if it started."""
-    count = find(c.stage.resources, c.stage.requests, row, c.stage.resources.free, c.barred)
+    stage = c.stage
+    count = find_open(
+        stage.resources, stage.requests, row, stage.resources.free, c.barred, now_s, stage.life.plan_s[row]
+    )
     if count:
         begin(c, row, count, now_s)
     return count > 0
@@ -329,6 +332,13 @@ def step_s(c: Controller, row: int) -> float:
     return float(life.since_s[row] + c.given.steps[life.level[row]] / c.stage.requests.gpus[row] - life.ran_s[row])
 
 
+@borrowing
+def _is_passed_over(c: Controller, row: int, now_s: float) -> bool:
+    """Return True if reservations leave a job too few nodes: it keeps none for itself (observed on 22.05)."""
+    stage = c.stage
+    return bool(is_shut(stage.resources, stage.requests, row, c.barred, now_s, stage.life.plan_s[row]))
+
+
 @inner
 def _in_higher_tiers(parts: PartitionSets) -> BoolArray:
     """Select the partition sets served first: those of several tiers, and those above the lowest tier of these."""
@@ -357,7 +367,7 @@ def _serve_higher_tiers(c: Controller, now_s: float, blocking: bool) -> None:
         if try_to_start(c, row, now_s):
             at -= 1
         else:
-            c.blocked[part] = blocking
+            c.blocked[part] = blocking and not _is_passed_over(c, row, now_s)
     c.barred[:] = False
     for part in range(len(c.blocked)):
         if upper[part] and c.blocked[part]:
@@ -382,7 +392,7 @@ def main_loop(c: Controller, now_s: float) -> None:
         if gpus <= free and try_to_start(c, row, now_s):
             free -= gpus
             continue
-        if not c.rules.blocking:
+        if not c.rules.blocking or _is_passed_over(c, row, now_s):
             at += 1
             continue
         if c.stage.requests.slots[row]:  # of a job that requires nodes, only these are kept
@@ -465,7 +475,8 @@ def _plan(c: Controller, now_s: float, on: BoolArray, sets: BoolArray, tested: i
 def _start_on_slots(c: Controller, row: int, now_s: float) -> bool:
     """Start a job with slots if they are free, and its node is not kept for another job; return True on success."""
     stage, outlook = c.stage, c.outlook
-    outlook.counts[FOUND] = find(stage.resources, stage.requests, row, stage.resources.free, outlook.barred)
+    free, plan_s = stage.resources.free, stage.life.plan_s[row]
+    outlook.counts[FOUND] = find_open(stage.resources, stage.requests, row, free, outlook.barred, now_s, plan_s)
     if not outlook.counts[FOUND]:
         keep_for(outlook, stage, row)
         return False

@@ -159,7 +159,7 @@ def compare(
     users have equal shares. *progress* is told how many of all plays are done, 0 before the first.
     """
     jobs = view.pending
-    waits_for = barred(jobs)
+    waits_for = barred(jobs, view.reservations)
     out = held(jobs) | waits_for
     able = view.take(~out)
     tasks = simulated_tasks(able.pending)

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...cluster.columns import IntArray, Labels
 from ...cluster.nodes import NodeTable
-from ...cluster.reservations import NO_RESERVATIONS, ReservationTable
+from ...cluster.reservations import NO_RESERVATIONS, UNREAD, ReservationTable
 from ...cluster.text.hostlist import expanded
 from ...cluster.text.tres import NOTHING, gpus_by_type, gpus_in
 from ...errors import SlurmUnavailable
@@ -33,6 +33,9 @@ _COMMENT = re.compile(r"\sComment=")
 AHEAD = {"HOURLY": 48, "DAILY": 31, "WEEKDAY": 31, "WEEKEND": 31, "WEEKLY": 9}
 """The windows, of those that repeat, that have a row: for two days of hours, a month of days, and two of weeks."""
 
+_MOVING = "TIME_FLOAT"
+"""The flag of a window that stays as far ahead as it is."""
+
 _DAY = timedelta(days=1)
 _STEPS = {"HOURLY": timedelta(hours=1), "WEEKLY": 7 * _DAY}
 _WEEKEND = (5, 6)
@@ -47,7 +50,8 @@ class _Window(NamedTuple):
 def read_reservations(text: str, nodes: NodeTable) -> ReservationTable:
     """Return the windows in the output of ``scontrol show reservation --all --oneliner``, with times in Unix seconds.
 
-    A window takes whole nodes if it has as many CPUs as jobs may have on those of *nodes* that it names. Raises
+    A window takes whole nodes if it has as many CPUs as jobs may have on those of *nodes* that it names. A reservation
+    without times that can be read, or whose window moves on with the clock, has a row with the flag UNREAD. Raises
     SlurmUnavailable for other content. What an admin wrote as a comment comes last and is not read.
     """
     if _NONE_THERE.fullmatch(text) or not text.strip():
@@ -55,6 +59,10 @@ def read_reservations(text: str, nodes: NodeTable) -> ReservationTable:
     if not text.startswith(_BEGIN):
         raise SlurmUnavailable("scontrol show reservation printed something that is not its answer")
     windows = [window for line in _records(text) for window in _windows(line)]
+    return _table_of(windows, nodes)
+
+
+def _table_of(windows: list[_Window], nodes: NodeTable) -> ReservationTable:
     cpus = dict(zip(nodes.name, nodes.cpus.tolist(), strict=True))
     whole = [_is_whole(one.fields, cpus) for one in windows]
     texts = {name: _labels(windows, name) for name in ("Nodes", "PartitionName", "Users", "Groups", "Accounts")}
@@ -90,9 +98,17 @@ def _windows(line: str) -> Iterator[_Window]:
         fields.setdefault(name, value)
     start, end = fields.get("StartTime", ""), fields.get("EndTime", "")
     if not (_DIGITS.fullmatch(start) and _DIGITS.fullmatch(end)):
-        raise SlurmUnavailable(f"reservation {fields.get('ReservationName', '')[:40]} has no times that we can read")
+        logger.warning("reservation %s has no times that we can read", fields.get("ReservationName", "")[:40])
+        yield _unread(fields.get("ReservationName", ""))
+        return
+    if _MOVING in fields.get("Flags", "").split(","):
+        yield _unread(fields["ReservationName"])
     for start_s, end_s in _repeated(float(start), float(end), fields.get("Flags", "")):
         yield _Window(fields, start_s, end_s)
+
+
+def _unread(name: str) -> _Window:
+    return _Window({"ReservationName": name, "Flags": UNREAD}, 0.0, 0.0)
 
 
 def _is_whole(fields: Mapping[str, str], cpus: Mapping[str, int]) -> bool:
@@ -133,14 +149,16 @@ class ReservationReader:
     """The reader of each cycle's answer: one that equals the last is not read again, and gives the same table."""
 
     _last: tuple[str, IntArray] | None = None
+    _known: ReservationTable = NO_RESERVATIONS
     _table: ReservationTable = NO_RESERVATIONS
 
     def read(self, text: str, nodes: NodeTable) -> ReservationTable:
-        """Return the windows in *text*; those of the last answer, with a warning, where it cannot be read."""
+        """Return the windows in *text*; those known before beside one UNREAD, with a warning, where it is no answer."""
         if self._last is None or text != self._last[0] or not np.array_equal(nodes.cpus, self._last[1]):
             try:
-                self._table = read_reservations(text, nodes)
+                self._table = self._known = read_reservations(text, nodes)
             except SlurmUnavailable as error:
                 logger.warning("reservations are not known now: %s", error)
+                self._table = self._known.joined(_table_of([_unread("")], nodes))
             self._last = text, nodes.cpus
         return self._table

@@ -1,0 +1,151 @@
+"""Times in which reservations close nodes to jobs, in loops that compile. The rule is ``reservations.keeps_out``."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels
+from ...cluster.nodes import NodeTable
+from ...cluster.reservations import (
+    ANYBODY,
+    CROSSES,
+    MAGNETIC,
+    Claimant,
+    ClosedTime,
+    ReservationTable,
+    closed_times,
+    keeps_out,
+    ways_kept,
+)
+from ..compiled import borrowing
+from .free_resources import FreeResources
+from .struct_arrays import records
+
+ALL_OF_IT = 1 << 40
+"""More CPUs and GPUs than a node has: what a reservation of whole nodes takes of each."""
+
+keeps_out_now = borrowing(keeps_out)
+
+
+class Times(NamedTuple):
+    """When nodes are closed."""
+
+    how: IntArray
+    begin_s: FloatArray
+    end_s: FloatArray
+    nodes: IntArray  #: which nodes: the line of ``taken``
+
+
+class ClosedTimes(NamedTuple):
+    """The closed times of jobs of kind *i* are those from ``span[0, i]`` up to ``span[1, i]``."""
+
+    span: IntArray
+    times: Times
+    taken: IntArray  #: [CPUs or GPUs, line, node]
+    ends_s: FloatArray  #: when nodes open, rising
+    free: FreeResources  #: scratch
+
+
+class Claims(Protocol):
+    """The columns of jobs that decide which reservations they belong to."""
+
+    @property
+    def user(self) -> Labels:
+        """Who submitted each."""
+        ...
+
+    @property
+    def account(self) -> Labels:
+        """The account of each."""
+        ...
+
+
+class ClaimGroups(NamedTuple):
+    """Jobs by what reservations keep from them."""
+
+    of: Labels  #: the number of the group of each job, as text; its codes are these
+    members: tuple[Claimant, ...]  #: one of each group
+
+
+def claim_groups(table: ReservationTable, jobs: Claims, reservation: Labels | None) -> ClaimGroups | None:
+    """Group *jobs*, with the reservations that they name, by what those of *table* keep from them; None for none."""
+    if not len(table):
+        return None
+    named = Labels(np.zeros(len(jobs.user), dtype=np.int64), ("",)) if reservation is None else reservation
+    outside = named.map([not text for text in named.names], np.bool_)
+    code = named.codes * len(jobs.user.names) * len(jobs.account.names) + 1
+    code = code + jobs.user.codes * len(jobs.account.names) + jobs.account.codes
+    if not table.has(MAGNETIC).any():
+        code = np.where(outside, 0, code)
+    _, first, each = np.unique(code, return_index=True, return_inverse=True)
+    groups: dict[tuple[object, ...], int] = {}
+    members, number = list[Claimant](), list[int]()
+    for row in first.tolist():
+        names = tuple(name for name in named[row].split(",") if name)
+        one = Claimant(jobs.user[row], jobs.account[row], names) if names or code[row] else ANYBODY
+        key = (ways_kept(table, one).tobytes(), names, one.user if names else "")
+        if key not in groups:
+            groups[key] = len(members)
+            members.append(one)
+        number.append(groups[key])
+    of = np.array(number, dtype=np.int64)[each.reshape(-1)]
+    return ClaimGroups(Labels(of, tuple(str(at) for at in range(max(1, len(members))))), tuple(members))
+
+
+def closed_to(table: ReservationTable, nodes: NodeTable, groups: ClaimGroups | None, kinds: IntArray) -> ClosedTimes:
+    """Return the times in which *nodes* are closed to jobs of each of *kinds*, which has the group of each."""
+    bounds, found = [0], list[ClosedTime]()
+    for one in groups.members if groups is not None else ():
+        found.extend(closed_times(table, nodes, one))
+        bounds.append(len(found))
+    lines: dict[bytes, int] = {}
+    taken, line = list[IntArray](), list[int]()
+    for time in found:
+        cpus, gpus = (ALL_OF_IT, ALL_OF_IT) if time.whole else (time.cores, time.gpus)
+        amounts = np.stack([time.nodes * cpus, time.nodes * gpus]).astype(np.int64)
+        line.append(lines.setdefault(amounts.tobytes(), len(lines)))
+        if len(lines) > len(taken):
+            taken.append(amounts)
+    ends_s = np.unique(np.array([time.end_s for time in found] + [one.begin_s for one in found if one.how == CROSSES]))
+    times = Times(
+        np.array([time.how for time in found], dtype=np.int64),
+        np.array([time.begin_s for time in found], dtype=np.float64),
+        np.array([time.end_s for time in found], dtype=np.float64),
+        np.array(line, dtype=np.int64),
+    )
+    span, blank = np.zeros((2, len(kinds)), dtype=np.int64), np.zeros(len(nodes), dtype=np.int64)
+    if found:
+        span[:] = np.array(bounds[:-1])[kinds], np.array(bounds[1:])[kinds]
+    return ClosedTimes(
+        span,
+        records(times),
+        np.stack(taken, axis=1) if taken else np.zeros((2, 0, len(nodes)), dtype=np.int64),
+        ends_s[np.isfinite(ends_s)].copy(),
+        records(FreeResources(blank, blank, np.zeros(len(nodes)))),
+    )
+
+
+@borrowing
+def shut(closed: ClosedTimes, kind: int, free: FreeResources, from_s: float, until_s: float) -> bool:
+    """Put into ``closed.free`` what of *free* is open to a run in [*from_s*, *until_s*); return False for all of it."""
+    any_shut, times, left = False, closed.times, closed.free
+    for at in range(closed.span[0, kind], closed.span[1, kind]):
+        if not keeps_out_now(times.how[at], times.begin_s[at], times.end_s[at], from_s, until_s):
+            continue
+        line, before = times.nodes[at], left if any_shut else free
+        for node in range(closed.taken.shape[2]):
+            left.cpus[node] = before.cpus[node] - closed.taken[0, line, node]
+            left.gpus[node] = before.gpus[node] - closed.taken[1, line, node]
+            left.memory_mib[node] = before.memory_mib[node]
+        any_shut = True
+    return any_shut
+
+
+def open_nodes(closed: ClosedTimes, kind: int, from_s: float, until_s: float) -> BoolArray:
+    """Select the nodes of which a run of a *kind* of job may have anything in [*from_s*, *until_s*)."""
+    some, times = slice(closed.span[0, kind], closed.span[1, kind]), closed.times
+    kept = keeps_out(times.how[some], times.begin_s[some], times.end_s[some], from_s, until_s)
+    lines = np.unique(times.nodes[some][np.asarray(kept, dtype=np.bool_)])
+    return np.asarray(~(closed.taken[0, lines] >= ALL_OF_IT).any(axis=0), dtype=np.bool_)
