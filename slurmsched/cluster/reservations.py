@@ -6,7 +6,7 @@ accounts; a job belongs to the reservations that it names, and to a magnetic one
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ import numpy as np
 from .columns import BoolArray, FloatArray, IntArray, Labels, Table, table_of
 from .jobs import JobTable
 from .nodes import NodeTable
+from .outlook.free_gpus import HeldGpus
 from .text.hostlist import expanded
 
 MAINT, OVERLAP, FLEX, MAGNETIC, ANY_NODES = "MAINT", "OVERLAP", "FLEX", "MAGNETIC", "ANY_NODES"
@@ -180,41 +181,70 @@ class ClosedTime(NamedTuple):
     how: int
     begin_s: float
     end_s: float
-    nodes: BoolArray
-    whole: bool
-    cores: int = 0  #: on each of the nodes, where it is not whole
-    gpus: int = 0  #: likewise
+    cpus: IntArray  #: of each node that it takes; of a whole one ALL_OF_IT
+    gpus: IntArray  #: likewise
 
 
-def closed_times(table: ReservationTable, nodes: NodeTable, job: Claimant) -> Iterator[ClosedTime]:
-    """Yield the times in which reservations keep *job* from *nodes*, and those in which its own is not open."""
-    how = ways_kept(table, job)
+ALL_OF_IT = 1 << 40
+"""More CPUs and GPUs than a node has."""
+
+PartUse = Mapping[str, tuple[IntArray, IntArray]]
+"""CPUs and GPUs of each node that jobs inside a reservation of parts of nodes use now, by its name."""
+
+
+def part_use(table: ReservationTable, running: JobTable, held: HeldGpus, nodes: NodeTable) -> PartUse:
+    """Return what *running* jobs use of the reservations of parts of *nodes* that they name; *held* is by job."""
+    parts = set(table.name.take(np.flatnonzero(~table.whole))) & set(running.reservation.names) - {""}
+    found = {name: (np.zeros(len(nodes), np.int64), np.zeros(len(nodes), np.int64)) for name in parts}
+    each = -(-running.cpus // np.maximum(np.bincount(held.job, minlength=len(running)), 1))
+    for job, node, gpus in zip(*(column.tolist() for column in held), strict=True) if parts else ():
+        if running.reservation[job] in found:
+            cpus_used, gpus_used = found[running.reservation[job]]
+            cpus_used[node] += each[job]
+            gpus_used[node] += gpus
+    return found
+
+
+def closed_times(table: ReservationTable, nodes: NodeTable, job: Claimant, use: PartUse) -> Iterator[ClosedTime]:
+    """Yield the times in which reservations keep *job* from *nodes*, and those in which its own is not open.
+
+    What jobs inside a reservation *use* of it is no longer free.
+    """
+    how, none = ways_kept(table, job), np.zeros(len(nodes), dtype=np.int64)
     for row in np.flatnonzero(how != FREE).tolist():
-        here, whole = nodes_in(table, row, nodes), bool(table.whole[row])
-        many = max(1, len(expanded(table.nodes[row])))
-        each = (-(-int(table.cores[row]) // many), -(-int(table.gpus[row]) // many))
-        yield ClosedTime(int(how[row]), float(table.start_s[row]), float(table.end_s[row]), here, whole, *each)
+        here, times = nodes_in(table, row, nodes), (int(how[row]), float(table.start_s[row]), float(table.end_s[row]))
+        if table.whole[row]:
+            yield _closed(*times, here)
+            continue
+        many, (cpus_used, gpus_used) = max(1, len(expanded(table.nodes[row]))), use.get(table.name[row], (none, none))
+        cpus = np.maximum(-(-int(table.cores[row]) // many) * here - cpus_used, 0)
+        yield ClosedTime(*times, cpus, np.maximum(-(-int(table.gpus[row]) // many) * here - gpus_used, 0))
     if job.reservations:
         yield from _outside_own(table, nodes, job)
+
+
+def _closed(how: int, begin_s: float, end_s: float, nodes: BoolArray) -> ClosedTime:
+    """Return the time in which all of *nodes* is closed."""
+    return ClosedTime(how, begin_s, end_s, nodes * ALL_OF_IT, nodes * ALL_OF_IT)
 
 
 def _outside_own(table: ReservationTable, nodes: NodeTable, job: Claimant) -> Iterator[ClosedTime]:
     """Yield the times in which a job that names a reservation may not start, and the nodes that this does not have."""
     own, everywhere = np.flatnonzero(_named(table, job)), np.ones(len(nodes), dtype=np.bool_)
     if not len(own) or not _admitted(table, int(own[0]), job):
-        yield ClosedTime(OVERLAPS, -np.inf, np.inf, everywhere, whole=True)
+        yield _closed(OVERLAPS, -np.inf, np.inf, everywhere)
         return
     if table.has(FLEX)[own].any():
         return  # it is bound to neither the nodes nor the time
     inside = np.logical_or.reduce([nodes_in(table, row, nodes) for row in own.tolist()])
     if not inside.all() and not table.has(ANY_NODES)[own].any():
-        yield ClosedTime(OVERLAPS, -np.inf, np.inf, ~inside, whole=True)
+        yield _closed(OVERLAPS, -np.inf, np.inf, ~inside)
     closed_s = -np.inf
     for row in own[np.argsort(table.start_s[own], kind="stable")].tolist():
         if table.start_s[row] > closed_s:
-            yield ClosedTime(STARTS, closed_s, float(table.start_s[row]), everywhere, whole=True)
+            yield _closed(STARTS, closed_s, float(table.start_s[row]), everywhere)
         closed_s = max(closed_s, float(table.end_s[row]))
-    yield ClosedTime(STARTS, closed_s, np.inf, everywhere, whole=True)
+    yield _closed(STARTS, closed_s, np.inf, everywhere)
 
 
 def followed(table: ReservationTable, jobs: JobTable) -> BoolArray:
@@ -225,6 +255,12 @@ def followed(table: ReservationTable, jobs: JobTable) -> BoolArray:
     unknown = np.flatnonzero((~table.whole & ~table.has(FLEX)) | table.has(UNREAD))
     known = set(table.name.names) - {table.name[row] for row in unknown.tolist()}
     return jobs.reservation.map([not text or text in known for text in jobs.reservation.names], np.bool_)
+
+
+def in_part_of_nodes(table: ReservationTable, jobs: JobTable) -> BoolArray:
+    """Select the *jobs* that name a reservation of parts of nodes."""
+    parts = set(table.name.take(np.flatnonzero(~table.whole)))
+    return jobs.reservation.map([text in parts for text in jobs.reservation.names], np.bool_)
 
 
 def own_bounds_s(table: ReservationTable, jobs: JobTable, now_s: float) -> tuple[FloatArray, FloatArray]:

@@ -17,7 +17,7 @@ from .outlook.remaining import Remaining, remaining
 from .records.progress import NO_PROGRESS, ProgressTable
 from .records.promises import NO_PROMISES, PromiseTable
 from .records.solved_starts import NO_SOLVED_STARTS, SolvedStarts
-from .reservations import NO_RESERVATIONS, ReservationTable, kept_until_s
+from .reservations import NO_RESERVATIONS, PartUse, ReservationTable, kept_until_s, part_use
 from .text.gpu_types import NVIDIAS, GpuParts
 from .topology import FLAT, Topology
 
@@ -98,6 +98,12 @@ class View:
         """The GPUs of the nodes, with the running jobs that hold them."""
         kept_s = kept_until_s(self.reservations, self.nodes, self.now_s) - self.now_s
         return FreeGpus(self.running, self.nodes, np.maximum(self.nodes.ready_s, kept_s))
+
+    @cached_property
+    def part_use(self) -> PartUse:
+        """What running jobs use of the reservations of parts of nodes that they name."""
+        whole = self.reservations.whole.all()
+        return {} if whole else part_use(self.reservations, self.running, self.free_gpus.held, self.nodes)
 
     @cached_property
     def gpus_free_s(self) -> FloatArray:

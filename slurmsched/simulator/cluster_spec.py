@@ -11,7 +11,7 @@ import numpy as np
 from ..cluster.columns import FloatArray, IntArray, Labels, table_of
 from ..cluster.nodes import NodeTable, PartitionTable, QosTable
 from ..cluster.records.node_loans import SetNodes
-from ..cluster.reservations import NO_RESERVATIONS, ReservationTable
+from ..cluster.reservations import NO_RESERVATIONS, PartUse, ReservationTable
 from ..cluster.state import ClusterState
 from ..cluster.text.hostlist import expand
 from ..cluster.topology import FLAT, Topology
@@ -55,6 +55,7 @@ class ClusterSpec:
     binds: bool = False  #: all jobs on several nodes keep to the blocks; else those that are said to
     shared: str = ""  #: the partition whose nodes have two slots of each GPU; none of them is handed out whole
     reservations: ReservationTable = NO_RESERVATIONS
+    part_use: PartUse = field(default_factory=dict)  #: what jobs use of those of parts of nodes at the start
     planned: ReservationTable = NO_RESERVATIONS  #: more of them, with times in seconds after the first submission
 
     @property

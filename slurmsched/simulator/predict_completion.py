@@ -18,7 +18,7 @@ from ..cluster.limits import by_known_limits
 from ..cluster.plan import Standing
 from ..cluster.reasons import ReasonKind, where_kind
 from ..cluster.records.predictions import PredictionKind, PredictionTable, prediction_table
-from ..cluster.reservations import followed
+from ..cluster.reservations import followed, in_part_of_nodes
 from ..cluster.state import View
 from ..decide.ordering.ranking import tiers
 from ..explain.obstacles import cannot_run, obstacles
@@ -296,6 +296,8 @@ def _running(view: View, cluster: SimulatedCluster) -> PredictionTable:
     jobs, forecast = view.running, view.forecast_running
     goes_on = jobs.state != JobState.SUSPENDED
     finish_s = np.where(goes_on, cluster.model.stage.life.ended_s[: len(jobs)], np.nan)
+    stays = in_part_of_nodes(view.reservations, jobs) & goes_on  # what they have stays reserved
+    finish_s[stays] = view.now_s + view.remaining.median_s[stays]
     started_s = jobs.started_s
     return prediction_table(
         len(jobs),

@@ -12,7 +12,7 @@ from ..cluster.jobs import JobState, JobTable
 from ..cluster.limits import by_known_limits
 from ..cluster.may_have import Allowances
 from ..cluster.reasons import ReasonKind, reason_of, where_kind
-from ..cluster.reservations import UNREAD, ReservationTable, followed, own_bounds_s
+from ..cluster.reservations import UNREAD, ReservationTable, followed, in_part_of_nodes, own_bounds_s
 from ..cluster.state import View
 from ..cluster.text.hostlist import expanded
 from ..cluster.text.tres import slots_in
@@ -75,7 +75,11 @@ def resumed(
     shared, reservations = shared or _partition_of_slots(view), view.reservations
     running = view.running
     fleet = ClusterSpec(
-        view.nodes, view.partitions, view.qos, topology=view.topology, shared=shared, reservations=reservations
+        *(view.nodes, view.partitions, view.qos),
+        topology=view.topology,
+        shared=shared,
+        reservations=reservations,
+        part_use=view.part_use,
     )
     table = _with_binding_nodes(running.joined(view.pending))
     left_s = _within_own(_left_s(view), reservations, table, view.now_s, config)
@@ -182,11 +186,16 @@ def _partition_of_slots(view: View) -> str:
 def _within_own(
     left_s: FloatArray, reservations: ReservationTable, jobs: JobTable, now_s: float, config: Mapping[str, str]
 ) -> FloatArray:
-    """Return the remaining runtimes of *jobs* that Slurm ends with their reservation, at most until then."""
+    """Return the remaining runtimes of *jobs* that Slurm ends with their reservation, at most until then.
+
+    What jobs have of reservations of parts of nodes stays reserved after them, so that those go on until the end.
+    """
     if not jobs.reservation.said().any():
         return left_s
     begin_s, end_s = own_bounds_s(reservations, jobs, now_s)
     begin_s = np.maximum(begin_s, now_s)
+    in_parts = in_part_of_nodes(reservations, jobs) & np.isfinite(jobs.started_s) & np.isfinite(end_s)
+    left_s = np.where(in_parts, np.maximum(left_s, end_s - now_s), left_s)
     return np.asarray(np.minimum(left_s, np.maximum(end_s + _overrun_s(config) - begin_s, 1.0)))
 
 

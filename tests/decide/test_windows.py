@@ -10,6 +10,7 @@ from decide.views import NOW_S, jobs, nodes, partitions, view
 
 from slurmsched.cluster.actions import Start
 from slurmsched.cluster.columns import Labels, table_of
+from slurmsched.cluster.jobs import JobState
 from slurmsched.cluster.reservations import ReservationTable
 from slurmsched.cluster.state import View
 from slurmsched.decide.deadlines.gpu_availability import GpuAvailability
@@ -130,6 +131,27 @@ def predicted_s(seen: View, config: str = "bf_interval=1,bf_resolution=1,batch_s
 )
 def test_a_job_is_predicted_off_the_windows_that_keep_it_out(seen, start_s):
     assert predicted_s(seen) == pytest.approx(start_s, abs=2.0)
+
+
+def test_a_reservation_of_some_gpus_leaves_the_others_and_those_that_its_own_jobs_use():
+    def seen(gpus: int, in_use: int) -> View:
+        """A job before a node of four GPUs, of which two are reserved for nine hours."""
+        one = site(-HOUR_S, 9 * HOUR_S, on="n1", gpus=[gpus], required_nodes=["n1"])
+        part = replace(one.reservations, whole=np.array([False]), gpus=np.array([2]), cores=np.array([2]))
+        inside = jobs(
+            1, job_id=[9], gpus=[in_use], cpus=[in_use], reservation=["repair"], state=[int(JobState.RUNNING)]
+        )
+        inside = inside.changed(started_s=np.array([NOW_S - 60.0]), node_list=Labels.of(["n1"]))
+        there = inside.take(np.arange(min(in_use, 1)))
+        used = np.array([in_use, 0])
+        room = one.nodes.changed(gpus_used=used, cpus_used=used)
+        running = {"running": there, "forecast_running": one.forecast.take(np.arange(len(there)))}
+        return replace(one, reservations=part, nodes=room, **running)
+
+    assert predicted_s(seen(2, 0)) == pytest.approx(0.0, abs=2.0)
+    assert predicted_s(seen(3, 0)) == pytest.approx(9 * HOUR_S, abs=2.0)
+    assert predicted_s(seen(2, 2)) == pytest.approx(0.0, abs=2.0)
+    assert predicted_s(seen(3, 2)) == pytest.approx(9 * HOUR_S, abs=2.0), "what they leave is reserved"
 
 
 def test_a_job_that_is_not_named_in_a_reservation_never_starts_in_it():

@@ -9,11 +9,13 @@ import numpy as np
 from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels
 from ...cluster.nodes import NodeTable
 from ...cluster.reservations import (
+    ALL_OF_IT,
     ANYBODY,
     CROSSES,
     MAGNETIC,
     Claimant,
     ClosedTime,
+    PartUse,
     ReservationTable,
     closed_times,
     keeps_out,
@@ -22,9 +24,6 @@ from ...cluster.reservations import (
 from ..compiled import borrowing
 from .free_resources import FreeResources
 from .struct_arrays import records
-
-ALL_OF_IT = 1 << 40
-"""More CPUs and GPUs than a node has: what a reservation of whole nodes takes of each."""
 
 keeps_out_now = borrowing(keeps_out)
 
@@ -94,17 +93,21 @@ def claim_groups(table: ReservationTable, jobs: Claims, reservation: Labels | No
     return ClaimGroups(Labels(of, tuple(str(at) for at in range(max(1, len(members))))), tuple(members))
 
 
-def closed_to(table: ReservationTable, nodes: NodeTable, groups: ClaimGroups | None, kinds: IntArray) -> ClosedTimes:
-    """Return the times in which *nodes* are closed to jobs of each of *kinds*, which has the group of each."""
+def closed_to(
+    table: ReservationTable, nodes: NodeTable, groups: ClaimGroups | None, kinds: IntArray, use: PartUse
+) -> ClosedTimes:
+    """Return the times in which *nodes* are closed to jobs of each of *kinds*, which has the group of each.
+
+    *use* is what jobs inside reservations of parts of nodes use of these.
+    """
     bounds, found = [0], list[ClosedTime]()
     for one in groups.members if groups is not None else ():
-        found.extend(closed_times(table, nodes, one))
+        found.extend(closed_times(table, nodes, one, use))
         bounds.append(len(found))
     lines: dict[bytes, int] = {}
     taken, line = list[IntArray](), list[int]()
     for time in found:
-        cpus, gpus = (ALL_OF_IT, ALL_OF_IT) if time.whole else (time.cores, time.gpus)
-        amounts = np.stack([time.nodes * cpus, time.nodes * gpus]).astype(np.int64)
+        amounts = np.stack([time.cpus, time.gpus]).astype(np.int64)
         line.append(lines.setdefault(amounts.tobytes(), len(lines)))
         if len(lines) > len(taken):
             taken.append(amounts)

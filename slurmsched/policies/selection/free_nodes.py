@@ -57,7 +57,7 @@ class FreeNodes:
         self.present = view.running.joined(view.pending)  #: the jobs by number
         groups = claim_groups(view.reservations, self.present, self.present.reservation)
         self._places = _places(self.present, view, groups)
-        closed = closed_to(view.reservations, view.nodes, groups, self._places.group)
+        closed = closed_to(view.reservations, view.nodes, groups, self._places.group, view.part_use)
         resources = _resources(view.nodes, self._places.allowed, closed)
         requests = _requests(self.present, placement)
         requests.kind[:] = self._places.kind

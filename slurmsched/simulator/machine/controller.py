@@ -159,7 +159,7 @@ def _places(
             f"jobs ask for partition {error.args[0]!r}, which the cluster does not have; there are: "
             f"{', '.join(fleet.partitions.name)} (simulate --map-partitions reads them as these)"
         ) from None
-    return places, closed_to(fleet.reservations, fleet.nodes, groups, places.group)
+    return places, closed_to(fleet.reservations, fleet.nodes, groups, places.group, fleet.part_use)
 
 
 def _requests(jobs: Workload, kind: IntArray) -> ResourceRequests:

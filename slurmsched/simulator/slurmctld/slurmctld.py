@@ -334,8 +334,10 @@ def step_s(c: Controller, row: int) -> float:
 
 @borrowing
 def _is_passed_over(c: Controller, row: int, now_s: float) -> bool:
-    """Return True if reservations leave a job too few nodes: it keeps none for itself (observed on 22.05)."""
+    """Return True if reservations leave a job too few nodes: slurmctld keeps none for it (observed on 22.05)."""
     stage = c.stage
+    if c.rules.direct:
+        return False
     return bool(is_shut(stage.resources, stage.requests, row, c.barred, now_s, stage.life.plan_s[row]))
 
 
