@@ -11,6 +11,7 @@ import numpy as np
 
 from .columns import BoolArray, FloatArray, IntArray, Labels
 from .jobs import JobState, JobTable
+from .reasons import reason_of
 from .records.outcomes import OutcomeTable
 
 
@@ -52,7 +53,8 @@ class JobRecord(NamedTuple):
     ran_s: float = 0.0  #: seconds of its earlier runs
     gpu_type: str = ""  #: of the nodes of its last run; empty where unknown, or of several types
     ran_on: str = ""  #: the seconds of its earlier runs by number of GPUs, as 1=600 4=1200
-    waited_s: float = 0.0  #: its wait before earlier runs, less the time that it was held since ``waiting_since_s``
+    waited_s: float = 0.0  #: its wait before ``waiting_since_s``: before earlier runs and holds
+    lost_s: float = 0.0  #: its wait and runs before a hold that its owner chose, which give it no place any more
     held_since_s: float = float("nan")  #: when a hold of its owner or an admin was first seen; NaN without one
     interactive: int = 0  #: 1 without a batch script
 
@@ -74,6 +76,12 @@ def units_in(table: JobTable) -> IntArray:
 def is_held(table: JobTable) -> BoolArray:
     """Select pending jobs under a hold, which gives them no priority (scontrol(1), hold)."""
     return np.asarray(table.priority == 0)
+
+
+def chose_hold(table: JobTable) -> BoolArray:
+    """Select pending jobs under a hold that their owners can give them."""
+    chosen = table.reason.map([reason_of(text).chosen_hold for text in table.reason.names], np.bool_)
+    return np.asarray(is_held(table) & chosen)
 
 
 _COLUMNS = tuple(name for name in JobRecord._fields if name not in JobRecord._field_defaults)
@@ -132,6 +140,7 @@ class Index:
     delayed_s: FloatArray
     ran_s: FloatArray
     waited_s: FloatArray
+    lost_s: FloatArray
     held_since_s: FloatArray
     started_s: FloatArray
     restarts: IntArray

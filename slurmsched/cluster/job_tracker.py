@@ -12,7 +12,7 @@ import numpy as np
 
 from .columns import BoolArray, FloatArray, IntArray, Labels
 from .events import Event, JobEnded, JobRequeued, JobStarted, JobSubmitted
-from .job_record import EndedRun, Index, JobRecord, Phase, is_held, jobs_in, outcomes_of, units_in
+from .job_record import EndedRun, Index, JobRecord, Phase, chose_hold, is_held, jobs_in, outcomes_of, units_in
 from .jobs import JobState, JobTable, deadlines_from
 from .nodes import NodeTable
 from .records.outcomes import OutcomeTable
@@ -75,9 +75,12 @@ class JobTracker:
             elif mine.restarts > old.restarts or _continues(old, mine):
                 first_s = min(old.first_submit_s, mine.first_submit_s)
                 longer = old if old.ran_s > mine.ran_s else mine
-                waited_s = max(old.waited_s, mine.waited_s)
                 mine = mine._replace(
-                    first_submit_s=first_s, ran_s=longer.ran_s, ran_on=longer.ran_on, waited_s=waited_s
+                    first_submit_s=first_s,
+                    ran_s=longer.ran_s,
+                    ran_on=longer.ran_on,
+                    waited_s=max(old.waited_s, mine.waited_s),
+                    lost_s=max(old.lost_s, mine.lost_s),
                 )
                 changed[old.unit] = self._jobs[old.unit] = mine
         self._index = Index.of(self._jobs)
@@ -156,22 +159,21 @@ class JobTracker:
 
     def _waits(self, at: IntArray, found: BoolArray) -> tuple[FloatArray, FloatArray]:
         """Return the columns ``waiting_since_s`` and ``waited_s`` of the jobs *at* these rows of the index."""
-        index = self._index
-        since_s, waited_s, held_s = index.waiting_since_s[at], index.waited_s[at], index.held_since_s[at]
-        held = found & np.isfinite(held_s)
-        before_s = np.maximum(held_s - np.where(np.isnan(since_s), index.eligible_s[at], since_s), 0.0)
-        return (
-            np.where(held, np.inf, np.where(found, since_s, np.nan)),
-            np.where(found, waited_s + np.where(held, np.nan_to_num(before_s), 0.0), 0.0),
-        )
+        held = np.isfinite(self._index.held_since_s[at])
+        since_s = np.where(held, np.inf, self._index.waiting_since_s[at])
+        return np.where(found, since_s, np.nan), np.where(found, self._index.waited_s[at], 0.0)
 
     def _came_s(self, at: IntArray, waited_s: FloatArray, now_s: float) -> FloatArray:
-        """Return when the jobs *at* these rows of the index would have come if they had waited or run ever since."""
+        """Return when the jobs *at* these rows of the index would have come if they had waited or run ever since.
+
+        What was before a hold that its owner chose counts for no place: who lets a job wait in line and holds it when
+        its turn comes would have the turn later, when he needs it.
+        """
         index = self._index
         since_s = np.where(np.isnan(index.waiting_since_s[at]), index.eligible_s[at], index.waiting_since_s[at])
         since_s = np.where(np.isfinite(index.held_since_s[at]) | ~np.isfinite(since_s), now_s, since_s)
-        came_s = since_s - waited_s - index.ran_s[at]
-        first_s, again = index.first_submit_s[at], index.restarts[at] > 0
+        came_s = since_s - waited_s - index.ran_s[at] + index.lost_s[at]
+        first_s, again = index.first_submit_s[at], (index.restarts[at] > 0) & (index.lost_s[at] == 0)
         return np.asarray(np.where(again, np.maximum(came_s - BETWEEN_RUNS_S, first_s), came_s))
 
     def _ran_on(self, table: JobTable, at: IntArray, found: BoolArray) -> Labels:
@@ -202,12 +204,15 @@ class _Page:
         """Process the changed ones of *rows* of *table*."""
         news = ~self.before.unchanged(table, phase)
         some = np.flatnonzero(news if rows is None else news & rows)
-        held = is_held(table)[some] if phase is Phase.PENDING else np.zeros(len(some), dtype=np.bool_)
-        columns = (table.state[some].tolist(), table.ended_s[some].tolist(), held.tolist(), table.comment.take(some))
+        columns = table.state[some].tolist(), table.ended_s[some].tolist(), table.comment.take(some)
         extras = zip(*columns, run_types(table.take(some), self.nodes), strict=True)
-        for job, (state, ended_s, is_held_now, comment, gpu_type) in zip(jobs_in(table, some), extras, strict=True):
+        held = set(some[is_held(table)[some]].tolist()) if phase is Phase.PENDING else set()
+        chosen = set(some[chose_hold(table)[some]].tolist()) if held else set()
+        for row, job, (state, ended_s, comment, gpu_type) in zip(
+            some.tolist(), jobs_in(table, some), extras, strict=True
+        ):
             job = job._replace(gpu_type=gpu_type) if gpu_type else job
-            job = job._replace(held_since_s=self.now_s) if is_held_now else job
+            job = job._replace(held_since_s=self.now_s) if row in held else job
             if state == JobState.COMPLETING and self._between_runs(job):
                 continue
             if phase is Phase.ENDED:
@@ -215,7 +220,8 @@ class _Page:
             elif phase is Phase.RUNNING:
                 self._run(self._recognise(job, comment), JobState(state))
             else:
-                self._track(self._recognise(job, comment)._replace(phase=Phase.PENDING, started_s=math.nan))
+                job = self._recognise(job, comment)._replace(phase=Phase.PENDING, started_s=math.nan)
+                self._track(job._replace(lost_s=job.waited_s + job.ran_s) if row in chosen else job)
 
     def miss(self, state: ClusterState, forgotten: frozenset[int]) -> None:
         """Process the recorded jobs that the observation lacks."""
@@ -257,6 +263,7 @@ class _Page:
             return job._replace(
                 first_submit_s=earlier.first_submit_s,
                 delayed_s=earlier.delayed_s,
+                lost_s=earlier.lost_s,
                 waited_s=earlier.waited_s
                 if earlier.phase is Phase.RUNNING
                 else self._waited_until(earlier, job.submitted_s),
@@ -288,25 +295,35 @@ class _Page:
             return job._replace(waiting_since_s=job.eligible_s, delayed_s=before.delayed_s)
         more_s = 0.0 if unmoved or delay is None else job.eligible_s - max(before.eligible_s, delay.asked_s)
         return job._replace(
-            waiting_since_s=float(np.fmin(since_s, job.eligible_s)),
+            waiting_since_s=since_s if unmoved else float(np.fmin(since_s, job.eligible_s)),
             delayed_s=max(before.delayed_s + more_s, 0.0) if math.isfinite(more_s) else before.delayed_s,
         )
 
     def _held(self, before: JobRecord, job: JobRecord) -> JobRecord:
-        """Return *job* with the wait before earlier runs of *before*, less a hold that has ended since."""
+        """Return *job* with what *before* had waited; a hold ends its present wait, and a new one begins after it."""
+        job = job._replace(waited_s=before.waited_s, lost_s=before.lost_s)
+        if math.isnan(before.held_since_s) and math.isnan(job.held_since_s):
+            return job
+        if math.isnan(job.held_since_s):
+            return job._replace(waiting_since_s=self._released_s(before, job))
         if math.isnan(before.held_since_s):
-            return job._replace(waited_s=before.waited_s)
-        if not math.isnan(job.held_since_s):
-            return job._replace(waited_s=before.waited_s, held_since_s=before.held_since_s)
-        since_s = max(before.held_since_s, _since_s(job))
-        held_s = max(self.now_s - since_s, 0.0) if math.isfinite(_since_s(before) + since_s) else 0.0
-        return job._replace(waited_s=before.waited_s - held_s)
+            return job._replace(waiting_since_s=math.nan, waited_s=self._waited_until(before, self.now_s))
+        return job._replace(waiting_since_s=math.nan, held_since_s=before.held_since_s)
+
+    def _released_s(self, before: JobRecord, job: JobRecord) -> float:
+        """Return when *job* began to wait after its hold: Slurm makes it eligible then, if it has no begin time."""
+        if math.isnan(job.eligible_s):
+            return job.eligible_s
+        if job.eligible_s > self.now_s:
+            delay = self.delays.get(job.job_id) or self.delays.get(job.array_job_id)
+            return self.now_s if delay is not None and job.eligible_s <= delay.until_s else job.eligible_s
+        moved = job.eligible_s != before.eligible_s and job.eligible_s > before.held_since_s
+        return job.eligible_s if moved else self.now_s
 
     def _waited_until(self, job: JobRecord, at_s: float) -> float:
         """Return the time that a pending job has waited until *at_s*, before all of its runs."""
-        until_s = float(np.fmin(at_s, job.held_since_s))
-        more_s = until_s - _since_s(job)
-        return max(job.waited_s + (max(more_s, 0.0) if math.isfinite(more_s) else 0.0), 0.0)
+        more_s = at_s - _since_s(job) if math.isnan(job.held_since_s) else 0.0
+        return job.waited_s + (max(more_s, 0.0) if math.isfinite(more_s) else 0.0)
 
     @cached_property
     def _array_submit_s(self) -> dict[int, float]:

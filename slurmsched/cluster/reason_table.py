@@ -302,6 +302,9 @@ _LAUNCH = (
     f"{RELEASE}; if that fails too, an administrator finds the cause in the log of slurmd, and the node may be drained."
 )
 
+REQUEUED_HELD = _held("it was put back into the queue under a hold", f"{RELEASE}.")
+SPECIAL_EXIT = _held("it was put back into the queue under a hold, with the mark of a special exit", f"{RELEASE}.")
+
 _TEXTS: tuple[tuple[str, str, Meaning | None], ...] = (
     (r"burst_buffer/\w+: Stage-out in progress", "Cleaning",
      _waits("the files of its last run are still being copied out of a burst buffer")),
@@ -318,10 +321,8 @@ _TEXTS: tuple[tuple[str, str, Meaning | None], ...] = (
     ("launch failure limit exceeded requeued held", "JobHoldMaxRequeue", None),
     ("user env retrieval failed requeued held", "JobHoldMaxRequeue",
      _held("Slurm holds it: its owner's environment could not be read on the node (--get-user-env)", _LAUNCH)),
-    ("job requeued in held state", "JobHoldMaxRequeue",
-     _held("it was put back into the queue under a hold", f"{RELEASE}.")),
-    ("job requeued in special exit state", "JobHoldMaxRequeue",
-     _held("it was put back into the queue under a hold, with the mark of a special exit", f"{RELEASE}.")),
+    ("job requeued in held state", "JobHoldMaxRequeue", REQUEUED_HELD),
+    ("job requeued in special exit state", "JobHoldMaxRequeue", SPECIAL_EXIT),
     ("License request ", "JobHeldAdmin",
      _held("Slurm holds it: a licence that it asks for is no longer known",
            f"{ONLY_ADMIN}; 'scontrol show licenses' has those that there are, and 'scontrol update jobid={{job}} "

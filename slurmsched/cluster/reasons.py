@@ -20,6 +20,8 @@ from .reason_table import (
     MAY_BE_RESERVED,
     NODES_NAMED,
     ONE_PARTITION,
+    REQUEUED_HELD,
+    SPECIAL_EXIT,
     TEXTS,
     UNSEEN,
     WORDS,
@@ -87,6 +89,12 @@ class Reason:
     def by_reservation(self) -> bool:
         """Return True if it says that nodes are, or may be, kept by a reservation."""
         return self.meaning is MAINTENANCE or self.meaning is MAY_BE_RESERVED
+
+    @property
+    def chosen_hold(self) -> bool:
+        """Return True for a hold that the owner of a job can give it: by scontrol, or by how its run ended."""
+        chosen = self.kind is ReasonKind.HELD_BY_USER
+        return chosen or self.meaning is REQUEUED_HELD or self.meaning is SPECIAL_EXIT
 
     @property
     def one_partition(self) -> bool:

@@ -105,6 +105,7 @@ jobs = Table(
     Column("ran_on", Words, nullable=False),
     Column("waited_s", Seconds),
     Column("held_since_s", Seconds),
+    Column("lost_s", Seconds),
     Column("interactive", BigInteger, nullable=False),
 )
 

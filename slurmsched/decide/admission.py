@@ -9,6 +9,7 @@ import numpy as np
 
 from ..cluster.actions import Action, Hold
 from ..cluster.columns import BoolArray, FloatArray, IntArray
+from ..cluster.job_record import chose_hold
 from ..cluster.jobs import JobTable
 from ..cluster.plan import Standing
 from ..cluster.state import View
@@ -30,9 +31,6 @@ HOLD_MOST_S = 1_800.0
 
 _IN_LINE = (Standing.RANKED, Standing.OUTSIDE)
 """Standings of jobs that can wait outside, apart from what is no way in (``may_wait``)."""
-
-_KEPT = (Standing.HELD_BY_USER, Standing.WAITS_FOR_DEPENDENCY)
-"""Standings that users choose, and end when they like."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +151,8 @@ def kept_by_users(view: View, rules: Rules, standings: IntArray, starving: BoolA
         return np.zeros(0, dtype=np.int64)
     jobs = with_components(view.pending)
     view, standings = replace(view, pending=jobs), _own_standings(view, rules, standings)
-    held = np.isin(standings, _KEPT) & ~jobs.shares & (NodePools(view.nodes).of(jobs.partition) >= 0)
+    kept = chose_hold(jobs) | (standings == Standing.HELD_BY_USER) | (standings == Standing.WAITS_FOR_DEPENDENCY)
+    held = kept & ~jobs.shares & (NodePools(view.nodes).of(jobs.partition) >= 0)
     own = np.isfinite(jobs.eligible_s) & (jobs.eligible_s > view.now_s + admission.hold_s) & ~jobs.held_by_us
     return np.flatnonzero(held & ~own & ~stands_above(view, rules, starving))
 

@@ -10,7 +10,7 @@ import pytest
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.events import JobEnded, JobRequeued, JobStarted, JobSubmitted
 from slurmsched.cluster.job_record import Phase
-from slurmsched.cluster.job_tracker import JobTracker, held_rows
+from slurmsched.cluster.job_tracker import Delay, JobTracker, held_rows
 from slurmsched.cluster.jobs import JobState, JobTable, job_table
 from slurmsched.cluster.nodes import NodeTable, PartitionTable, QosTable
 from slurmsched.cluster.state import ClusterState
@@ -443,6 +443,48 @@ def test_a_hold_counts_as_if_the_job_had_come_later_by_its_length():
     assert came(tracker.update(look(held), 500.0)) == [400.0]
     assert came(tracker.update(look(waiting), 700.0)) == [600.0]
     assert came(tracker.update(look(waiting), 9_000.0)) == [600.0]
+
+
+@pytest.mark.parametrize("word", ["JobHeldUser", "job requeued in held state", "job requeued in special exit state"])
+def test_a_hold_of_its_owner_costs_a_job_its_place_and_none_of_its_wait(word):
+    tracker = CheckedTracker()
+    waiting, held = job(priority=50, reason="Priority"), job(priority=0, eligible_s=np.nan, reason=word)
+    tracker.update(look(waiting), 150.0)
+    assert came(tracker.update(look(held), 200.0)) == [200.0]
+    assert came(tracker.update(look(held), 500.0)) == [500.0]
+    released = job(priority=50, eligible_s=700.0, reason="Priority")
+    seen = tracker.update(look(released), 710.0)
+    assert came(seen) == [700.0]
+    assert waited(seen, 710.0) == [100.0 + 10.0]
+
+
+def test_a_hold_of_an_administrator_costs_a_job_its_length():
+    tracker = CheckedTracker()
+    tracker.update(look(job(priority=50, reason="Priority")), 150.0)
+    tracker.update(look(job(priority=0, eligible_s=np.nan, reason="JobHeldAdmin")), 200.0)
+    seen = tracker.update(look(job(priority=50, eligible_s=700.0, reason="Priority")), 710.0)
+    assert came(seen) == [600.0]
+    assert waited(seen, 710.0) == [100.0 + 10.0]
+
+
+def test_who_runs_for_moments_and_holds_his_job_keeps_no_place_and_its_work_counts_for_none():
+    tracker = CheckedTracker()
+    tracker.update(look(job(priority=50)), 150.0)
+    tracker.update(look(running(started_s=200.0)), 210.0)
+    requeued = {"submitted_s": 3_000.0, "restarts": 1, "eligible_s": 3_121.0}
+    tracker.update(look(job(priority=0, reason="job requeued in held state", **requeued)), 3_010.0)
+    assert came(tracker.update(look(job(priority=50, reason="Priority", **requeued)), 9_010.0)) == [9_010.0]
+
+
+def test_a_begin_time_of_ours_under_a_hold_of_its_owner_gives_it_no_place_back():
+    tracker = CheckedTracker()
+    ours = {7: Delay(160.0, 5_000.0)}
+    tracker.update(look(job(priority=50)), 150.0)
+    tracker.update(look(job(priority=50, eligible_s=400.0)), 170.0, ours)
+    tracker.update(look(job(priority=0, eligible_s=400.0, reason="JobHeldUser")), 200.0, ours)
+    seen = tracker.update(look(job(priority=50, eligible_s=2_000.0, reason="BeginTime")), 1_000.0, ours)
+    assert came(seen) == [1_000.0]
+    assert waited(seen, 1_000.0) == [100.0]
 
 
 def test_a_job_that_could_not_start_at_its_submission_came_when_it_could():

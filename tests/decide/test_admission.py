@@ -227,8 +227,9 @@ def test_jobs_that_slurm_does_not_start_or_that_we_leave_alone_neither_count_nor
     assert outside(crowd(4, **columns)) == left
 
 
-def test_a_job_that_its_user_holds_is_delayed_too_so_that_it_comes_into_the_line_when_it_is_let_go():
-    by_user = ["Priority"] * 3 + ["JobHeldUser"]
+@pytest.mark.parametrize("hold", ["JobHeldUser", "job requeued in held state", "job requeued in special exit state"])
+def test_a_job_that_its_user_holds_is_delayed_too_so_that_it_comes_into_the_line_when_it_is_let_go(hold):
+    by_user = ["Priority"] * 3 + [hold]
     columns = {"reason": by_user, "priority": np.array([9, 9, 9, 0])}
     never_s = NOW_S - np.array([600.0, 599.0, 598.0, np.nan])
     seen = crowd(4, eligible_s=never_s, **columns)

@@ -65,7 +65,7 @@ def _jobs_and_runs() -> None:
         *_numbers("job_id", "array_job_id", "task_id", "tasks", "gpus", "nodes", "cpus", "restarts", "interactive"),
         *_texts(*_OF_A_JOB, "gpu_type", "ran_on"),
         *_seconds("time_limit_s", "submitted_s", "first_submit_s", "eligible_s", "started_s"),
-        *_seconds("waiting_since_s", "delayed_s", "ran_s", "waited_s", "held_since_s"),
+        *_seconds("waiting_since_s", "delayed_s", "ran_s", "waited_s", "held_since_s", "lost_s"),
         *_columns(sa.Integer, "phase"),
     )
     _make(
