@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from enum import IntEnum
 from typing import Any, NamedTuple, Self
@@ -156,6 +156,16 @@ class Index:
         kinds = {f.name: np.float64 if f.name.endswith("_s") else np.int64 for f in fields(cls)}
         arrays: dict[str, Any] = {name: np.array(columns[name], dtype=kind) for name, kind in kinds.items()}
         return cls(**arrays)
+
+    def changed(self, jobs: Mapping[int, JobRecord | None]) -> Self:
+        """Return the index with new or changed records of *jobs* by unit, None for those that are gone."""
+        if not jobs:
+            return self
+        kept = ~np.isin(self.unit, list(jobs))
+        more = self.of({unit: job for unit, job in jobs.items() if job is not None})
+        order = np.argsort(np.concatenate([self.unit[kept], more.unit]))
+        columns = ((getattr(self, f.name)[kept], getattr(more, f.name)) for f in fields(self))
+        return type(self)(*(np.concatenate(both)[order] for both in columns))
 
     def find(self, unit: IntArray) -> tuple[IntArray, BoolArray]:
         """Return the index of each of *unit*, and a mask of those that are present."""

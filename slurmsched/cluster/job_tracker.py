@@ -114,8 +114,7 @@ class JobTracker:
         page.meet(state.running, Phase.RUNNING)
         page.meet(state.pending, Phase.PENDING)
         page.miss(state, frozenset(forgotten))
-        if page.changed:
-            self._index = Index.of(self._jobs)
+        self._index = self._index.changed(page.changed)
         return TrackedChanges(self._dated(state, now_s), tuple(page.events), outcomes_of(page.runs), page.changed)
 
     def validate(self) -> None:

@@ -120,7 +120,7 @@ def _action(row: list[Any]) -> Action:
 
 def _lines(rows: Iterable[Any]) -> bytes:
     """Encode *rows* as JSON, each on a line of its own."""
-    return "\n".join(json.dumps(row, separators=(",", ":"), default=_plain) for row in rows).encode("ascii")
+    return "\n".join(map(_COMPACT.encode, rows)).encode("ascii")
 
 
 def _rows(text: bytes) -> list[Any]:
@@ -133,6 +133,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, NodeChange):
         return astuple(value)
     raise TypeError(f"{value!r} does not belong in an action")
+
+
+_COMPACT = json.JSONEncoder(separators=(",", ":"), default=_plain)  # json.dumps makes one for each of many rows
 
 
 def save_decision(connection: Connection, cluster: str, record: DecisionRecord, parts: dict[str, bytes]) -> None:

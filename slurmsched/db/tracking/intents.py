@@ -36,6 +36,7 @@ class Intents:
         self._open: dict[tuple[int, str], list[Intent]] = {}
         self._answered: dict[tuple[int, int, str], Intent] = {}  # accepted lately, of the kinds that are remembered
         self._forgotten_s = -math.inf  # answers until then are not kept any more
+        self._latest_s = -math.inf  # no time in here is later
         self._refused_s: dict[int, float] = {}
         self._share_refusals: dict[int, tuple[float, str]] = {}
         self._refusals: dict[int, int] = {}  # in a row, by job on its way to shared GPUs
@@ -47,6 +48,7 @@ class Intents:
         for intent in intents:
             kind = ACTIONS[intent.kind]
             self._remember(intent)
+            self._latest_s = max(self._latest_s, intent.requested_s, intent.answered_s or intent.requested_s)
             if intent.refused not in (None, SUSPENDED) and not kind.settled_by_refusal:
                 at_s = intent.answered_s if intent.answered_s is not None else intent.requested_s
                 self._refused_s[intent.job_id] = max(at_s, self._refused_s.get(intent.job_id, at_s))
@@ -60,6 +62,9 @@ class Intents:
 
         Otherwise a wait that began while the clock was a day ahead would last until that day is over.
         """
+        if self._latest_s <= now_s:
+            return
+        self._latest_s = now_s
         self._refused_s = {job: min(at_s, now_s) for job, at_s in self._refused_s.items()}
         self._forgotten_s = min(self._forgotten_s, now_s)
         for at, intent in self._answered.items():
@@ -75,6 +80,7 @@ class Intents:
     def intend(self, cycle: int, actions: Iterable[Action], now_s: float) -> list[Intent]:
         """Record *actions* before they are sent."""
         made = [Intent(job_of(a), a.stored, a.value, now_s, cycle) for a in actions]
+        self._latest_s = max(self._latest_s, now_s)
         for intent in made:
             same = self._open.setdefault((intent.job_id, intent.kind), [])
             same[:] = [other for other in same if other.cycle != cycle] + [intent]
@@ -83,6 +89,7 @@ class Intents:
     def answered(self, cycle: int, answers: Iterable[tuple[Action, str | None]], now_s: float) -> list[Intent]:
         """Record Slurm's answers: acceptance replaces older intents of the kind, a refusal closes this one."""
         changed: list[Intent] = []
+        self._latest_s = max(self._latest_s, now_s)
         for action, refused in answers:
             job_id, kind = job_of(action), action.stored
             same = self._open.get((job_id, kind), [])

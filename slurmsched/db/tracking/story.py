@@ -54,6 +54,9 @@ _COMMON = {f.name for f in fields(Event)}
 _DETAILS = {kind: [f.name for f in fields(kind) if f.name not in _COMMON] for kind in _OF_EVENT}
 
 
+_COMPACT = json.JSONEncoder(separators=(",", ":"))  # json.dumps makes one for each of thousands of events
+
+
 @dataclass(frozen=True)
 class StoryEvent:
     """A change: *kind* is one of ``KINDS``, *details* are the values for a sentence about it."""
@@ -136,7 +139,7 @@ def save_story(connection: Connection, cluster: str, some: Iterable[StoryEvent])
     rows = [
         {
             "cluster": cluster,
-            "details": json.dumps(e.details, separators=(",", ":")),
+            "details": _COMPACT.encode(e.details),
             **{name: getattr(e, name) for name in names},
         }
         for e in some

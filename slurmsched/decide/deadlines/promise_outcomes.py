@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -34,19 +35,24 @@ class JobEnds:
     A run of state OTHER ended unobserved; accounting is asked about it.
     """
 
-    present: dict[int, tuple[JobTable, int]]
-    ends: dict[int, _End]
+    tables: tuple[JobTable, ...]  #: of present jobs; a later one wins
+    ended: tuple[JobTable | OutcomeTable, ...]  #: likewise
     unsettled: frozenset[int] = field(default_factory=frozenset)  #: jobs that may or may not be gone
 
     @classmethod
     def of(cls, state: ClusterState, ended: OutcomeTable, unsettled: Collection[int] = ()) -> JobEnds:
         """Build it from an observed state and the runs that ended by then."""
-        present = {
-            int(job_id): (table, row)
-            for table in (state.running, state.pending)
-            for row, job_id in enumerate(table.job_id.tolist())
-        }
-        return cls(present, _ends((ended, state.ended)), frozenset(unsettled))
+        return cls((state.running, state.pending), (ended, state.ended), frozenset(unsettled))
+
+    @cached_property
+    def present(self) -> dict[int, tuple[JobTable, int]]:
+        """The table and row of each present job."""
+        return {job: (table, row) for table in self.tables for row, job in enumerate(table.job_id.tolist())}
+
+    @cached_property
+    def ends(self) -> dict[int, _End]:
+        """The end of each job that ended."""
+        return _ends(self.ended)
 
     def unseen(self, promises: PromiseTable) -> list[int]:
         """Return the jobs with an open promise that are gone and whose end was not observed."""
@@ -79,7 +85,7 @@ class JobEnds:
 
     def with_runs(self, past: OutcomeTable) -> JobEnds:
         """Return a copy with the runs that accounting has."""
-        return replace(self, ends=self.ends | _ends((past,)))
+        return replace(self, ended=(*self.ended, past))
 
     def waiting_for(self, jobs: Collection[int]) -> JobEnds:
         """Return a copy in which *jobs* stay unsettled."""

@@ -238,4 +238,4 @@ def _in_line(view: View, standings: IntArray) -> BoolArray:
     waits = (jobs.gpus > 0) & ~np.isin(standings, _NOT_IN_LINE)
     leaves = running.left_s > np.fmax(running.started_s, view.now_s - SETTLE_S)
     of_running = pools.of(running.partition)
-    return np.isin(of_running, [*pools.of(jobs.partition)[waits].tolist(), *of_running[leaves].tolist()])
+    return np.isin(of_running, np.concatenate([np.unique(pools.of(jobs.partition)[waits]), of_running[leaves]]))

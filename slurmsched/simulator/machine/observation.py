@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from ...cluster.columns import FloatArray, IntArray, Labels
 from ...cluster.jobs import JobState, JobTable
 from ...cluster.nodes import NodeTable
 from ...cluster.text.hostlist import fold
-from ...policies.selection.resources import GPUS, NEXT, NODE, NONE
+from ...policies.selection.resources import GPUS, NEXT, NODE, NONE, Held
 from ..cluster_spec import ClusterSpec
 from ..engine.job_state import COMPLETED, PENDING, REQUEUED, RUNNING
 from ..slurmctld.slurmctld import NOW, Controller
@@ -113,18 +114,36 @@ def _why(model: Controller, rows: IntArray) -> IntArray:
 
 def _allocations(model: Controller, fleet: ClusterSpec, rows: IntArray) -> tuple[Labels, Labels]:
     """Return the nodes of each job, and its GPUs on each of them."""
-    links, names = model.stage.held.links, fleet.nodes.name
-    lists, gpus = [], []
-    for row in rows.tolist():
-        on: list[tuple[int, int]] = []
-        spot = model.stage.held.first[row]
-        while spot != NONE:
-            on.append((int(links[NODE, spot]), int(links[GPUS, spot])))
-            spot = links[NEXT, spot]
-        on.sort()
-        lists.append(fold(names[node] for node, _ in on))
-        gpus.append(",".join(str(many) for _, many in on))
-    return Labels.of(lists), Labels.of(gpus)
+    first, (count, node, gpus) = model.stage.held.first[rows], _of_links(model.stage.held, rows)
+    names, lists, counts = fleet.nodes.name, [""] * len(rows), [""] * len(rows)
+    for at, end in zip(np.flatnonzero(first != NONE).tolist(), np.cumsum(count[first != NONE]).tolist(), strict=True):
+        on, many = tuple(node[end - count[at] : end].tolist()), gpus[end - count[at] : end].tolist()
+        lists[at] = names[on[0]] if len(on) == 1 else _folded(names, on)
+        counts[at] = ",".join(map(str, many))
+    return Labels.of(lists), Labels.of(counts)
+
+
+def _of_links(held: Held, rows: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+    """Return on how many nodes each of *rows* is, and the nodes and GPUs of all of them, by node within a row."""
+    spot, links = held.first[rows], held.links
+    row, node, gpus = [], [], []
+    at = np.flatnonzero(spot != NONE)
+    while len(at):
+        row.append(at)
+        node.append(links[NODE, spot[at]])
+        gpus.append(links[GPUS, spot[at]])
+        spot[at] = links[NEXT, spot[at]]
+        at = at[spot[at] != NONE]
+    if not row:
+        return np.zeros(len(rows), dtype=np.int64), spot[:0], spot[:0]
+    of, nodes = np.concatenate(row), np.concatenate(node)
+    order = np.lexsort((nodes, of))
+    return np.bincount(of, minlength=len(rows)), nodes[order], np.concatenate(gpus)[order]
+
+
+@lru_cache(maxsize=4_096)  # a job keeps its nodes for many cycles
+def _folded(names: Labels, nodes: tuple[int, ...]) -> str:
+    return fold(names[node] for node in nodes)
 
 
 def partition_of_run(model: Controller, fleet: ClusterSpec, names: str, row: int) -> str:
