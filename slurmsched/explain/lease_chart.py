@@ -41,7 +41,7 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class FreeGpus:
+class FreeCount:
     """The GPUs that the plan leaves free from a moment on, in blocks that a job can use."""
 
     from_s: float
@@ -58,7 +58,7 @@ class LeaseChart:
     deadline_s: float | None = None
     promised_s: float | None = None
     bars: tuple[Bar, ...] = ()
-    free: tuple[FreeGpus, ...] = ()
+    free: tuple[FreeCount, ...] = ()
     changes: tuple[str, ...] = ()  #: changes that would help
     sentences: tuple[str, ...] = ()
 
@@ -134,14 +134,14 @@ class _Drawing:
             kind, end_s = self._running(row)
             yield _bar(running, row, kind, float(running.started_s[row]), end_s)
 
-    def free(self) -> Iterator[FreeGpus]:
+    def free(self) -> Iterator[FreeCount]:
         """Yield GPUs on its nodes that are left by running jobs and all promises, its own included."""
         rows = self.availability.requests(np.array([self.row]), np.array([np.inf]), self.view.now_s).rows[0]
         least = self.left.free[rows].min(axis=0) if rows.any() else np.zeros(len(self.left.begins_s), dtype=np.int64)
         before = -1
         for at_s, gpus in zip(self.left.begins_s.tolist(), np.maximum(least, 0).tolist(), strict=True):
             if gpus != before:
-                yield FreeGpus(at_s, gpus)
+                yield FreeCount(at_s, gpus)
             before = gpus
 
     def summary(self) -> str:

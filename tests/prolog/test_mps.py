@@ -70,6 +70,14 @@ class SharedNode(Node):
         assert waited_s <= WAITS_S
         wait_until(lambda: not list(self.run_dir.glob(f"mps.n1/*/{job_id}")), f"job {job_id} to leave")
 
+    def shaken_now(self, job_id: int) -> None:
+        """Give the end of a partner that a job's note tells of this moment, however long ago it was."""
+        (path,) = self.run_dir.glob(f"mps.n1/*/{job_id}")
+        note = json.loads(path.read_text())
+        assert time.time() >= note["shaken"]["at_s"] > 0.0
+        note["shaken"]["at_s"] = time.time()
+        path.write_text(json.dumps(note))
+
     def tell(self, pipes: str, command: str) -> None:
         before = self.said(pipes).count(f"done {command}\n")
         (Path(pipes) / "control").write_text(command + "\n")
@@ -316,11 +324,10 @@ def test_two_jobs_that_fail_within_seconds_of_a_fault_failed_together(node, firs
     node.starts(8, "0")
     node.tell(pipes, "reset")
     node.ends(first, **FAILED)
+    node.shaken_now(second)
     node.ends(second, **FAILED)
     wait_until(lambda: len(node.faults()) == 2, "two records")
     told = {fault["job_id"]: (fault["with"], fault["harm"]) for fault in node.faults()}
-    if told[second][1] == "own":
-        pytest.skip("more than ten seconds lay between the two ends on this machine")
     assert told == {first: ([second], "own"), second: ([first], "partners")}
 
 
