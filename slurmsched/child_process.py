@@ -66,6 +66,11 @@ class ChildProcess:
         finally:
             self._lock.release()
 
+    @property
+    def started(self) -> bool:
+        """True if the next request needs no new process."""
+        return self._child is not None
+
     def close(self) -> None:
         """Stop the process, also in the middle of an answer."""
         self._closed = True

@@ -251,6 +251,14 @@ def test_a_part_that_hangs_is_ended_and_the_next_demand_gets_a_new_process(stran
         assert check.judge(Judge("ordering", "good", "results", 5))[0]
 
 
+def test_whatever_is_demanded_first_has_the_time_that_a_process_takes_to_start(strangers, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(strangers))
+    with closing(Check(count=5, limit_s=0.001, first_s=600.0)) as check:
+        passed, detail = check.judge(Judge("ordering", "hash", "processes", 5))
+        assert not passed
+        assert "another process gives another result" in detail
+
+
 def test_an_import_that_hangs_is_ended(tmp_path, monkeypatch):
     (tmp_path / "stuck.py").write_text("while True: pass\n")
     metadata = tmp_path / "stuck-1.0.dist-info"

@@ -83,17 +83,20 @@ class Check:
 
     def judge(self, request: Judge) -> tuple[bool, str]:
         """Return whether a part meets a demand, with a remark; a process that hangs or dies does not."""
-        limit_s = self.limit_s + self.first_s * (request.demand in (SLOW, DAY))
         try:
-            judge = self._days if request.demand == DAY else self._one
-            one: tuple[bool, str] = judge.ask(request, limit_s)
+            one = self._asked(self._days if request.demand == DAY else self._one, request)
             if request.demand != "processes" or not one[0]:
                 return one
-            other: tuple[bool, str] = self._other.ask(request, limit_s + self.first_s)
+            other = self._asked(self._other, request)
         except ChildFailed as error:
             return False, str(error)
         same = one == other
         return same, "equal in two processes" if same else "another process gives another result for the same input"
+
+    def _asked(self, judge: ChildProcess, request: Judge) -> tuple[bool, str]:
+        first = not judge.started or request.demand in (SLOW, DAY)
+        answer: tuple[bool, str] = judge.ask(request, self.limit_s + self.first_s * first)
+        return answer
 
 
 def check(hooks: tuple[str, ...], line: str, count: int = VIEWS) -> Iterator[Finding]:
