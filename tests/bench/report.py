@@ -17,7 +17,6 @@ from slurmsched.daemon.api.query_handlers import plain
 from slurmsched.db.store import Store
 from slurmsched.report.page import page
 from slurmsched.report.summary import summary
-from tests.report.site_month import MONTH_S, NOW_S, site_month
 
 RUNS = 100_500
 PICTURED = 6_000
@@ -69,12 +68,16 @@ def saved(directory: Path, runs: int) -> Store:
     """Return a database with a month of so many jobs."""
     store = Store(f"sqlite:///{directory}/slurmsched.db")
     store.upgrade()
+    from tests.report.site_month import site_month  # other benches are imported by tests, which have no package tests
+
     site_month(runs, seed=5).save(store, "site")
     return store
 
 
 def answer_of(store: Store, of: Scope) -> dict[str, object]:
     """Return the report in its JSON form."""
+    from tests.report.site_month import MONTH_S, NOW_S
+
     rows = store.report_rows("site", NOW_S - MONTH_S, NOW_S, of)
     report = summary(rows, of, cluster_name="site", since_s=NOW_S - MONTH_S, until_s=NOW_S)
     answer: dict[str, object] = plain(report)

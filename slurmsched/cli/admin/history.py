@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ...cluster.nodes import NodeTable, by_type
 from ...cluster.text.gpu_types import GpuParts
 from ...cluster.text.plural import count
 from ..app import App
@@ -20,6 +19,7 @@ from ..progress import bar
 from ..time_format import moment, span
 
 if TYPE_CHECKING:
+    from ...cluster.nodes import NodeTable
     from ...cluster.records.outcomes import RefusedRecord
     from ..json_answers import HistoryImport
 
@@ -84,6 +84,8 @@ def import_(app: App, days: float | None, rejected: Path | None, as_json: bool) 
 
 def _untracked_slices(nodes: NodeTable, config: Mapping[str, str], parts: GpuParts) -> list[str]:
     """Return a line about types of slices that accounting does not tell from whole GPUs; none where it tells all."""
+    from ...cluster.nodes import by_type
+
     types = {*nodes.gpu_type.names, *(kind for text in nodes.gpu_types.names for kind in by_type(text))}
     tracked = {name.lower() for name in config.get("AccountingStorageTRES", "").split(",")}
     missing = sorted(kind for kind in types if parts.is_slice(kind) and f"gres/gpu:{kind}".lower() not in tracked)
