@@ -62,9 +62,9 @@ class Intents:
 
         Otherwise a wait that began while the clock was a day ahead would last until that day is over.
         """
-        if self._latest_s <= now_s:
+        latest_s, self._latest_s = self._latest_s, min(self._latest_s, now_s)
+        if latest_s == self._latest_s:
             return
-        self._latest_s = now_s
         self._refused_s = {job: min(at_s, now_s) for job, at_s in self._refused_s.items()}
         self._forgotten_s = min(self._forgotten_s, now_s)
         for at, intent in self._answered.items():
