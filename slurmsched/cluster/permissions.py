@@ -49,10 +49,11 @@ class Release:
     inherits_accounts: bool  #: a partition that names an account means those below it too
     accounts_unenforced: bool  #: partitions choose accounts even where associations are not enforced
     groups_are_final: bool  #: one partition of a list that takes other groups alone refuses the whole job
+    takes_qos_lists: bool  #: a job may name several QOS
 
 
-RELEASES = (Release(False, True, True), Release(True, False, False))
-"""As 22.05 decides, and as 24.11 and 26.05 do. Which of the two holds for a release between them is not known."""
+RELEASES = (Release(False, True, True, False), Release(True, False, False, True))
+"""As 22.05 decides, and as 24.11 and newer ones do. Which of the two holds for a release between them is not known."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,7 @@ class Permissions:
     masters: frozenset[str] = frozenset({"root"})  #: root and SlurmUser, whom no group keeps out
     partitions: Mapping[str, PartitionAccess] = field(default_factory=dict)
     qos: Mapping[str, bool] | None = None  #: whether a job needs a reservation for it; None where not read
+    qos_priorities: Mapping[str, int] = field(default_factory=dict)
     associations: Mapping[tuple[str, str, str], Association] | None = None
     """By user, account and partition (empty for all); those of accounts have no user. None where not read."""
     default_accounts: Mapping[str, str] = field(default_factory=dict)
@@ -123,7 +125,7 @@ class _Judge:
         if own is not None and any(self._find(account, name) is not own for name in takers):
             return Verdict(BY_PARTITION)
         qos = self._qos(own)
-        if not self._may_have(qos, own):
+        if not all(self._may_have(name, own) for name in self._names(qos)) or self._is_no_list(qos):
             return Verdict(INVALID_QOS)
         given = Verdict("", takers, account if own or known.associations is None else (wish.account or "").lower(), qos)
         given = replace(given, unsure=self._unsure(takers, account if own else ""))
@@ -160,6 +162,17 @@ class _Judge:
             if one is not None and len(one.qos) == 1:
                 return next(iter(one.qos))
         return "normal"
+
+    def _names(self, qos: str) -> list[str]:
+        """Return the QOS that the job names, each of which it must be allowed."""
+        return list(filter(None, qos.split(","))) if self.release.takes_qos_lists and "," in qos else [qos]
+
+    def _is_no_list(self, qos: str) -> bool:
+        """Return whether a list of QOS names fewer than two, or one that there is not: then no job has it."""
+        names, there = self._names(qos), self.known.qos
+        if not self.release.takes_qos_lists or "," not in qos:
+            return False
+        return len(set(names)) < 2 or (there is not None and not all(name in there for name in names))
 
     def _may_have(self, qos: str, own: Association | None) -> bool:
         """Return whether the job may have a QOS, as far as that is known."""
@@ -210,6 +223,8 @@ class _Judge:
             return ""
         if not self._takes_account(access, account):
             return INVALID_ACCOUNT
+        # Of several QOS slurmctld compares the one of the highest priority (seen on 24.11).
+        qos = max(self._names(qos), key=lambda name: self.known.qos_priorities.get(name, 0))
         takes_qos = (access.qos is None or qos in access.qos) and qos not in access.denied_qos
         return "" if takes_qos else INVALID_QOS
 

@@ -14,6 +14,7 @@ from functools import lru_cache
 import numpy as np
 
 from .columns import BoolArray, Labels
+from .jobs import JobTable
 from .reason_table import (
     ADVICE,
     MAINTENANCE,
@@ -32,7 +33,7 @@ from .reason_table import (
     Whose,
 )
 
-__all__ = ["Ends", "Limit", "Reason", "ReasonKind", "Whose", "reason_of", "where_kind"]
+__all__ = ["Ends", "Limit", "Reason", "ReasonKind", "Whose", "of_one_way", "reason_of", "where_kind"]
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,15 @@ class Reason:
         """Return True if it is judged for one partition, so of a job in several it tells nothing of the others."""
         return (self.code or self.word) in ONE_PARTITION
 
+    @property
+    def one_qos(self) -> bool:
+        """Return True if it is judged for one QOS, so of a job with several (24.11) it tells nothing of the others."""
+        return self.limit is not None and self.limit.whose is Whose.QOS
+
+    def of_one_way(self, partitions: str, qos: str) -> bool:
+        """Return True if it tells of one partition or QOS, and the job may start by another of its lists."""
+        return (self.one_partition and "," in partitions) or (self.one_qos and "," in qos)
+
     def advice(self, fields: Mapping[str, str]) -> str:
         """Return what the owner can do; *fields* has the words for braces."""
         return (self.meaning.advice or ADVICE[self.kind]).format_map({**fields, "named": self.named})
@@ -153,16 +163,26 @@ def reason_of(text: str) -> Reason:
     return _of_word(bare) or _of_text(bare) or _of_word(bare.partition(",")[0].partition(":")[0]) or _unknown(bare)
 
 
-def where_kind(reasons: Labels, partitions: Labels, *kinds: ReasonKind) -> BoolArray:
-    """Select the rows whose reason is one of *kinds*; *partitions* are the lists that each job asks for.
+def where_kind(jobs: JobTable, *kinds: ReasonKind) -> BoolArray:
+    """Select the rows whose reason is one of *kinds*.
 
-    Of a job in several partitions, a reason that is judged for one of them means that the job waits.
+    Of a job in several partitions, or with several QOS, a reason that is judged for one means that the job waits.
     """
-    wanted = reasons.map([reason_of(text).kind in kinds for text in reasons.names], np.bool_)
-    one = reasons.map([reason_of(text).one_partition for text in reasons.names], np.bool_)
-    several = partitions.map(["," in names for names in partitions.names], np.bool_)
-    selected: BoolArray = np.where(one & several, ReasonKind.WAITS in kinds, wanted)
+    wanted = jobs.reason.map([reason_of(text).kind in kinds for text in jobs.reason.names], np.bool_)
+    selected: BoolArray = np.where(of_one_way(jobs), ReasonKind.WAITS in kinds, wanted)
     return selected
+
+
+def of_one_way(jobs: JobTable) -> BoolArray:
+    """Select the rows whose reason tells of one of several partitions or QOS."""
+    partition = jobs.reason.map([reason_of(text).one_partition for text in jobs.reason.names], np.bool_)
+    qos = jobs.reason.map([reason_of(text).one_qos for text in jobs.reason.names], np.bool_)
+    selected: BoolArray = (partition & _are_lists(jobs.partition)) | (qos & _are_lists(jobs.qos))
+    return selected
+
+
+def _are_lists(labels: Labels) -> BoolArray:
+    return labels.map(["," in names for names in labels.names], np.bool_)
 
 
 def _of_word(word: str) -> Reason | None:

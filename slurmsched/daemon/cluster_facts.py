@@ -6,8 +6,8 @@ import logging
 from threading import Event
 
 from ..clock import Clock
-from ..errors import SlurmError, SlurmUnavailable
-from ..slurm.port import ClusterInfo, Slurm, keeps_jobs_private
+from ..errors import ConfigError, SlurmError, SlurmUnavailable
+from ..slurm.port import ClusterInfo, Slurm, keeps_jobs_private, unreadable_selection
 from ..slurm.versions import TESTED, SlurmRelease, Support
 
 logger = logging.getLogger(__name__)
@@ -19,12 +19,15 @@ RETRY_S = 2.0
 class ClusterFacts:
     """The latest facts of a cluster.
 
-    Construction waits *patience_s* for a slurmctld that is still starting, then raises SlurmUnavailable.
+    Construction waits *patience_s* for a slurmctld that is still starting, then raises SlurmUnavailable. It raises
+    ConfigError for a cluster of which nothing true could be said.
     """
 
     def __init__(self, cluster: Slurm, clock: Clock, patience_s: float = 0.0) -> None:
         self._cluster, self._clock = cluster, clock
         self.latest = _first(cluster, clock, patience_s)
+        if trouble := unreadable_selection(self.latest.config):
+            raise ConfigError(trouble)
         self._read_s = clock.monotonic()
 
     @property
@@ -34,6 +37,8 @@ class ClusterFacts:
 
     def restraint(self, allow_untested: bool) -> str:
         """Return why this Slurm may only be observed; empty where writes are allowed."""
+        if trouble := unreadable_selection(self.latest.config):
+            return trouble
         release = SlurmRelease(self.latest.version)
         if release.support is not Support.NEWER or allow_untested:
             return ""

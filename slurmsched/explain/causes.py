@@ -65,7 +65,7 @@ def cause_of(view: View, plan: Plan, rules: Rules, row: int) -> Cause | None:
             return Cause(*own)
     elif kind is ReasonKind.WAITS and is_kept_out(view, row) and (kept := reserved_words(view, row)):
         return Cause(*kept)
-    of_one = reason.one_partition and "," in jobs.partition[row]
+    of_one = reason.of_one_way(jobs.partition[row], jobs.qos[row])
     by_request = of_one or kind is ReasonKind.WAITS or (kind is ReasonKind.CANNOT_RUN and not reason.meaning.sentence)
     if by_request and (kept := obstacle(view, row) or unexplained(view.take(np.array([row]))).get(0)):
         return Cause(*kept)

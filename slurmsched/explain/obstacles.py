@@ -32,7 +32,7 @@ def cannot_run(view: View) -> dict[int, Never]:
     given_up = jobs.reason.map([reason_of(text).word == "BadConstraints" for text in jobs.reason.names], np.bool_) & (
         jobs.priority == 0
     )
-    says = where_kind(jobs.reason, jobs.partition, ReasonKind.CANNOT_RUN) | given_up
+    says = where_kind(jobs, ReasonKind.CANNOT_RUN) | given_up
     said = np.flatnonzero(says).tolist()
     by_slurm = {row: Never(f"Slurm says {_slurms(jobs.reason[row])}") for row in said}
     return by_slurm | dict(_beyond_limits(view)) | never(jobs, view.nodes, view.partitions)
@@ -41,7 +41,7 @@ def cannot_run(view: View) -> dict[int, Never]:
 def _beyond_limits(view: View) -> Iterator[tuple[int, Never]]:
     """Yield the jobs that a limit blocks which no end of other jobs opens, with it."""
     jobs = view.pending
-    for row in np.flatnonzero(where_kind(jobs.reason, jobs.partition, ReasonKind.LIMIT)).tolist():
+    for row in np.flatnonzero(where_kind(jobs, ReasonKind.LIMIT)).tolist():
         if why := beyond_limit(view, row, reason_of(jobs.reason[row])):
             yield row, Never(why)
 

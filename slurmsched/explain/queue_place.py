@@ -79,7 +79,7 @@ def contenders(view: View) -> BoolArray:
     jobs = view.pending
     due = ~(jobs.eligible_s > view.now_s)
     free = jobs.dependency.map([not text for text in jobs.dependency.names], np.bool_)
-    return np.asarray(where_kind(jobs.reason, jobs.partition, ReasonKind.WAITS) & free & due & (jobs.priority > 0))
+    return np.asarray(where_kind(jobs, ReasonKind.WAITS) & free & due & (jobs.priority > 0))
 
 
 def in_force(view: View, plan: Plan, rows: IntArray, off: str) -> IntArray:

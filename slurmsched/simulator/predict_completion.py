@@ -145,7 +145,7 @@ def _kinds(view: View, standing: IntArray, opening: BoolArray) -> IntArray:
     down = [not any(up.get(name, not up) for name in names.split(",")) for names in jobs.partition.names]
 
     def because(*reasons: ReasonKind) -> BoolArray:
-        return where_kind(jobs.reason, jobs.partition, *reasons)
+        return where_kind(jobs, *reasons)
 
     kinds = np.full(len(jobs), int(PredictionKind.PREDICTED), dtype=np.int64)
     guessed = view.forecast.source.map([name.startswith("no ") for name in view.forecast.source.names], np.bool_)

@@ -107,7 +107,7 @@ def one_row_per_task(view: View) -> View:
 
 def held(jobs: JobTable) -> BoolArray:
     """Select pending jobs that a person holds: their user or an admin."""
-    return np.asarray(where_kind(jobs.reason, jobs.partition, *HELD) | (jobs.priority == 0))
+    return np.asarray(where_kind(jobs, *HELD) | (jobs.priority == 0))
 
 
 def barred(jobs: JobTable, reservations: ReservationTable) -> BoolArray:
@@ -116,9 +116,9 @@ def barred(jobs: JobTable, reservations: ReservationTable) -> BoolArray:
     So is a reservation that is not known, and of one that names its own, one that cannot be followed.
     """
     free: BoolArray = jobs.dependency.map([not text for text in jobs.dependency.names], np.bool_)
-    modelled = where_kind(jobs.reason, jobs.partition, *MODELLED)
+    modelled = where_kind(jobs, *MODELLED)
     if len(reservations):
-        waits_for_its_own = where_kind(jobs.reason, jobs.partition, ReasonKind.RESERVATION) & jobs.reservation.said()
+        waits_for_its_own = where_kind(jobs, ReasonKind.RESERVATION) & jobs.reservation.said()
         modelled = (modelled | waits_for_its_own) & followed(reservations, jobs)
     if not len(reservations) or reservations.has(UNREAD).any():
         # Of one in several partitions the reason is about one of them.
@@ -322,7 +322,7 @@ def _gated(cluster: SimulatedCluster, table: JobTable, running: int, view: View)
     barred_ = model.wishes.barred
     barred_[by_known_limits(view.limits, table) & ~table.dependency.said()] = False
     begun = ~np.isnan(begins_s) & (gates.left == 0) & (np.arange(len(table)) >= running)
-    barred_[begun & ~where_kind(table.reason, table.partition, ReasonKind.LIMIT)] = False
+    barred_[begun & ~where_kind(table, ReasonKind.LIMIT)] = False
     return replace(table, eligible_s=np.where(begun, np.fmax(begins_s, view.now_s), table.eligible_s))
 
 

@@ -10,7 +10,14 @@ from ..cluster.text.hostlist import fold
 from ..cluster.text.tres import gpus_in, slots_on
 from ..config import Settings
 from ..config.shipped_files import shipped
-from .port import RIGHTS, ClusterInfo, hides_associations, holds_to_limits, keeps_jobs_private
+from .port import (
+    RIGHTS,
+    ClusterInfo,
+    hides_associations,
+    holds_to_limits,
+    keeps_jobs_private,
+    unreadable_selection,
+)
 from .versions import ABILITIES, TESTED, SlurmRelease, Support
 
 _UNSET = ("", "(null)", "none", "NONE")
@@ -46,6 +53,21 @@ def _abilities(facts: ClusterInfo, settings: Settings) -> Finding:
     release = SlurmRelease(facts.version)
     lacks = [f"{each.words} ({SlurmRelease(each.since)})" for name, each in ABILITIES.items() if not release.can(name)]
     return Finding("abilities", True, f"only newer releases have: {', '.join(lacks)}" if lacks else "all we know of")
+
+
+def _selection(facts: ClusterInfo, settings: Settings) -> Finding:
+    name, trouble = "node selection", unreadable_selection(facts.config)
+    if trouble:
+        return Finding(name, False, trouble.partition(";")[0], "SelectType=select/cons_tres")
+    return Finding(name, True, facts.config.get("SelectType") or "not named")
+
+
+def _federation(facts: ClusterInfo, settings: Settings) -> Finding:
+    name = "federation"
+    if not facts.federation:
+        return Finding(name, True, "this cluster is in none")
+    text = f"{facts.federation}: {facts.cluster} alone is read and ordered; a job that may start on another of its"
+    return Finding(name, None, f"{text} clusters may start there earlier than is said here")
 
 
 def _backend(facts: ClusterInfo, settings: Settings) -> Finding:
@@ -376,6 +398,8 @@ def _without_slots(facts: ClusterInfo) -> tuple[str, list[str]]:
 _RULES: tuple[Callable[[ClusterInfo, Settings], Finding], ...] = (
     _version,
     _abilities,
+    _selection,
+    _federation,
     _backend,
     _powers,
     _rights,

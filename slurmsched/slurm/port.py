@@ -32,6 +32,7 @@ class ClusterInfo:
     backend: str = "Slurm's commands"  #: the adapter that reads it
     backend_reason: str = ""  #: the reason for that choice
     permissions: Permissions = field(default_factory=Permissions)  #: who may submit what
+    federation: str = ""  #: its name, where the cluster is in one
 
     @property
     def accounting(self) -> bool:
@@ -57,6 +58,17 @@ def hides_associations(config: Mapping[str, str]) -> bool:
 def counts_memory(config: Mapping[str, str]) -> bool:
     """Return True where Slurm gives out memory like CPUs (``SelectTypeParameters``), by ``scontrol show config``."""
     return "MEMORY" in config.get("SelectTypeParameters", "CR_CORE_MEMORY").upper()
+
+
+def unreadable_selection(config: Mapping[str, str]) -> str:
+    """Return why nothing we say of this cluster would be true, by ``scontrol show config``; empty if it can be."""
+    plugin = config.get("SelectType", "")
+    if plugin != "select/linear":
+        return ""
+    return (
+        f"SelectType is {plugin}: Slurm gives every job whole nodes, whatever it asks for, and slurmsched counts GPUs, "
+        "CPUs and memory; set SelectType=select/cons_tres in slurm.conf"
+    )
 
 
 def keeps_jobs_private(config: Mapping[str, str]) -> bool:

@@ -13,7 +13,7 @@ from enum import Enum
 
 from ..cluster.jobs import JobState
 
-TESTED = ((22, 5), (24, 11), (26, 5))
+TESTED = ((22, 5), (24, 11), (25, 5), (25, 11), (26, 5))
 """The releases that the conformance suite ran against (docs/releases.md)."""
 
 JOB_STATES = {

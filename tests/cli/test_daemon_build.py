@@ -93,6 +93,22 @@ def test_a_slurm_newer_than_any_tested_is_only_observed_until_an_admin_allows_it
     daemon.close()
 
 
+def test_a_slurm_that_gives_every_job_whole_nodes_is_refused_and_later_only_observed(site):
+    site.slurm.config["SelectType"] = "select/linear"
+    with pytest.raises(
+        ConfigError, match=r"SelectType is select/linear.*set SelectType=select/cons_tres in slurm\.conf"
+    ):
+        build(site)
+    site.slurm.config["SelectType"] = "select/cons_tres"
+    daemon = build(site)
+    assert once(daemon).mode == "act"
+    site.slurm.config["SelectType"] = "select/linear"
+    site.clock.now_s += MOST_AGE_S
+    assert [once(daemon).mode for _ in range(2)] == ["act", "observe"], "the configuration is read once a minute"
+    assert "SelectType is select/linear" in daemon.service.status()["why_mode"]
+    daemon.close()
+
+
 def test_what_slurm_keeps_private_is_private_within_a_minute_and_no_longer_than_that(site):
     daemon = build(site)
 

@@ -87,6 +87,30 @@ def test_newer_releases_let_accounts_below_one_use_its_partition(release, refusa
     assert judged(known, user="bo", partitions=("bio",)).refusal == refusal
 
 
+@pytest.mark.parametrize(
+    ("qos", "refusal"),
+    [
+        ("normal,high", ""),
+        ("high,,normal", ""),
+        ("normal,", INVALID_QOS),
+        ("normal,normal", INVALID_QOS),
+        ("normal,none-such", INVALID_QOS),
+    ],
+)
+def test_newer_releases_take_a_list_of_qos_that_are_all_for_the_user(qos, refusal):
+    assert judged(replace(KNOWN, releases=RELEASES[1:]), qos=qos).refusal == refusal
+    assert judged(KNOWN, qos=qos).refusal == INVALID_QOS, "22.05 takes it for one name"
+    assert judged(replace(KNOWN, releases=RELEASES[1:]), user="bo", qos="normal,high").refusal == INVALID_QOS
+
+
+def test_a_partition_looks_at_the_highest_of_several_qos():
+    partitions = {"gpu": PartitionAccess(qos=frozenset({"high"}))}
+    known = replace(KNOWN, releases=RELEASES[1:], partitions=partitions, qos_priorities={"normal": 1, "high": 2})
+    assert judged(known, qos="normal,high").refusal == ""
+    lower = replace(known, qos_priorities={"normal": 2, "high": 1})
+    assert judged(lower, qos="normal,high").refusal == INVALID_QOS
+
+
 def test_where_releases_differ_and_ours_lies_between_them_the_answer_says_so():
     known = replace(KNOWN, releases=RELEASES)
     assert judged(known).unsure == ()

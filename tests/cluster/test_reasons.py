@@ -9,10 +9,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from decide.views import jobs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.reason_table import WORDS
 from slurmsched.cluster.reasons import Ends, ReasonKind, Whose, reason_of, where_kind
 
@@ -217,8 +217,15 @@ def test_nobody_places_a_text_of_his_own_in_what_is_said(text):
 
 
 def test_what_slurm_says_of_one_partition_tells_nothing_of_a_job_in_several():
-    reasons = Labels.of(["PartitionTimeLimit", "PartitionTimeLimit", "QOSMaxGRESPerUser"])
-    partitions = Labels.of(["short", "short,long", "short,long"])
-    assert where_kind(reasons, partitions, ReasonKind.CANNOT_RUN).tolist() == [True, False, False]
-    assert where_kind(reasons, partitions, ReasonKind.WAITS).tolist() == [False, True, False]
-    assert where_kind(reasons, partitions, ReasonKind.LIMIT).tolist() == [False, False, True]
+    reasons = ["PartitionTimeLimit", "PartitionTimeLimit", "QOSMaxGRESPerUser"]
+    waiting = jobs(3, reason=reasons, partition=["short", "short,long", "short,long"])
+    assert where_kind(waiting, ReasonKind.CANNOT_RUN).tolist() == [True, False, False]
+    assert where_kind(waiting, ReasonKind.WAITS).tolist() == [False, True, False]
+    assert where_kind(waiting, ReasonKind.LIMIT).tolist() == [False, False, True]
+
+
+def test_what_slurm_says_of_one_qos_tells_nothing_of_a_job_with_several():
+    reasons = ["QOSMaxGRESPerUser", "QOSMaxGRESPerUser", "AssocGrpCpuLimit"]
+    waiting = jobs(3, reason=reasons, qos=["low", "high,low", "high,low"])
+    assert where_kind(waiting, ReasonKind.LIMIT).tolist() == [True, False, True]
+    assert where_kind(waiting, ReasonKind.WAITS).tolist() == [False, True, False]

@@ -48,7 +48,8 @@ PARTITIONS = {
 }
 USERS = ("alice", "carol", "erin", "frank", "gwen", "gwen", "operator", "root", "nobody")
 ACCOUNTS = (None, None, "astro", "bio", "physics", "PHYSICS", "empty", "none-such", "")
-QOS = (None, None, "normal", "short", "Short", "wide", "booked", "none-such", "")
+QOS_LISTS = ("normal,short", "wide,normal", "short,Short", "normal,", "normal,none-such", "normal,booked", "a,,wide")
+QOS = (None, None, "normal", "short", "Short", "wide", "booked", "none-such", "", *QOS_LISTS)
 FAILED = "Batch job submission failed: "
 
 

@@ -110,6 +110,20 @@ def test_where_jobs_are_private_rights_are_needed_to_see_them_in_every_mode():
     assert finding("rights", facts(admin_level="None", PrivateData="none"), Settings()).ok is None
 
 
+def test_a_slurm_that_gives_every_job_whole_nodes_is_refused_with_the_line_to_change():
+    found = finding("node selection", facts(SelectType="select/linear"))
+    assert (found.ok, found.remedy) == (False, "SelectType=select/cons_tres")
+    assert "Slurm gives every job whole nodes" in found.text
+    assert finding("node selection", facts(SelectType="select/cons_tres")).ok is True
+
+
+def test_in_a_federation_it_is_said_that_one_cluster_is_read():
+    found = finding("federation", replace(FACTS, federation="grid"))
+    assert found.ok is None
+    assert "grid: lab alone is read and ordered" in found.text
+    assert finding("federation", FACTS).ok is True
+
+
 def test_without_slurmdbd_nobody_can_be_made_operator():
     found = finding("rights", facts(admin_level="None", AccountingStorageType="accounting_storage/none"))
     assert found.ok is False

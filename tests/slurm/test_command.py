@@ -216,11 +216,15 @@ def test_a_command_that_is_not_there_is_unavailable(commands):
 
 def test_variables_that_change_what_slurm_prints_are_not_passed_on(commands):
     commands.says("squeue", 'env > "$(dirname "$0")/seen"\n' + HEADER)
-    loud = {"SQUEUE_FORMAT": "%i", "SLURM_TIME_FORMAT": "relative", "SQUEUE_STATES": "all", "PATH": "/usr/bin:/bin"}
+    loud = {"SQUEUE_FORMAT": "%i", "SQUEUE_FEDERATION": "1", "SLURM_TIME_FORMAT": "relative", "SQUEUE_STATES": "all"}
+    loud["PATH"] = "/usr/bin:/bin"
     SlurmCommand(CommandRunner(bin_dir=str(commands.directory), environment=loud)).observe()
     seen = (commands.directory / "seen").read_text()
-    assert "SQUEUE_" not in seen
+    assert "SQUEUE_FORMAT" not in seen
+    assert "SQUEUE_STATES" not in seen
     assert "SLURM_TIME_FORMAT=%s" in seen
+    assert "SQUEUE_FEDERATION" not in seen
+    assert "SQUEUE_LOCAL=1" in seen, "of a federation it shows this cluster alone"
 
 
 @pytest.mark.parametrize(

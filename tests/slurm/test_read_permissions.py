@@ -14,7 +14,7 @@ PARTITIONS = (
     "DisableRootJobs=YES RootOnly=NO ReqResv=YES State=DRAIN\n"
 )
 ANSWERS = {
-    "qos": "normal|\nbooked|RequiresReservation\n",
+    "qos": "normal||50\nbooked|RequiresReservation|5\n",
     "assoc": "|root|||normal|normal\nroot|root|||normal|normal\n|astro||root|normal|\nann|astro|gpu||normal,booked|\n",
     "user": "root|root\nann|astro\n",
 }

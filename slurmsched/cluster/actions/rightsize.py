@@ -143,7 +143,7 @@ def own_sizes(sizes: Collection[Intent], restores: Collection[Intent], pending: 
     names, codes = [""], np.zeros(len(pending), dtype=np.int64)
     times_s, (theirs, half) = np.zeros(len(pending)), np.zeros((2, len(pending)), dtype=np.bool_)
     if ours:
-        stuck = where_kind(pending.reason, pending.partition, ReasonKind.CANNOT_RUN)
+        stuck = where_kind(pending, ReasonKind.CANNOT_RUN)
     for row in np.flatnonzero(np.isin(pending.job_id, list(ours))).tolist():
         job, present = int(pending.job_id[row]), pending.node_request[row]
         if present == UNREAD:

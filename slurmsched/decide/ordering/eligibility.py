@@ -73,7 +73,7 @@ def standing(jobs: JobTable, partitions: PartitionTable, only: Collection[str] =
 def _of_reasons(jobs: JobTable) -> IntArray:
     result = np.full(len(jobs), Standing.RANKED, dtype=np.int64)
     for kind in {reason_of(text).kind for text in jobs.reason.names}:
-        result[where_kind(jobs.reason, jobs.partition, kind)] = _BY_KIND[kind]
+        result[where_kind(jobs, kind)] = _BY_KIND[kind]
     return result
 
 

@@ -35,7 +35,7 @@ from ...cluster.exclusions import UNREAD, same_nodes
 from ...cluster.limits import NO_LIMITS, LimitTable, unread_limits
 from ...cluster.nodes import QosTable
 from ...cluster.portal_sessions import with_sessions
-from ...cluster.reasons import Reason, ReasonKind, Whose, reason_of, where_kind
+from ...cluster.reasons import Reason, ReasonKind, Whose, reason_of
 from ...cluster.records.associations import NO_ASSOCIATIONS, AssociationTable
 from ...cluster.records.outcomes import OutcomeTable, RefusedRecord
 from ...cluster.records.usage import NO_USAGE, UsageTable
@@ -132,6 +132,7 @@ class SlurmCommand:
             version=SlurmRelease.of(config).version,
             config=config,
             user=self.console.user(),
+            federation=self._read_federation(config),
             gres=self._read_gres() if "slot" in config.get("GresTypes", "").split(",") else {},
         )
         self._facts = self._with_rights(self._facts, earlier)
@@ -211,7 +212,7 @@ class SlurmCommand:
         facts = self.known_facts()
         needed = "limits" in self.apart() and holds_to_limits(facts.config)
         reasons = state.pending.reason
-        blocks = where_kind(reasons, state.pending.partition, ReasonKind.LIMIT)
+        blocks = reasons.map([reason_of(text).kind is ReasonKind.LIMIT for text in reasons.names], np.bool_)
         array = reasons.map([_of_array(reason_of(text)) for text in reasons.names], np.bool_)
         if not needed and not (blocks & ~array).any():
             return state
@@ -587,6 +588,14 @@ class SlurmCommand:
         if not {"ClusterName", "SLURM_VERSION"} <= config.keys():
             raise SlurmUnavailable("scontrol printed something that is not the configuration of slurmctld")
         return config
+
+    def _read_federation(self, config: Mapping[str, str]) -> str:
+        """Return the name of the federation that this cluster is in; empty for none. Only slurmdbd can make one."""
+        if not config.get("AccountingStorageType", "").endswith("slurmdbd"):
+            return ""
+        shown = self.console.query(["scontrol", "show", "federation"])
+        found = re.match(r"Federation:\s*(\S+)", shown)
+        return found[1] if found else ""
 
     def _read_gres(self) -> dict[str, str]:
         records = self.long("sinfo", ["-a", "-N"], ("NodeList", "Gres"))

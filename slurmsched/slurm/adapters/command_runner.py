@@ -23,7 +23,10 @@ Called = Callable[[str, str, float, int], None]
 ANSWER_B = 256 * 2**20
 """The largest accepted answer, in bytes; squeue prints some 700 per job."""
 
-_OURS_TO_SET = ("SQUEUE_", "SINFO_", "SPRIO_", "SACCT_", "SLURM_")
+_OURS_TO_SET = ("SQUEUE_", "SINFO_", "SPRIO_", "SACCT_", "SCONTROL_", "SLURM_")
+
+_THIS_CLUSTER = {f"{command}_LOCAL": "1" for command in ("SQUEUE", "SINFO", "SPRIO", "SACCT", "SCONTROL")}
+"""Keeps the commands at this cluster where it is in a federation (FederationParameters=fed_display)."""
 
 
 def _ignore(command: str, result: str, seconds: float, size_b: int) -> None:
@@ -129,7 +132,7 @@ class CommandRunner:
         environment = {k: v for k, v in self.environment.items() if k == "SLURM_CONF" or not k.startswith(_OURS_TO_SET)}
         if conf := self.conf or environment.get("SLURM_CONF", ""):
             environment["SLURM_CONF"] = os.path.abspath(conf)
-        return environment | {"SLURM_TIME_FORMAT": "%s", "SLURM_BITSTR_LEN": "0", "LC_ALL": "C.UTF-8"}
+        return environment | _THIS_CLUSTER | {"SLURM_TIME_FORMAT": "%s", "SLURM_BITSTR_LEN": "0", "LC_ALL": "C.UTF-8"}
 
 
 def mark() -> str:

@@ -45,10 +45,11 @@ def with_associations(permissions: Permissions, query: Query, cluster: str, user
     """
     where = f"cluster={cluster}"
     with reading("sacctmgr"):
-        qos = _rows(query, "qos", ("name", "flags"))
+        qos = _rows(query, "qos", ("name", "flags", "priority"))
         rows = _rows(query, "assoc", _ASSOCIATIONS, where)
         defaults = _rows(query, "user", ("user", "defaultaccount"), where)
-    flags = {name.lower(): "requiresreservation" in text.lower() for name, text in qos}
+    flags = {name.lower(): "requiresreservation" in text.lower() for name, text, _ in qos}
+    permissions = replace(permissions, qos_priorities={name.lower(): int(points or 0) for name, _, points in qos})
     if user != "root" and not any(row[0] == "root" for row in rows):
         return replace(permissions, qos=flags)
     return replace(
