@@ -66,6 +66,7 @@ def why(partition: str = "all", **columns: Any) -> str:
         {"gpus": 5, "gpu_type": "v100", "per_job": True, "per_task": True, "per_node": "gres:gpu:v100:2", "nodes": 1},
         {"gpus": 2, "per_node": "gres:gpu:2", "gpu_cpus": 4},
         {"partition": "many", "most_nodes": 3},
+        {"partition": "few", "node_range": "1-5", "ntasks": 5, "cpus": 5, "per_node": "gres/gpu:1", "gpus": 1},  # 26.05
         {"gpus": 5, "per_job": True, "per_gpu": True, "gpu_cpus": 2, "cpus": 10, "ntasks": 1, "per_node": "gres/gpu:5"},
         {"gpus": 1, "per_job": True, "per_gpu": True, "gpu_cpus": 3, "cpus": 9, "ntasks": 9, "memory_mib": 18_000.0},
         {"partition": "few", "required_nodes": "n[1-4]", "nodes": 2},  # from 24.11 on it has two of them
@@ -101,6 +102,11 @@ def test_a_job_that_some_nodes_can_hold_could_run(runs):
         ({"partition": "lean", "exclusive": True}, "has 1 CPU for a job (the most is 0)"),
         ({"partition": "one", "exclusive": True, "cpu_memory_mib": 2_001.0}, "2001 MiB of memory for each of its CPUs"),
         ({"partition": "few", "most_nodes": 4}, "asks for 4 nodes, and partition few allows 2"),
+        ({"partition": "few", "most_nodes": 4, "ntasks": 4, "cpus": 4}, "asks for 4 nodes, and partition few allows 2"),
+        (
+            {"partition": "few", "node_range": "1-4", "ntasks": 5, "cpus": 5},
+            "asks for 4 nodes, and partition few allows 2",
+        ),
         (
             {"partition": "few", "time_limit_s": 1801.0},
             "00:30:01 is longer than the 00:30:00 that partition few allows",

@@ -146,10 +146,10 @@ class Cluster:
             return Never(why, f"timelimit={allowed}")
         least, most = int(parts.least_nodes[row]), int(parts.most_nodes[row]) or NO_LIMIT
         # Slurm lifts the number of nodes to the least of the partition for a job that asks for a single one (22.05).
-        highest = demand.least_nodes if len(demand.partitions) > 1 else demand.most_nodes
+        highest = demand.least_nodes if len(demand.partitions) > 1 else demand.most_asked
         for wrong, number, bound, verb in (
             (demand.least_nodes > most, demand.least_nodes, most, "allows"),
-            (most < demand.most_nodes < NO_LIMIT, demand.most_nodes, most, "allows"),
+            (most < demand.most_asked < NO_LIMIT, demand.most_asked, most, "allows"),
             (highest < least, highest, least, "requires"),
         ):
             if wrong:

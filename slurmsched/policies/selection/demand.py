@@ -23,6 +23,7 @@ class Demand:
     limit_s: float
     least_nodes: int
     most_nodes: int  #: a large number where it leaves them to Slurm
+    most_asked: int  #: the same, and where that is its number of tasks: 26.05 shows it of a job that names no nodes
     cpus: int  #: over all nodes
     task_cpus: int  #: the fewest CPUs on a node that are of use to it
     node_cpus: int  #: that each node must have, whatever its partition allows of them
@@ -70,11 +71,13 @@ def demand_of(jobs: JobTable, row: int) -> Demand:
         tasks = max(1, int(jobs.ntasks[row]))
         types, cpus = {kind: max(1, many // tasks) for kind, many in types.items()}, task_cpus
     names = tuple(jobs.partition[row].split(","))
+    is_tasks = bool(jobs.node_range[row]) and least < most == int(jobs.ntasks[row])
     return Demand(
         partitions=names,
         limit_s=float(jobs.time_limit_s[row]),
         least_nodes=least,
         most_nodes=most,
+        most_asked=NO_LIMIT if is_tasks else most,
         cpus=cpus,
         task_cpus=task_cpus,
         node_cpus=on_a_node,
