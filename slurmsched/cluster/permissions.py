@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 NOT_AVAILABLE = "Required partition not available (inactive or drain)"
@@ -40,6 +40,7 @@ class PartitionAccess:
     others: bool = True
     from_anywhere: bool = True  #: from each host, not from some (AllocNodes)
     needs_reservation: bool = False
+    tier: int = 1  #: PriorityTier
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,8 @@ class Permissions:
     partitions: Mapping[str, PartitionAccess] = field(default_factory=dict)
     qos: Mapping[str, bool] | None = None  #: whether a job needs a reservation for it; None where not read
     qos_priorities: Mapping[str, int] = field(default_factory=dict)
+    preempts_by: str = ""  #: whose jobs Slurm stops for others (PreemptType): qos, partition_prio; empty for none
+    preempting_qos: frozenset[str] = frozenset()  #: for whose jobs Slurm stops those of other QOS
     associations: Mapping[tuple[str, str, str], Association] | None = None
     """By user, account and partition (empty for all); those of accounts have no user. None where not read."""
     default_accounts: Mapping[str, str] = field(default_factory=dict)
@@ -128,7 +131,7 @@ class _Judge:
         if not all(self._may_have(name, own) for name in self._names(qos)) or self._is_no_list(qos):
             return Verdict(INVALID_QOS)
         given = Verdict("", takers, account if own or known.associations is None else (wish.account or "").lower(), qos)
-        given = replace(given, unsure=self._unsure(takers, account if own else ""))
+        given = replace(given, unsure=self._unsure(takers, account if own else "", qos))
         return self._admitted(given, own is not None)
 
     def _access(self, name: str) -> PartitionAccess:
@@ -244,7 +247,16 @@ class _Judge:
             account = self.known.parents.get(account, "")
         return frozenset(line)
 
-    def _unsure(self, takers: tuple[str, ...], account: str) -> tuple[str, ...]:
+    def _preempts(self, takers: tuple[str, ...], qos: str) -> Iterator[str]:
+        """Yield the options for which Slurm may stop running jobs, which the times of the job leave out."""
+        what = "whether Slurm stops running jobs for it"
+        if self.known.preempts_by == "qos" and not self.known.preempting_qos.isdisjoint(self._names(qos)):
+            yield f"--qos={qos} ({what})"
+        if self.known.preempts_by == "partition_prio":
+            lowest = min((access.tier for access in self.known.partitions.values()), default=1)
+            yield from (f"--partition={name} ({what})" for name in takers if self._access(name).tier > lowest)
+
+    def _unsure(self, takers: tuple[str, ...], account: str, qos: str) -> tuple[str, ...]:
         """Return what of the wish is granted or not by something that was not read."""
         wish, known, found = self.wish, self.known, []
         unread = known.associations is None
@@ -263,4 +275,4 @@ class _Judge:
                 found.append(f"--partition={name} (which hosts may submit to it)")
             if len(wish.partitions) > 1 and self._against(name, account, "") in (DENIED, NO_ROOT, NOT_IN_GROUP):
                 found.append(f"--partition={name} (it takes no such job, and Slurm may start it in no other)")
-        return tuple(found)
+        return (*found, *self._preempts(takers, qos))

@@ -16,6 +16,7 @@ from .port import (
     hides_associations,
     holds_to_limits,
     keeps_jobs_private,
+    preemption,
     unreadable_selection,
 )
 from .versions import ABILITIES, TESTED, SlurmRelease, Support
@@ -68,6 +69,14 @@ def _federation(facts: ClusterInfo, settings: Settings) -> Finding:
         return Finding(name, True, "this cluster is in none")
     text = f"{facts.federation}: {facts.cluster} alone is read and ordered; a job that may start on another of its"
     return Finding(name, None, f"{text} clusters may start there earlier than is said here")
+
+
+def _preemption(facts: ClusterInfo, settings: Settings) -> Finding:
+    name, kind = "preemption", preemption(facts.config)
+    if not kind:
+        return Finding(name, True, "Slurm stops no jobs for others")
+    text = f"Slurm stops jobs for others by itself (preempt/{kind}), which our times leave out: a job may start earlier"
+    return Finding(name, None, f"{text} than is said, and a stopped one ends later")
 
 
 def _backend(facts: ClusterInfo, settings: Settings) -> Finding:
@@ -400,6 +409,7 @@ _RULES: tuple[Callable[[ClusterInfo, Settings], Finding], ...] = (
     _abilities,
     _selection,
     _federation,
+    _preemption,
     _backend,
     _powers,
     _rights,

@@ -71,6 +71,12 @@ def unreadable_selection(config: Mapping[str, str]) -> str:
     )
 
 
+def preemption(config: Mapping[str, str]) -> str:
+    """Return by what Slurm stops jobs for others (``PreemptType``): qos, partition_prio; empty where it stops none."""
+    kind = config.get("PreemptType", "").removeprefix("preempt/")
+    return "" if kind in ("", "(null)", "none") else kind
+
+
 def keeps_jobs_private(config: Mapping[str, str]) -> bool:
     """Return True if users see only their own jobs, by ``scontrol show config``."""
     return "jobs" in config.get("PrivateData", "").split(",")

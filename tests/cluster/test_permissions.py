@@ -111,6 +111,17 @@ def test_a_partition_looks_at_the_highest_of_several_qos():
     assert judged(lower, qos="normal,high").refusal == INVALID_QOS
 
 
+def test_of_a_job_for_which_slurm_may_stop_others_the_answer_says_so():
+    by_qos = replace(KNOWN, preempts_by="qos", preempting_qos=frozenset({"high"}))
+    assert judged(by_qos, qos="high").unsure == ("--qos=high (whether Slurm stops running jobs for it)",)
+    assert judged(by_qos, qos="normal").unsure == ()
+    tiers = {"gpu": PartitionAccess(tier=10), "low": PartitionAccess()}
+    by_tier = replace(KNOWN, preempts_by="partition_prio", partitions=tiers)
+    assert judged(by_tier).unsure == ("--partition=gpu (whether Slurm stops running jobs for it)",)
+    assert judged(by_tier, partitions=("low",)).unsure == ()
+    assert judged(replace(KNOWN, preempting_qos=frozenset({"high"})), qos="high").unsure == (), "it preempts nothing"
+
+
 def test_where_releases_differ_and_ours_lies_between_them_the_answer_says_so():
     known = replace(KNOWN, releases=RELEASES)
     assert judged(known).unsure == ()

@@ -117,6 +117,13 @@ def test_a_slurm_that_gives_every_job_whole_nodes_is_refused_with_the_line_to_ch
     assert finding("node selection", facts(SelectType="select/cons_tres")).ok is True
 
 
+def test_a_slurm_that_stops_jobs_itself_is_said_to_do_what_times_leave_out():
+    found = finding("preemption", facts(PreemptType="preempt/qos"))
+    assert found.ok is None
+    assert "Slurm stops jobs for others by itself (preempt/qos), which our times leave out" in found.text
+    assert finding("preemption", facts(PreemptType="preempt/none")).ok is True
+
+
 def test_in_a_federation_it_is_said_that_one_cluster_is_read():
     found = finding("federation", replace(FACTS, federation="grid"))
     assert found.ok is None

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from ...cluster.permissions import RELEASES, Association, PartitionAccess, Permissions, Release
 from ...cluster.text.tres import NOTHING
+from ..port import preemption
 from ..versions import TESTED, SlurmRelease
 from .partitions import partition_records
 from .records import reading
@@ -26,6 +27,7 @@ def permissions_of(config: Mapping[str, str], partitions: str) -> Permissions:
         enforced=frozenset(enforced | ({"qos"} if words & {"qos", "all"} else set())),
         part_limits=config.get("EnforcePartLimits", "NO").upper(),
         releases=_releases(SlurmRelease.of(config)),
+        preempts_by=preemption(config),
         masters=frozenset({"root", config.get("SlurmUser", "").partition("(")[0]}),
         partitions={name: _access(fields) for name, fields in partition_records(partitions).items()},
     )
@@ -45,11 +47,15 @@ def with_associations(permissions: Permissions, query: Query, cluster: str, user
     """
     where = f"cluster={cluster}"
     with reading("sacctmgr"):
-        qos = _rows(query, "qos", ("name", "flags", "priority"))
+        qos = _rows(query, "qos", ("name", "flags", "priority", "preempt"))
         rows = _rows(query, "assoc", _ASSOCIATIONS, where)
         defaults = _rows(query, "user", ("user", "defaultaccount"), where)
-    flags = {name.lower(): "requiresreservation" in text.lower() for name, text, _ in qos}
-    permissions = replace(permissions, qos_priorities={name.lower(): int(points or 0) for name, _, points in qos})
+    flags = {name.lower(): "requiresreservation" in text.lower() for name, text, *_ in qos}
+    permissions = replace(
+        permissions,
+        qos_priorities={name.lower(): int(points or 0) for name, _, points, _ in qos},
+        preempting_qos=frozenset(name.lower() for name, *_, others in qos if others),
+    )
     if user != "root" and not any(row[0] == "root" for row in rows):
         return replace(permissions, qos=flags)
     return replace(
@@ -85,6 +91,7 @@ def _access(fields: Mapping[str, str]) -> PartitionAccess:
         others=fields.get("RootOnly", "NO") != "YES",
         from_anywhere=_is_all(fields, "AllocNodes"),
         needs_reservation=fields.get("ReqResv", "NO") == "YES",
+        tier=int(fields.get("PriorityTier", "1")),
     )
 
 
