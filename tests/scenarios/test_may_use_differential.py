@@ -182,7 +182,9 @@ def unlike(lab: Lab, taken: dict[int, tuple[Wish, Probe]]) -> list[str]:
     did_start, found = ran(lab), []
     for job_id, (wish, ours) in taken.items():
         account, qos, reason, partition = there[job_id]
-        if (ours.job.account[0], ours.job.qos[0]) != (account, qos.lower()):
+        # Slurm shows the one QOS of several that a job has started with.
+        right = qos.lower() in (ours.job.qos[0].split(",") if job_id in did_start else [ours.job.qos[0]])
+        if ours.job.account[0] != account or not right:
             found.append(f"{wish}\n  ours {ours.job.account[0]} {ours.job.qos[0]}, Slurm's {account} {qos}")
         if job_id in by_words and (job_id in starts) != (job_id in did_start):
             found.append(f"{wish}\n  ours {by_words[job_id]}, Slurm's {reason} in {partition}")
