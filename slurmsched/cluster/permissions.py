@@ -90,7 +90,6 @@ class Permissions:
     masters: frozenset[str] = frozenset({"root"})  #: root and SlurmUser, whom no group keeps out
     partitions: Mapping[str, PartitionAccess] = field(default_factory=dict)
     qos: Mapping[str, bool] | None = None  #: whether a job needs a reservation for it; None where not read
-    qos_priorities: Mapping[str, int] = field(default_factory=dict)
     preempts_by: str = ""  #: whose jobs Slurm stops for others (PreemptType): qos, partition_prio; empty for none
     preempting_qos: frozenset[str] = frozenset()  #: for whose jobs Slurm stops those of other QOS
     associations: Mapping[tuple[str, str, str], Association] | None = None
@@ -226,10 +225,12 @@ class _Judge:
             return ""
         if not self._takes_account(access, account):
             return INVALID_ACCOUNT
-        # Of several QOS slurmctld compares the one of the highest priority (seen on 24.11).
-        qos = max(self._names(qos), key=lambda name: self.known.qos_priorities.get(name, 0))
-        takes_qos = (access.qos is None or qos in access.qos) and qos not in access.denied_qos
-        return "" if takes_qos else INVALID_QOS
+        taken = [self._takes_qos(access, one) for one in self._names(qos)]
+        # EnforcePartLimits compares each of several QOS at once (25.11); else one that is taken lets the job start.
+        return "" if (any if self.known.part_limits == "NO" else all)(taken) else INVALID_QOS
+
+    def _takes_qos(self, access: PartitionAccess, qos: str) -> bool:
+        return (access.qos is None or qos in access.qos) and qos not in access.denied_qos
 
     def _takes_account(self, access: PartitionAccess, account: str) -> bool:
         if not self.release.accounts_unenforced and _ASSOCIATIONS not in self.known.enforced:

@@ -103,12 +103,11 @@ def test_newer_releases_take_a_list_of_qos_that_are_all_for_the_user(qos, refusa
     assert judged(replace(KNOWN, releases=RELEASES[1:]), user="bo", qos="normal,high").refusal == INVALID_QOS
 
 
-def test_a_partition_looks_at_the_highest_of_several_qos():
-    partitions = {"gpu": PartitionAccess(qos=frozenset({"high"}))}
-    known = replace(KNOWN, releases=RELEASES[1:], partitions=partitions, qos_priorities={"normal": 1, "high": 2})
-    assert judged(known, qos="normal,high").refusal == ""
-    lower = replace(known, qos_priorities={"normal": 2, "high": 1})
-    assert judged(lower, qos="normal,high").refusal == INVALID_QOS
+def test_a_partition_that_refuses_one_of_several_qos_refuses_the_job_where_its_limits_are_enforced():
+    partitions = {"gpu": PartitionAccess(denied_qos=frozenset({"high"}))}
+    known = replace(KNOWN, releases=RELEASES[1:], partitions=partitions)
+    assert judged(known, qos="normal,high").refusal == INVALID_QOS
+    assert judged(replace(known, part_limits="NO"), qos="normal,high").reason == "", "it starts with the other"
 
 
 def test_of_a_job_for_which_slurm_may_stop_others_the_answer_says_so():

@@ -14,7 +14,7 @@ PARTITIONS = (
     "DisableRootJobs=YES RootOnly=NO ReqResv=YES State=DRAIN\n"
 )
 ANSWERS = {
-    "qos": "normal||50|booked\nbooked|RequiresReservation|5|\n",
+    "qos": "normal||booked\nbooked|RequiresReservation|\n",
     "assoc": "|root|||normal|normal\nroot|root|||normal|normal\n|astro||root|normal|\nann|astro|gpu||normal,booked|\n",
     "user": "root|root\nann|astro\n",
 }
@@ -67,7 +67,7 @@ def test_associations_have_their_qos_and_users_their_default_account():
     assert found.default_accounts["ann"] == "astro"
     assert found.parents["astro"] == "root"
     assert found.qos == {"normal": False, "booked": True}
-    assert (found.qos_priorities, found.preempting_qos) == ({"normal": 50, "booked": 5}, frozenset({"normal"}))
+    assert found.preempting_qos == frozenset({"normal"})
 
 
 def test_associations_of_others_that_slurmdbd_hides_count_as_unread():

@@ -47,13 +47,12 @@ def with_associations(permissions: Permissions, query: Query, cluster: str, user
     """
     where = f"cluster={cluster}"
     with reading("sacctmgr"):
-        qos = _rows(query, "qos", ("name", "flags", "priority", "preempt"))
+        qos = _rows(query, "qos", ("name", "flags", "preempt"))
         rows = _rows(query, "assoc", _ASSOCIATIONS, where)
         defaults = _rows(query, "user", ("user", "defaultaccount"), where)
     flags = {name.lower(): "requiresreservation" in text.lower() for name, text, *_ in qos}
     permissions = replace(
         permissions,
-        qos_priorities={name.lower(): int(points or 0) for name, _, points, _ in qos},
         preempting_qos=frozenset(name.lower() for name, *_, others in qos if others),
     )
     if user != "root" and not any(row[0] == "root" for row in rows):
