@@ -77,8 +77,9 @@ def test_each_job_on_several_nodes_is_asked_about_once_and_few_at_a_time():
     asked: list[int] = []
 
     def query(argv):
-        asked.append(int(argv[-1]))
-        return f"JobId={argv[-1]} JobName=x SegmentSize=2 \n"
+        job = argv[argv.index("job") + 1]
+        asked.append(int(job))
+        return f"JobId={job} JobName=x SegmentSize=2 \n"
 
     requests = TopologyRequests()
     filled = requests.filled(jobs, query)
