@@ -30,6 +30,8 @@ _DAEMONS = {
     "shadow": str,
     "auto": str,
     "interactive_gpu_hours": float,
+    "interactive_names": list,
+    "powers": list,
 }
 """Other keys of a daemon's ``[policy]``, with their types."""
 
@@ -41,7 +43,8 @@ def read_policy(path: str | Path, **otherwise: Any) -> Setup:
 
     The keys of a daemon's ``[policy]`` are accepted too: there ``slurm`` as a selection or placement stands for the
     executor slurm, without ``sharing``, which needs a ``[share]`` too; ``starvation_s``, ``profiling``, ``stopping``,
-    ``shadow``, ``auto``, ``interactive_gpu_hours`` and a ``preemption`` that is no lease count on a cluster alone.
+    ``shadow``, ``auto``, ``interactive_gpu_hours``, ``interactive_names``, ``powers`` and a ``preemption`` that is no
+    lease count on a cluster alone.
     An ``ordering`` or a ``preset`` is required. Without a ``name`` the policy is named after the file.
     ConfigError names the file, the key and what is accepted.
     """
@@ -53,9 +56,9 @@ def read_policy(path: str | Path, **otherwise: Any) -> Setup:
     kinds = {name: str if hints[name] is Ordering else hints[name] for name in names}
     parts = checked(f"{path}: [policy]", section, kinds | _DAEMONS | dict.fromkeys(_ON_CLUSTERS, str))
     for key, value in parts.items():
-        if not isinstance(value, str) and not 0 <= value < math.inf:
+        if not isinstance(value, str | list) and not 0 <= value < math.inf:
             raise ConfigError(f"{path}: [policy]: {key} = {value}: accepted are finite numbers from 0 on")
-    for key in ("starvation_s", "auto", "interactive_gpu_hours"):
+    for key in ("starvation_s", "auto", "interactive_gpu_hours", "interactive_names", "powers"):
         parts.pop(key, None)
     if not ("ordering" in parts or parts.get("preset")):
         raise ConfigError(f"{path}: [policy] needs an ordering")

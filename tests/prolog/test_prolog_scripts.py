@@ -32,6 +32,7 @@ def each_shell(request, node):
 
 def started(node: Node, **changes: str) -> int:
     assert node.run("prolog", **changes)[0] == 0
+    wait_until(lambda: node.sampler() is not None, "the sampler to begin")  # the shell that starts it comes first
     pid = node.sampler()
     assert pid is not None
     return pid

@@ -53,7 +53,8 @@ def test_a_daemons_policy_is_read_too(file):
 
 def test_every_setting_of_a_daemons_policy_is_a_key(file):
     said = {one.name: getattr(PolicySettings, one.name) for one in fields(PolicySettings)} | {"shadow": "sjf"}
-    file.write_text("[policy]\n" + "".join(f"{name} = {value!r}\n" for name, value in said.items()))
+    plain = {name: list(value) if isinstance(value, tuple) else value for name, value in said.items()}
+    file.write_text("[policy]\n" + "".join(f"{name} = {value!r}\n" for name, value in plain.items()))
     assert read_policy(file).executor == "slurm"
     file.write_text("[policy]\nordering = 'sjf'\nshadow = 'mine'\n")
     with pytest.raises(ConfigError, match=r"mine\.toml: \[policy\]: .*'mine' is not known"):

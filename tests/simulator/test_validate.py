@@ -74,7 +74,7 @@ def test_a_line_out_of_order_is_noticed():
 def test_an_event_of_no_known_rank_is_noticed():
     entries = calendar.blank(4)
     for at_s in (5.0, 3.0, 4.0):
-        calendar.note(entries, at_s, calendar.SAVED, 7)
+        calendar.note(entries, at_s, calendar.OPENS, 7)
     calendar.validate(entries)
     entries.what[2] += calendar.SERIALS
     with pytest.raises(AssertionError, match="no known rank"):
