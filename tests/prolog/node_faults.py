@@ -29,6 +29,10 @@ SHARES = (
     " SLURM_JOB_UID=0 SLURMSCHED_MPS=$H/true"
 )
 
+_CATCHES = "^SigCgt:.*[4567cdef]..[13579bdf]$ /proc/$pid/status"
+CAUGHT = f"while [ -e /proc/$pid ] && ! grep -q {_CATCHES}; do sleep 0.005; done;"
+"""Wait until a program catches HUP and TERM, in its first line: before that nothing of it could be told so."""
+
 CONTROLS = {NONE: "real=", WAITS: "real=$H/waits/$program"}
 
 FAULTS = {
@@ -70,8 +74,8 @@ FAULTS = {
     "children that are killed": (
         "attack='for at in 1 2 3 4 5; do sleep 0.02; kill -KILL $(cat /proc/$pid/task/$pid/children); done'"
     ),
-    "a prolog that is told to end": "attack='sleep 0.05; kill -TERM $pid'",
-    "a prolog that is hung up": "attack='sleep 0.02; kill -HUP $pid'",
+    "a prolog that is told to end": f"attack='{CAUGHT} sleep 0.05; kill -TERM $pid'",
+    "a prolog that is hung up": f"attack='{CAUGHT} sleep 0.02; kill -HUP $pid'",
     # bash would try again for 15 s
     "no process left": "real=$H/dash/$program; limit='export LD_PRELOAD=$H/faults.so FAULT_FORK=1'",
     "few open files": "limit='ulimit -n 16'",

@@ -125,7 +125,7 @@ SAID = {
     "toowide": ("PartitionNodeLimit", "It asks for 2 nodes, and its partition (short) allows", "numnodes=N"),
     "drained": ("", "n3 is drained", "returned it to service"),
     "launch": ("launch failed requeued held", "Its last start failed on the node", "scontrol release"),
-    "reserved": ("Reservation", "It belongs to reservation later", "scontrol show reservation later"),
+    "reserved": ("Reservation", "It belongs to reservation later, which begins in", "reservationname="),
     "maintenance": ("ReqNodeNotAvail, Reserved for", "It asks for 60 min, and a maintenance", "timelimit=00:2"),
     "constraints": ("BadConstraints", "No nodes fit what it asks for", "Slurm then looks at it again"),
     "requeued": ("job requeued in held state", "put back into the queue under a hold", "scontrol release"),
