@@ -121,15 +121,7 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
     demand_valid(settings)
     actor, chosen = _policy_in_force(artifacts, settings, now)
     metrics, calls, stranded = _metrics(chosen, now), CallCounter(), StrandedGpus()
-
-    def called(command: str, result: str, took_s: float, _: int) -> None:
-        metrics.slurm_call(command, result, took_s)
-        calls.called(command)
-
-    cluster = app.cluster(
-        called,
-        apart=now.optional_columns,
-    )
+    cluster = _cluster(app, metrics, calls, now)
     facts = now.facts = ClusterFacts(cluster, app.clock, patience_s)
     store = _opened(app, dry)
     leads = leadership(store, facts.latest.cluster)
@@ -234,6 +226,16 @@ def _learners(
         progress=progress,
         ranges=NodeRanges(),
     )
+
+
+def _cluster(app: App, metrics: Metrics, calls: CallCounter, now: Present) -> Slurm:
+    """Return the port to Slurm, each of whose commands is counted."""
+
+    def called(command: str, result: str, took_s: float, _: int) -> None:
+        metrics.slurm_call(command, result, took_s)
+        calls.called(command)
+
+    return app.cluster(called, apart=now.optional_columns)
 
 
 def _policy_in_force(artifacts: ArtifactRegistry, settings: Settings, now: Present) -> tuple[ActiveActor, ActivePolicy]:
