@@ -18,7 +18,6 @@ from slurmsched.decide import run_set
 from slurmsched.decide.deadlines.promises import promise
 from slurmsched.decide.ordering import greedy_fit
 from slurmsched.decide.rules import Rules
-from slurmsched.decide.sharing import packing
 from slurmsched.policies.admission import find_admission, load_of
 from slurmsched.policies.contract import (
     ADMISSIONS,
@@ -33,6 +32,7 @@ from slurmsched.policies.contract import (
     STOPPINGS,
 )
 from slurmsched.powers.profile import profiling_rules
+from slurmsched.powers.share import packing
 from slurmsched.simulator.cycle_driver import composed, whole_queue
 from slurmsched.simulator.elastic.experiment import shares_of
 from slurmsched.simulator.fast import loops

@@ -31,7 +31,6 @@ from .active_policy import ActivePolicy
 from .cluster_facts import ClusterFacts
 from .hourly_counts import HourlyCounts
 from .job_placements import JobPlacements
-from .policy_settings import DAY_S
 from .profiling_controller import ProfilingController
 from .progress_book import ProgressBook
 from .release import give_back, give_nodes_back, lends
@@ -189,7 +188,7 @@ class DaemonController:
         serving = self._parts.serving
         if self._taught and not serving.stale():
             return
-        history = self._world.memory.history(now_s - self.settings.database.keep_outcomes_days * DAY_S)
+        history = self._world.memory.history(now_s - self.settings.database.keep_outcomes_days * 86_400)
         if history is not None:
             measured = self._world.memory.measured()
             model = serving.model(history, UseHistory.of((kind, use) for _, kind, use in measured))

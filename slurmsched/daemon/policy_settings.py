@@ -7,28 +7,19 @@ from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
-from ..cluster.actions import Hold
 from ..config import Settings
 from ..config.settings import MlfsSettings, PolicySettings
 from ..decide.policy import Policy
-from ..decide.rules import (
-    AdmissionRules,
-    DeadlineRules,
-    Rules,
-    read_steps,
-)
+from ..decide.rules import Rules
 from ..decide.synthesis import AUTO, Candidate, SynthesisRules, is_auto
 from ..decide.synthesis_record import Admissible, admissible
 from ..errors import ConfigError, MissingExtra
-from ..policies.admission import accept_all, find_admission
 from ..policies.contract import GUESTS, PREEMPTIONS, SELECTIONS, Ordering, find_ordering
-from ..policies.deadlines.milp_solver import check_installed
 from ..policies.preemption import Lease
 from ..policies.presets import preset_of
 from ..powers import POWERS
 from ..slurm.checkup import powers
 
-DAY_S = 86400.0
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 
 
@@ -53,9 +44,7 @@ def policy_of(settings: Settings, line: str | None = None) -> Policy:
         window=order.window,
         only_partitions=frozenset(order.partitions),
         starvation_s=settings.policy.starvation_s,
-        deadlines=_deadline_rules(settings) if settings.deadline.enabled else None,
         most_requeues=settings.stop.most_requeues,
-        admission=admission_rules(settings),
         guests=guest_lines(settings),
         **terms_of_powers(settings),
     )
@@ -64,7 +53,7 @@ def policy_of(settings: Settings, line: str | None = None) -> Policy:
 
 def terms_of_powers(settings: Settings) -> dict[str, Any]:
     """Return the terms of each power as fields of ``Rules``; ConfigError for settings that contradict."""
-    return {power.section: power.terms(settings) for power in POWERS}
+    return {power.section: power.terms(settings) for power in POWERS if power.section}
 
 
 def guest_lines(settings: Settings) -> tuple[str, ...]:
@@ -166,24 +155,6 @@ def _composed(settings: Settings, line: str) -> tuple[Settings, str]:
     return with_composition(settings, found.candidates[0]), found.candidates[0].ordering
 
 
-def admission_rules(settings: Settings) -> AdmissionRules | None:
-    """Return the rules of ``policy.admission``, None for ``accept-all``; ConfigError where no hold can do it."""
-    part = find_admission(settings.policy.admission)
-    if part.function is accept_all:
-        return None
-    if more := part.powers - {Hold.power}:
-        raise ConfigError(
-            f"policy.admission = {settings.policy.admission!r} needs to {min(more)} jobs, and a cluster only holds "
-            "them back: MaxSubmitJobs and GrpTRES of sacctmgr(1) refuse jobs, load:X lets them wait"
-        )
-    if not settings.power.hold:
-        raise ConfigError(
-            f"policy.admission = {settings.policy.admission!r} holds jobs back: it needs power.hold = true"
-        )
-    hold_s, hours = 2 * settings.daemon.every_s, settings.policy.interactive_gpu_hours
-    return AdmissionRules(settings.policy.admission, hold_s=hold_s, interactive_gpu_hours=hours)
-
-
 def ordering_line(settings: Settings, line: str = "") -> str:
     """Return *line*, or where it is empty the ordering of the settings or their preset.
 
@@ -207,43 +178,3 @@ def ordering_line(settings: Settings, line: str = "") -> str:
             "ones with ckpt to stop for them"
         )
     return preset.ordering
-
-
-def demand_solver(settings: Settings) -> None:
-    """Raise ConfigError if ``[deadline]`` needs a solver that is not installed."""
-    if settings.deadline.enabled and settings.deadline.solver_s:
-        check_installed()
-
-
-def _deadline_rules(settings: Settings) -> DeadlineRules:
-    section = settings.deadline
-    demand_solver(settings)
-    return DeadlineRules(
-        margin=section.margin,
-        reserve=section.reserve,
-        kept_back=section.kept_back,
-        long_s=section.long_s,
-        long_share=section.long_share,
-        lead_s=section.lead_s,
-        hold_s=2 * settings.daemon.every_s,
-        hold_most_s=section.hold_most_s,
-        user_gpu_hours=section.user_gpu_hours,
-        account_gpu_hours=section.account_gpu_hours,
-        window_s=section.quota_days * DAY_S,
-        user_gpus=section.user_gpus,
-        interval_s=section.interval_s,
-        user_share=section.user_share,
-        exempt=tuple(sorted(section.exempt)),
-        soft_steps=read_steps(section.soft_steps),
-        yields=section.yields,
-        preemption=PREEMPTIONS.find(settings.policy.preemption).line,
-        lease_s=section.lease_s,
-        promised_lease_s=section.promised_lease_s,
-        stop_s=section.stop_s,
-        stop_signal=section.stop_signal,
-        asks_a_day=section.asks_a_day,
-        slack_s=section.slack_s,
-        restart_s=section.restart_s,
-        again_s=section.again_s,
-        solver_s=section.solver_s,
-    )

@@ -15,8 +15,8 @@ from ..cluster.actions.intent import Intent
 from ..cluster.actions.own_columns import undone
 from ..cluster.records.node_loans import LentNodes, lent_lists
 from ..decide.rules import SharingRules
-from ..decide.sharing.packing import settle_shared
 from ..errors import SlurmschedError
+from ..powers.share.packing import settle_shared
 from ..slurm.port import Slurm
 from ..slurm.write.release import ReleaseReport, release_all
 

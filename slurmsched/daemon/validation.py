@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 from ..config import Settings
 from ..config.files import Problems
@@ -55,15 +56,13 @@ def named_partitions(settings: Settings) -> Iterator[tuple[str, str]]:
 def _tests(settings: Settings) -> tuple[Callable[[], object], ...]:
     from ..db.database import Database, database_url
     from ..decide.rules import read_steps
+    from ..powers import POWERS
     from .api import http_metrics
     from .api.remote_access import remote_access
     from .policy_settings import (
-        admission_rules,
-        demand_solver,
         guest_lines,
         ordering_of,
         shadow_of,
-        terms_of_powers,
     )
     from .profiles import profile_receiver
 
@@ -71,13 +70,11 @@ def _tests(settings: Settings) -> tuple[Callable[[], object], ...]:
     return (
         lambda: ordering_of(settings),
         lambda: shadow_of(settings),
-        lambda: admission_rules(settings),
         lambda: http_metrics.metrics_access(settings.metrics),
         lambda: profile_receiver.parse_listen(settings.profile.listen),
         lambda: remote_access(settings.remote),
         lambda: read_steps(settings.deadline.soft_steps),
-        lambda: demand_solver(settings),
-        lambda: terms_of_powers(settings),
+        *(partial(power.terms, settings) for power in POWERS),
         lambda: guest_lines(settings),
         lambda: Database(url, timeout_s=settings.database.timeout_s).close(),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from functools import cached_property
 from itertools import zip_longest
 from typing import Protocol
 
@@ -12,9 +13,12 @@ import numpy as np
 
 from ..cluster.actions import Action, job_of
 from ..cluster.columns import BoolArray, IntArray
+from ..cluster.plan import Placing, Plan
 from ..cluster.state import View
 from ..policies.contract import Ordering
 from .deadlines.promises import Promised
+from .deadlines.stops import Stops
+from .excluded_nodes import kept_off
 from .rules import Rules
 
 
@@ -98,9 +102,20 @@ class Draft:
     due: BoolArray  #: those that must run now to keep a promise
     delayed: IntArray  #: rows of jobs that block a promise
     promised: Promised | None  #: None where nothing is promised
-    wishes: Wishes  #: those so far: of promises, and of the powers that had their turns
+    stopping: Stops | None  #: what running jobs may be asked for promises, likewise
+    wishes: Wishes = field(default_factory=Wishes)  #: those of the powers that had their turns
     kept: set[int] = field(default_factory=set)  #: rows of jobs whose begin time of ours stays
-    runs: BoolArray = field(init=False)  #: the pending jobs that would run now
+    placing: Placing = field(init=False)  #: the places, the points and the run set of the order
+
+    @property
+    def runs(self) -> BoolArray:
+        """The pending jobs that would run now."""
+        return self.placing.runs
+
+    @cached_property
+    def kept_off(self) -> Mapping[int, frozenset[str]]:
+        """The nodes that pending jobs are kept off, by row."""
+        return kept_off(self.view, self.rules.migration)
 
     @property
     def asked(self) -> set[int]:
@@ -130,6 +145,6 @@ class Deciding(Protocol):
         """Return its wishes by lane."""
         ...
 
-    def changes_s(self, view: View, ordering: Ordering, rules: Rules) -> Iterable[float]:
+    def changes_s(self, view: View, plan: Plan, ordering: Ordering, rules: Rules) -> Iterable[float]:
         """Return the times from which its wishes may differ though no job came, started or ended."""
         ...

@@ -263,7 +263,7 @@ class Rules:
     migration: MigrationRules | None = None  #: None if no job is asked to leave an overloaded node
     rightsizing: RightsizingRules | None = None  #: None if CPUs and memory of jobs stay as they are
     resizing: ResizingRules | None = None  #: None if no job gets another number of GPUs
-    waiting: frozenset[str] = frozenset()  #: the powers that sit out this decision, out of ``turns.LATER``
+    waiting: frozenset[str] = frozenset()  #: the powers that sit out this decision, see ``turns``
     loans: tuple[LentNodes, ...] | None = None  #: partitions whose nodes we changed; None while no node may move
     weights: PriorityWeights = NO_WEIGHTS  #: the site's, which its own cap on points follows
 

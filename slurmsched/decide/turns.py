@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 TURN_S = 0.25
 """Processor time that one power may take in every cycle; one that takes n times as much decides in every n-th one."""
@@ -14,8 +14,8 @@ LONGEST_WAIT = 20
 ORDER = "order"
 """The part of a decision that no power takes."""
 
-LATER = frozenset({"lease", "migrate", "resize", "rightsize", "steer"})
-"""Powers that can wait: they start changes, and a change that is not started yet can be started later."""
+DEADLINES = "deadlines"
+"""The part of a decision that makes, keeps and answers promises."""
 
 Watch = Callable[[str], None]
 """Called with the name of each part of a decision as it begins."""
@@ -41,10 +41,13 @@ class PartTimes:
 
 
 class Turns:
-    """The powers that wait their turn: over the cycles, each takes at most *turn_s* of processor time a cycle."""
+    """The powers that wait their turn: over the cycles, each takes at most *turn_s* of processor time a cycle.
 
-    def __init__(self, turn_s: float) -> None:
-        self._turn_s = turn_s
+    *able* are those that can wait: they start changes, and a change that is not started yet can be started later.
+    """
+
+    def __init__(self, turn_s: float, able: Collection[str] = ()) -> None:
+        self._turn_s, self._able = turn_s, tuple(able)
         self._owed_s: dict[str, float] = {}
 
     @property
@@ -55,6 +58,6 @@ class Turns:
     def decided(self, took_s: Mapping[str, float]) -> None:
         """Count one decision, whose parts took so long."""
         most_s = LONGEST_WAIT * self._turn_s
-        for power in LATER:
+        for power in self._able:
             owed_s = self._owed_s.get(power, 0.0) + took_s.get(power, 0.0) - self._turn_s
             self._owed_s[power] = min(max(owed_s, 0.0), most_s)

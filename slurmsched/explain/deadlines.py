@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,13 +11,13 @@ from ..cluster.forecast import Forecast
 from ..cluster.jobs import JobTable, deadline_of
 from ..cluster.plan import Plan, Standing
 from ..cluster.reasons import ReasonKind, reason_of
-from ..cluster.records.promises import SAME_S, PromiseState, PromiseTable
+from ..cluster.records.promises import SAME_S, PromiseTable
 from ..cluster.state import View
 from ..cluster.text.plural import count
 from ..decide.deadlines.promises import promise
 from ..decide.deadlines.stops import stops
-from ..decide.phrasing import spell
 from ..decide.rules import Rules
+from ..powers.deadlines.wording import sentences, state_word
 
 
 @dataclass(frozen=True)
@@ -99,25 +98,12 @@ def check(view: View, plan: Plan, job: JobTable, forecast: Forecast, rules: Rule
     return replace(told, sentences=(*told.sentences, text))
 
 
-def promise_words(view: View, plan: Plan, job_id: int) -> tuple[str, ...]:
-    """Return the sentences of ``why`` and ``explain`` about the promise of a job; empty if it has no answer."""
-    place = plan.promises.last_of(job_id, view.first_submit_s(job_id))
-    return () if place is None else (*_sentences(plan.promises, place, view.now_s), *_solver_words(view, plan, place))
-
-
-def _solver_words(view: View, plan: Plan, place: int) -> Iterator[str]:
-    """Yield a sentence about a promise whose place the solver found; none while the schedule needs no solver."""
-    start_s = float(view.solved.of(plan.promises.job_id[[place]])[0])
-    if plan.solved and plan.promises.open[place] and math.isfinite(start_s):
-        yield f"Beside the other promises it has a place by the solver's plan, from {_when(start_s, view.now_s)}."
-
-
 def _answered(table: PromiseTable, place: int, now_s: float) -> DeadlineAnswer:
     start_by_s = _known(table.start_by_s[place])
     return DeadlineAnswer(
         job_id=int(table.job_id[place]),
         known=True,
-        answer=_state(table, place),
+        answer=state_word(table, place),
         deadline_s=float(table.deadline_s[place]),
         promised_s=_known(table.promised_s[place]),
         worth=float(table.worth[place]),
@@ -127,55 +113,8 @@ def _answered(table: PromiseTable, place: int, now_s: float) -> DeadlineAnswer:
         earliest_s=_known(table.earliest_s[place]),
         announced_s=_known(table.announced_s[place]),
         user=table.user[place],
-        sentences=tuple(_sentences(table, place, now_s)),
+        sentences=tuple(sentences(table, place, now_s)),
     )
-
-
-def _state(table: PromiseTable, place: int) -> str:
-    state = PromiseState(int(table.state[place]))
-    if state is PromiseState.OPEN:
-        return "in doubt" if math.isfinite(table.announced_s[place]) else "promised"
-    return state.name.lower()
-
-
-def _sentences(table: PromiseTable, place: int, now_s: float) -> Iterator[str]:
-    state, until_s = _state(table, place), float(table.promised_s[place])
-    reason = table.reason[place]
-    if state == "refused":
-        yield f"No promise for its deadline {_when(table.deadline_s[place], now_s)}: {reason}."
-        yield from _offer(table, place)
-        return
-    step = "" if table.worth[place] == 1 else f" (a later step of its deadline, worth {table.worth[place]:.0%})"
-    within = f"within {spell(until_s - table.first_submit_s[place])} of its first submission"
-    if state == "met":
-        yield f"It was promised to end {within}{step}, and did."
-    elif state in ("broken", "withdrawn", "lost"):
-        announced_s = float(table.announced_s[place])
-        notice = f"; its owner was warned {spell(until_s - announced_s)} before" if announced_s < until_s else ""
-        yield f"The promise to end {within}{step} was {state}: {reason}{notice}."
-    else:
-        yield f"It is promised to end {_when(until_s, now_s)}{step}, and counts as {spell(table.needs_s[place])}."
-        if math.isfinite(table.start_by_s[place]):
-            late = "should have started already" if table.start_by_s[place] <= now_s else "must start"
-            yield f"It {late} {_when(table.start_by_s[place], now_s)}, unless it starts sooner by itself."
-        if state == "in doubt":
-            yield "By the current forecast that promise may be broken."
-
-
-def _offer(table: PromiseTable, place: int) -> Iterator[str]:
-    """Yield the earliest deadline that could have been promised instead."""
-    earliest_s = float(table.earliest_s[place])
-    if math.isfinite(earliest_s):
-        minutes = math.ceil((earliest_s - table.first_submit_s[place]) / 60) + 1
-        yield (
-            f"The earliest end that could be promised when it asked was {spell(earliest_s - table.asked_s[place])} "
-            f"later: deadline=+{minutes}m instead asks for that."
-        )
-
-
-def _when(at_s: float, now_s: float) -> str:
-    ahead_s = float(at_s) - now_s
-    return f"in {spell(ahead_s)}" if ahead_s >= 0 else f"{spell(-ahead_s)} ago"
 
 
 def _known(value: float) -> float | None:

@@ -15,8 +15,7 @@ from ..decide.ordering.ranking import base_priority, queueing_s
 from ..decide.phrasing import spell
 from ..decide.rules import Rules
 from ..models.runtime.point_predictors import Reason
-from .deadlines import promise_words
-from .why import NOTHING_BESIDE, Circumstances, why
+from .why import NOTHING_BESIDE, Circumstances, power_words, why
 
 
 @dataclass(frozen=True)
@@ -94,10 +93,9 @@ def explain(view: View, plan: Plan, rules: Rules, job_id: int, beside: Circumsta
         + (" + ".join(f"{t.text} {t.value:g}" for t in terms if t.value) or "0")
         + ".",
     ]
-    if words := promise_words(view, plan, int(jobs.job_id[row])):
-        sentences += [*words, f"'slurmsched deadline {job_id} --chart' draws the plan behind that."]
     if not beside.order_off and plan.jobs.points[row] != jobs.site_points[row]:
         sentences.append(f"It should have {plan.jobs.points[row]} points of ours and has {jobs.site_points[row]}.")
+    sentences += power_words(view, plan, rules, job_id)
     ours = rank + 1 if rank >= 0 else None
     return Explanation(
         job_id, True, ours, *figures, forecast.source[row], terms, tuple(sentences), told.reason, told.advice

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from .. import powers
 from ..cluster.plan import Plan
 from ..cluster.state import View
 from ..decide.deadlines.deadline_usage import claims
@@ -39,15 +38,9 @@ def explanation(
     made = explain.explain(view, plan, rules, job_id, beside)
     runs = view.running.row_of(job_id) is not None
     factors = factor_words(reasons, runs=runs)
-    words = made.sentences if runs else tuple(_powers(made, view, plan, rules))
-    first, *others = words
+    first, *others = made.sentences
     sentences = (first, *([factors] if factors else []), *others, *([f"Share score: {score}."] if score else []), *more)
     return replace(made, sentences=sentences, factors=tuple(reasons) if factors else ())
-
-
-def _powers(made: Explanation, view: View, plan: Plan, rules: Rules) -> Iterator[str]:
-    yield from made.sentences
-    yield from powers.words(view, plan, rules, made.job_id)
 
 
 Answer = Callable[[View, Plan, Rules, int, Circumstances], Any]

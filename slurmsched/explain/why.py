@@ -23,7 +23,6 @@ from ..decide.phrasing import HIDDEN, spell
 from ..decide.request_words import request_words
 from ..decide.rules import Rules
 from .causes import Cause, cause_of, turn_words
-from .deadlines import promise_words
 from .eta import Eta
 from .given_back import given_back_words
 from .queue_place import Place, place_of, what_puts_ahead
@@ -155,7 +154,6 @@ def _not_pending(view: View, plan: Plan, rules: Rules, job_id: int, beside: Circ
         ahead_gpus=0,
         free_gpus=free,
         details=(
-            *promise_words(view, plan, job_id),
             *stop_words(view, row),
             *requeue_words(jobs, row, rules),
             *power_words(view, plan, rules, job_id),
@@ -367,7 +365,6 @@ def _details(view: View, plan: Plan, rules: Rules, row: int, place: Place, off: 
         f"{jobs.partition[row]}{since}."
     )
     yield from requeue_words(jobs, row, rules)
-    yield from promise_words(view, plan, int(jobs.job_id[row]))
     yield from power_words(view, plan, rules, int(jobs.job_id[row]))
     yield from _our_order(view, plan, row, off)
 

@@ -7,12 +7,16 @@ from collections.abc import Iterator
 from ..cluster.plan import Plan
 from ..cluster.state import View
 from ..decide import engine, next_change
+from ..decide.draft import Deciding
 from ..decide.rules import Rules
 from ..decide.turns import Watch, unwatched
 from ..policies.contract import Ordering
 from . import (
+    deadlines,
+    hold,
     leases,
     migrate,
+    order,
     profile,
     resize,
     rightsize,
@@ -23,7 +27,8 @@ from . import (
 from .contract import Power
 from .guests import guests
 
-POWERS: tuple[Power, ...] = (
+CHANGING: tuple[Power, ...] = (
+    deadlines,
     profile,
     share,
     leases,
@@ -33,17 +38,31 @@ POWERS: tuple[Power, ...] = (
     resize,
     stop,
 )
-"""All powers, in the order of their turns: each knows what those before it ask of jobs."""
+"""The powers that change jobs, in the order of their turns: each knows what those before it ask of jobs."""
+
+WAITING: tuple[Power, ...] = (order, hold)
+"""The powers over who waits for whom, which come last: jobs on their way need no place."""
+
+POWERS: tuple[Power, ...] = (*CHANGING, *WAITING)
+"""All powers of slurmsched; those of plug-ins have their turns between the two kinds."""
+
+CAN_WAIT = frozenset(power.name for power in POWERS if power.can_wait)
+"""The powers that sit out cycles where they take long."""
+
+
+def in_turn(rules: Rules) -> tuple[Deciding, ...]:
+    """Return the powers that take part, in the order of their turns; ConfigError for one that is not there."""
+    return (*CHANGING, *guests(rules), *WAITING)
 
 
 def decide(view: View, ordering: Ordering, rules: Rules, entering: Watch = unwatched) -> Plan:
-    """Compute the plan with all powers, those of plug-ins last; see ``decide.engine.decide``."""
-    return engine.decide(view, ordering, rules, (*POWERS, *guests(rules)), entering)
+    """Compute the plan with all powers; see ``decide.engine.decide``."""
+    return engine.decide(view, ordering, rules, in_turn(rules), entering)
 
 
 def next_change_s(view: View, plan: Plan, ordering: Ordering, rules: Rules) -> float:
     """Return the time from which a decision may differ by time alone; see ``decide.next_change.next_change_s``."""
-    return next_change.next_change_s(view, plan, ordering, rules, (*POWERS, *guests(rules)))
+    return next_change.next_change_s(view, plan, ordering, rules, in_turn(rules))
 
 
 def words(view: View, plan: Plan, rules: Rules, job_id: int) -> Iterator[str]:

@@ -31,6 +31,11 @@ class Power(Protocol):
         """The field of ``Rules`` that has its terms; empty if it has none of its own."""
         ...
 
+    @property
+    def can_wait(self) -> bool:
+        """Whether it may sit out cycles: what it does not begin now, it can begin later."""
+        ...
+
     def terms(self, settings: Settings) -> object | None:
         """Return its terms by the settings, None where it is off; ConfigError for settings that contradict."""
         ...
@@ -43,6 +48,9 @@ class Power(Protocol):
         """Return its sentences about a job, for ``why`` and ``explain``."""
         ...
 
-    def changes_s(self, view: View, ordering: Ordering, rules: Rules) -> Iterable[float]:
-        """Return the times from which its wishes may differ though no job came, started or ended."""
+    def changes_s(self, view: View, plan: Plan, ordering: Ordering, rules: Rules) -> Iterable[float]:
+        """Return the times from which its wishes may differ though no job came, started or ended.
+
+        The view has the promises of the plan.
+        """
         ...

@@ -43,6 +43,11 @@ class GuestPower:
         """Nothing: its terms are its parameters."""
         return ""
 
+    @property
+    def can_wait(self) -> bool:
+        """False: it has a time limit already."""
+        return False
+
     def terms(self, settings: Settings) -> None:
         """Return nothing, likewise."""
 
@@ -61,7 +66,7 @@ class GuestPower:
         """Yield nothing: the story names what was done."""
         yield from ()
 
-    def changes_s(self, view: View, ordering: Ordering, rules: Rules) -> Iterator[float]:
+    def changes_s(self, view: View, plan: Plan, ordering: Ordering, rules: Rules) -> Iterator[float]:
         """Yield now: nobody knows when it may want something else."""
         yield view.now_s
 

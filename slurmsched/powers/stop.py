@@ -14,6 +14,7 @@ from ..policies.contract import STOPPINGS, Ordering
 
 name = "stop"
 section = "stopping"
+can_wait = False
 
 
 def terms(settings: Settings) -> str:
@@ -36,6 +37,6 @@ def words(view: View, plan: Plan, rules: Rules, job_id: int) -> Iterator[str]:
     yield from ()
 
 
-def changes_s(view: View, ordering: Ordering, rules: Rules) -> Iterator[float]:
+def changes_s(view: View, plan: Plan, ordering: Ordering, rules: Rules) -> Iterator[float]:
     """Yield nothing: a job may end by its reports, which are events."""
     yield from ()

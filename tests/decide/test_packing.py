@@ -25,7 +25,6 @@ from slurmsched.cluster.text.tres import slots_in
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.referee import judge
 from slurmsched.decide.rules import Rules, SharingRules
-from slurmsched.decide.sharing.packing import settle_shared
 from slurmsched.decide.sharing.pairing import Hosts
 from slurmsched.decide.sharing.queue_wait import own_waits_s
 from slurmsched.decide.sharing.shared_nodes import shared_nodes
@@ -34,6 +33,7 @@ from slurmsched.policies.contract import sharing as sharing_rule
 from slurmsched.policies.sharing_candidates import Pair
 from slurmsched.policies.sharing_slots import Token
 from slurmsched.powers import decide
+from slurmsched.powers.share.packing import settle_shared
 from slurmsched.powers.share.wording import sharing_words
 
 RULES = SharingRules(memory_mib=16_000.0, wait_s=30.0)

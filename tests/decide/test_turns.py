@@ -15,9 +15,9 @@ from slurmsched.cluster.actions import Rank, Steer
 from slurmsched.cluster.columns import Labels
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import RightsizingRules, Rules, SteeringRules
-from slurmsched.decide.turns import LATER, LONGEST_WAIT, Turns
+from slurmsched.decide.turns import LONGEST_WAIT, Turns
 from slurmsched.policies.contract import find_ordering
-from slurmsched.powers import decide
+from slurmsched.powers import CAN_WAIT, decide
 from slurmsched.powers.decision import decide_here
 
 RULES = Rules(
@@ -61,7 +61,7 @@ def test_a_decision_says_the_processor_time_of_each_of_its_parts(two_types):
 
 
 def test_a_power_that_takes_four_times_its_part_decides_in_every_fourth_cycle():
-    turns, decided = Turns(0.25), []
+    turns, decided = Turns(0.25, CAN_WAIT), []
     for cycle in range(40):
         if runs := "steer" not in turns.waiting:
             decided.append(cycle)
@@ -71,7 +71,7 @@ def test_a_power_that_takes_four_times_its_part_decides_in_every_fourth_cycle():
 
 
 def test_no_decision_costs_a_power_more_than_the_longest_wait():
-    turns = Turns(0.25)
+    turns = Turns(0.25, CAN_WAIT)
     turns.decided({"resize": 3_600.0})
     waited = 0
     while turns.waiting:
@@ -81,14 +81,14 @@ def test_no_decision_costs_a_power_more_than_the_longest_wait():
 
 
 def test_nothing_waits_where_time_does_not_count():
-    turns = Turns(math.inf)
-    turns.decided(dict.fromkeys(LATER, 3_600.0))
+    turns = Turns(math.inf, CAN_WAIT)
+    turns.decided(dict.fromkeys(CAN_WAIT, 3_600.0))
     assert not turns.waiting
 
 
 @given(st.lists(st.floats(0.0, 3.0), min_size=1, max_size=60))
 def test_over_the_cycles_a_power_takes_its_part_and_one_decision_more(costs_s):
-    turns, spent_s = Turns(0.25), 0.0
+    turns, spent_s = Turns(0.25, CAN_WAIT), 0.0
     for number, cost_s in enumerate(costs_s, 1):
         took_s = 0.0 if "lease" in turns.waiting else cost_s
         turns.decided({"lease": took_s})

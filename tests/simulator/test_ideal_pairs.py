@@ -24,12 +24,13 @@ from slurmsched.decide import run_set
 from slurmsched.decide.plan_differences import differences
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import Rules, SharingRules
-from slurmsched.decide.sharing import packing, pairing
+from slurmsched.decide.sharing import pairing
 from slurmsched.errors import ConfigError
 from slurmsched.models.sharing.speed_curve import SpeedCurve
 from slurmsched.policies.contract import SHARINGS, find_ordering, sharing
 from slurmsched.policies.sharing import pairs
 from slurmsched.powers import decide
+from slurmsched.powers.share import packing
 from slurmsched.simulator.cluster_spec import ClusterSpec, Failures, Sharing, nodes_of, partition_of
 from slurmsched.simulator.cycle_driver import CycleDriver, IdealDriver, composed
 from slurmsched.simulator.engine.job_state import COMPLETED, Life

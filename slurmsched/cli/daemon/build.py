@@ -65,6 +65,7 @@ from ...models.registry import ArtifactRegistry
 from ...models.runtime.active import ActiveModel, drift_of, overrunners_of
 from ...models.runtime.baseline import RuntimeModel
 from ...policies.deadlines.lease_solver import LeaseSolver
+from ...powers import CAN_WAIT
 from ...slurm.port import Slurm
 from ...slurm.read.node_addresses import NodeAddresses
 from ...slurm.write.budget import Budget
@@ -141,7 +142,7 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
         scored=learners.filled,
         solved=solver.latest,
         decider=decider,
-        turns=Turns(TURN_S),
+        turns=Turns(TURN_S, CAN_WAIT),
         shadow=shadow,
         gpu_parts=GpuParts.of_text(settings.slurm.gpu_parts),
     )

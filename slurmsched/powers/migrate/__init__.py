@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from ...cluster.actions import Action
+from ...cluster.plan import Plan
 from ...cluster.state import View
 from ...config import Settings
 from ...decide.draft import Draft, Lane
@@ -19,6 +20,7 @@ from .wording import migration_words
 
 name = "migrate"
 section = "migration"
+can_wait = True
 words = migration_words
 
 
@@ -43,7 +45,7 @@ def wishes(draft: Draft) -> Mapping[Lane, Sequence[Action]]:
     return {Lane.STOP: leave_wishes(draft.view, draft.ordering, draft.rules, draft.standings, draft.asked)}
 
 
-def changes_s(view: View, ordering: Ordering, rules: Rules) -> Iterator[float]:
+def changes_s(view: View, plan: Plan, ordering: Ordering, rules: Rules) -> Iterator[float]:
     """Yield when jobs are no longer kept off nodes that they left; loads may change at any time."""
     if rules.migration is None:
         return

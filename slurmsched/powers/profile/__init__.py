@@ -22,6 +22,7 @@ from .wording import profiling_words
 
 name = "profile"
 section = "profiling"
+can_wait = False
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 
 
@@ -58,7 +59,7 @@ def words(view: View, plan: Plan, rules: Rules, job_id: int) -> Iterator[str]:
     yield from profiling_words(view, rules.profiling, job_id)
 
 
-def changes_s(view: View, ordering: Ordering, rules: Rules) -> Iterator[float]:
+def changes_s(view: View, plan: Plan, ordering: Ordering, rules: Rules) -> Iterator[float]:
     """Yield when jobs have run or waited long enough in the profiling partition."""
     own = rules.profiling
     if own is None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...cluster.actions import Action
 from ...cluster.limits import why_unread
+from ...cluster.plan import Plan
 from ...cluster.state import View
 from ...config import Settings
 from ...decide.draft import Draft, Lane
@@ -19,6 +20,7 @@ from .wording import resizing_words
 
 name = "resize"
 section = "resizing"
+can_wait = True
 words = resizing_words
 
 
@@ -37,7 +39,7 @@ def wishes(draft: Draft) -> Mapping[Lane, Sequence[Action]]:
     return {Lane.SIZE: found.resizes, Lane.STOP: () if why_unread(draft.view.limits) else found.stops}
 
 
-def changes_s(view: View, ordering: Ordering, rules: Rules) -> Iterator[float]:
+def changes_s(view: View, plan: Plan, ordering: Ordering, rules: Rules) -> Iterator[float]:
     """Yield when running jobs may be stopped for another number of GPUs, and when the time of those asked to is over.
 
     While jobs wait, what each number of GPUs gains changes with the forecasts of all others. What a restart costs a job

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ...cluster.actions import Action
+from ...cluster.plan import Plan
 from ...cluster.state import View
 from ...config import Settings
 from ...decide.draft import Draft, Lane
@@ -16,6 +17,7 @@ from .wording import rightsizing_words
 
 name = "rightsize"
 section = "rightsizing"
+can_wait = True
 words = rightsizing_words
 
 
@@ -37,7 +39,7 @@ def wishes(draft: Draft) -> Mapping[Lane, Sequence[Action]]:
     return {Lane.REQUEST: rightsize_wishes(draft.view, draft.rules, draft.standings, draft.ranked)}
 
 
-def changes_s(view: View, ordering: Ordering, rules: Rules) -> Iterator[float]:
+def changes_s(view: View, plan: Plan, ordering: Ordering, rules: Rules) -> Iterator[float]:
     """Yield when jobs may be sized again."""
     if rules.rightsizing is not None:
         sized_s = view.pending.sized_s

@@ -6,21 +6,23 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from ...cluster.actions import Action, job_of
+from ...cluster.plan import Plan
 from ...cluster.state import View
 from ...cluster.text.links import link_counts
 from ...config import Settings
 from ...decide.draft import Draft, Lane
 from ...decide.rules import Rules, SharingRules
-from ...decide.sharing.packing import packing_wishes
 from ...decide.sharing.pair_eviction import eviction_wishes
 from ...errors import ConfigError
 from ...policies.contract import SHARINGS, Ordering
 from ...policies.links import GpuLinks
 from ...policies.sharing_candidates import OFF
+from .packing import packing_wishes
 from .wording import company_words
 
 name = "share"
 section = "sharing"
+can_wait = False
 words = company_words
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 
@@ -77,7 +79,7 @@ def wishes(draft: Draft) -> Mapping[Lane, Sequence[Action]]:
     return {Lane.STOP: stops, Lane.MOVE: moves}
 
 
-def changes_s(view: View, ordering: Ordering, rules: Rules) -> Iterator[float]:
+def changes_s(view: View, plan: Plan, ordering: Ordering, rules: Rules) -> Iterator[float]:
     """Yield now while jobs are on their way: a step follows the effect of the one before."""
     if rules.sharing is not None and view.pending.shares.any():
         yield view.now_s

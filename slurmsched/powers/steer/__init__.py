@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from ...cluster.actions import Action
+from ...cluster.plan import Plan
 from ...cluster.state import View
 from ...config import Settings
 from ...decide.draft import Draft, Lane
@@ -18,6 +19,7 @@ from .wording import steering_words
 
 name = "steer"
 section = "steering"
+can_wait = True
 words = steering_words
 
 
@@ -33,7 +35,7 @@ def wishes(draft: Draft) -> Mapping[Lane, Sequence[Action]]:
     return {Lane.EXCLUDE: wanted}
 
 
-def changes_s(view: View, ordering: Ordering, rules: Rules) -> Iterator[float]:
+def changes_s(view: View, plan: Plan, ordering: Ordering, rules: Rules) -> Iterator[float]:
     """Yield when the patience with full types is over, and when jobs that were let go may be sent to a type again."""
     if rules.steering is None:
         return

@@ -14,14 +14,14 @@ from ...cluster.outlook.remaining import ROUNDING_S
 from ...cluster.run_types import run_types
 from ...cluster.state import View
 from ...cluster.ties import in_ms
+from ...decide.deadlines.gpu_availability import GpuAvailability
+from ...decide.deadlines.preemption import YieldingJobs, stop_actions
+from ...decide.deadlines.stops import Stops, awaited_s, stop_cost_s, stops_for_order
+from ...decide.node_pools import NodePools
+from ...decide.ordering.ranking import classes
+from ...decide.rules import LeaseRules, Rules
+from ...decide.run_set import order_with_running
 from ...policies.contract import Ordering
-from ..node_pools import NodePools
-from ..ordering.ranking import classes
-from ..rules import LeaseRules, Rules
-from ..run_set import order_with_running
-from .gpu_availability import GpuAvailability
-from .preemption import YieldingJobs, stop_actions
-from .stops import Stops, awaited_s, stop_cost_s, stops_for_order
 
 MOST = 64
 """Number of jobs from the top of the order for which room is made in one decision."""

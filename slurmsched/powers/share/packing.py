@@ -13,12 +13,12 @@ from ...cluster.jobs import SETTLE_S, JobTable
 from ...cluster.state import View
 from ...cluster.text.comment import is_plain
 from ...cluster.text.tres import gpus_in, slots_in
+from ...decide.blocked import counts_for_a_limit, never_starts
+from ...decide.rules import SharingRules
+from ...decide.sharing.pair_eviction import unsteady
+from ...decide.sharing.pairing import Hosts, Join, paired
+from ...decide.sharing.shared_nodes import SharedNodes, shared_nodes
 from ...policies.sharing_slots import SlotRequest, Token, next_step, without_token
-from ..blocked import counts_for_a_limit, never_starts
-from ..rules import SharingRules
-from .pair_eviction import unsteady
-from .pairing import Hosts, Join, paired
-from .shared_nodes import SharedNodes, shared_nodes
 
 _SLOTS_COUNT_AS = ("gres", "billing", "unknown")
 """The resources of Slurm's limits of groups and users of which slots, or their partition, may take more than GPUs."""

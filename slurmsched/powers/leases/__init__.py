@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ..cluster.actions import Action
-from ..cluster.plan import Plan
-from ..cluster.state import View
-from ..config import Settings
-from ..decide.deadlines.order_leases import lease_wishes, next_lease_change_s
-from ..decide.draft import Draft, Lane
-from ..decide.rules import LeaseRules, Rules
-from ..errors import ConfigError
-from ..policies.contract import PREEMPTIONS, Ordering
-from ..policies.preemption import Lease
+from ...cluster.actions import Action
+from ...cluster.plan import Plan
+from ...cluster.state import View
+from ...config import Settings
+from ...decide.draft import Draft, Lane
+from ...decide.rules import LeaseRules, Rules
+from ...errors import ConfigError
+from ...policies.contract import PREEMPTIONS, Ordering
+from ...policies.preemption import Lease
+from .yielding import lease_wishes, next_lease_change_s
 
 name = "lease"
 section = "lease"
+can_wait = True
 
 
 def terms(settings: Settings) -> LeaseRules | None:
@@ -48,6 +49,6 @@ def words(view: View, plan: Plan, rules: Rules, job_id: int) -> Iterator[str]:
     yield from ()
 
 
-def changes_s(view: View, ordering: Ordering, rules: Rules) -> Iterator[float]:
+def changes_s(view: View, plan: Plan, ordering: Ordering, rules: Rules) -> Iterator[float]:
     """Yield when the next lease ends at which a running job may have to yield."""
     yield next_lease_change_s(view, ordering, rules)
