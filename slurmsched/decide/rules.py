@@ -224,20 +224,18 @@ class Composition:
 
 @dataclass(frozen=True)
 class Executor:
-    """What the executor of a plan can do; parts of a decision ask for it by name.
+    """What the executor of a plan can do, by default what Slurm or its model can; decisions ask for it by name."""
 
-    Slurm, or its model, starts jobs itself and does what it is told about waiting ones. An executor of plans as they
-    are starts the jobs that a plan names.
-    """
-
-    starts_by: Composition | None  #: the parts that choose the jobs it starts; None where Slurm chooses them
-    takes_points: bool  #: it orders jobs by their points
-    delays_jobs: bool  #: jobs wait under begin times, and are seen while they do
-    changes_requests: bool  #: waiting jobs can ask for other nodes, sizes and numbers of GPUs
-    has_slots: bool  #: jobs share GPUs through slots that they ask for
+    starts_by: Composition | None = None  #: the parts that choose the jobs it starts; None where Slurm chooses them
+    takes_points: bool = True  #: it orders jobs by their points
+    delays_jobs: bool = True  #: jobs wait under begin times, and are seen while they do
+    changes_requests: bool = True  #: waiting jobs can ask for other nodes, sizes and numbers of GPUs
+    has_slots: bool = True  #: jobs share GPUs through slots that they ask for
 
 
-SLURM = Executor(None, takes_points=True, delays_jobs=True, changes_requests=True, has_slots=True)
+def as_planned(parts: Composition) -> Executor:
+    """Return the abilities of an executor that carries plans out as they are: it starts the jobs that these name."""
+    return Executor(parts, takes_points=False, delays_jobs=False, changes_requests=False, has_slots=False)
 
 
 @dataclass(frozen=True)
@@ -256,7 +254,7 @@ class Rules:
     most_requeues: int = 0  #: a job that Slurm has requeued so often is asked to stop no more; 0 for no limit
     guests: tuple[str, ...] = ()  #: powers of plug-ins, with their parameters
     stopping: str = "never"  #: the part of the policy that lets jobs with ``stop=`` end early
-    composition: Composition | None = None  #: None where Slurm starts the jobs
+    executor: Executor = Executor()
     admission: AdmissionRules | None = None  #: None if every job is considered
     lease: LeaseRules | None = None  #: None if running jobs yield to promised ones alone
     steering: SteeringRules | None = None  #: None if no job is sent to a type of GPU
@@ -270,15 +268,6 @@ class Rules:
     def cap(self, qos: QosTable) -> int:
         """Return the most points a job can get where scope is points, at a site with these QOS; at least 1."""
         return self.max_points or natural_cap(qos, self.weights)
-
-    @property
-    def executor(self) -> Executor:
-        """What the executor of plans under these rules can do."""
-        if self.composition is None:
-            return SLURM
-        return Executor(
-            self.composition, takes_points=False, delays_jobs=False, changes_requests=False, has_slots=False
-        )
 
     def may_requeue(self, jobs: JobTable) -> BoolArray:
         """Select the jobs that were requeued less often than the limit."""

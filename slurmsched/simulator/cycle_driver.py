@@ -39,6 +39,7 @@ from ..decide.rules import (
     Rules,
     SharingRules,
     SteeringRules,
+    as_planned,
 )
 from ..models.arrival_counter import ArrivalCounter
 from ..models.arrivals import STEP_S as ARRIVALS_STEP_S
@@ -135,7 +136,7 @@ def composed(
         powers=powers,
         scope="queue",
         starvation_s=math.inf,
-        composition=composition,
+        executor=as_planned(composition),
         admission=admission,
         sharing=sharing,
         profiling=profiling,
@@ -331,8 +332,8 @@ class CycleDriver:
     @property
     def _measures_slowdowns(self) -> bool:
         """True if placing jobs depends on how fast others were when spread, and the cluster does not show it."""
-        composition = self.policy.rules.composition
-        return composition is not None and PLACEMENTS[composition.placement].measured and not self.slowdowns_known
+        parts = self.policy.rules.executor.starts_by
+        return parts is not None and PLACEMENTS[parts.placement].measured and not self.slowdowns_known
 
     @property
     def _moves_running(self) -> bool:

@@ -19,7 +19,7 @@ from slurmsched.cluster.outlook.remaining import ROUNDING_S
 from slurmsched.cluster.records.promises import PromiseState, promise_table
 from slurmsched.cluster.state import View
 from slurmsched.decide.policy import Policy
-from slurmsched.decide.rules import Composition, LeaseRules, Rules
+from slurmsched.decide.rules import Composition, LeaseRules, Rules, as_planned
 from slurmsched.policies.contract import find_ordering
 from slurmsched.powers import decide, next_change_s
 
@@ -58,7 +58,7 @@ def test_a_job_that_was_requeued_as_often_as_the_admin_allows_is_asked_no_more_a
 
 
 def test_where_plans_happen_as_they_are_the_same_job_yields_and_never_one_without_ckpt():
-    rules = Rules(powers=frozenset({"start", "preempt"}), composition=Composition("preemptive lease_s=1200"))
+    rules = Rules(powers=frozenset({"start", "preempt"}), executor=as_planned(Composition("preemptive lease_s=1200")))
 
     def yields(what: View) -> list[int]:
         return [act.job_id for act in decide(what, LAS, rules).actions if isinstance(act, Preempt)]

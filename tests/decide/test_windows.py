@@ -14,7 +14,7 @@ from slurmsched.cluster.jobs import JobState
 from slurmsched.cluster.reservations import ReservationTable
 from slurmsched.cluster.state import View
 from slurmsched.decide.deadlines.gpu_availability import GpuAvailability
-from slurmsched.decide.rules import Composition, DeadlineRules, Rules
+from slurmsched.decide.rules import Composition, DeadlineRules, Rules, as_planned
 from slurmsched.policies.contract import find_ordering
 from slurmsched.powers import decide
 from slurmsched.simulator.predict_completion import predict_completion
@@ -171,7 +171,7 @@ def test_a_job_starts_in_a_gap_of_a_repeated_window_that_is_long_enough():
 
 
 def test_a_run_set_leaves_out_jobs_that_a_window_keeps_from_their_nodes():
-    rules = Rules(powers=frozenset({"start"}), composition=Composition("backfill"))
+    rules = Rules(powers=frozenset({"start"}), executor=as_planned(Composition("backfill")))
     for seen, many in ((site(2 * HOUR_S, 4 * HOUR_S), 0), (site(4 * HOUR_S, 5 * HOUR_S), 1)):
         plan = decide(seen, find_ordering("fifo"), rules)
         assert len([one for one in plan.actions if isinstance(one, Start)]) == many

@@ -158,7 +158,7 @@ def test_the_record_of_a_simulated_cycle_is_decided_again_bit_for_bit(tmp_path, 
     for number in numbers:
         record = store.decision(number)
         policy = Policy.from_json(record.settings_json)
-        assert policy.rules.composition == setup.composition
+        assert policy.rules.executor.starts_by == setup.composition
         again = decide(record.view, policy.ordering, policy.rules)
         assert list(differences(record.plan, again, record.view.pending)) == []
         started += sum(isinstance(action, Start) for action in record.plan.actions)

@@ -123,8 +123,7 @@ def _on_slurm(ordering: Ordering, watch: DayWatch) -> None:
 
 def _ideal(policy: Policy, watch: DayWatch) -> None:
     """Run the day on a cluster that carries plans out as they are."""
-    jobs, composition = day(), policy.rules.composition
-    preempts = composition is not None and "preempt" in policy.rules.powers
+    jobs, preempts = day(), "preempt" in policy.rules.powers
     conf = SlurmConf(rules_of("preemptive" if preempts else "strict", BEAT_S, 1000))
     cluster = IdealCluster(jobs, FLEET, conf, checked=True, steps=policy.ordering.steps if preempts else ())
     IdealDriver(cluster, policy, _forecast(jobs), watch=lambda report: watch(report, policy)).run()
