@@ -25,8 +25,17 @@ from .points_cap import NO_WEIGHTS, PriorityWeights, natural_cap
 Scope = Literal["points", "qos", "queue"]
 
 
+@dataclass(frozen=True, kw_only=True)
+class StopTerms:
+    """How running jobs are asked to stop: the same for promises, leases, overloaded nodes and sizes."""
+
+    stop_s: float = 120.0  #: time to save the work before the requeue
+    stop_signal: str = "URG"  #: the signal of a stop request
+    asks_a_day: int = 4  #: most stop requests to a job within a day
+
+
 @dataclass(frozen=True)
-class DeadlineRules:
+class DeadlineRules(StopTerms):
     """Rules of promises to jobs with deadlines."""
 
     margin: float = 0.9  #: the share of such runs that end within the planned runtime
@@ -49,9 +58,6 @@ class DeadlineRules:
     preemption: str = "least-loss"  #: the part of the policy that chooses them
     lease_s: float = 300.0  #: minimum runtime before a stop request, and between two of them
     promised_lease_s: float = 1_200.0  #: the same of a job with a promise
-    stop_s: float = 120.0  #: time to save the work before the requeue
-    stop_signal: str = "URG"  #: the signal of a stop request
-    asks_a_day: int = 4  #: most stop requests to a job within a day
     slack_s: float = 0.0  #: promised jobs run so as to end this long before their time where they can
     restart_s: float = 0.0  #: planned cost of resuming a job after a stop
     again_s: float = 0.0  #: a refused request is answered again after each such time; 0 for never
@@ -70,15 +76,12 @@ class DeadlineRules:
 
 
 @dataclass(frozen=True)
-class LeaseRules:
+class LeaseRules(StopTerms):
     """Rules of leases: a running job with ckpt that had its lease yields to jobs that come before it in the order."""
 
     part: str  #: the part of the policy that chooses them, with the length of a lease
     lease_s: float  #: minimum runtime before a stop request, and between two of them
-    stop_s: float = 120.0  #: as in ``DeadlineRules``, and so are the others
-    stop_signal: str = "URG"
-    asks_a_day: int = 4
-    lead_s: float = 120.0
+    lead_s: float = 120.0  #: as in ``DeadlineRules``
     restart_s: float = 60.0
 
 
@@ -166,16 +169,13 @@ class SteeringRules:
 
 
 @dataclass(frozen=True)
-class MigrationRules:
+class MigrationRules(StopTerms):
     """Rules of migration: a running job with ckpt leaves an overloaded node where that gains more than it costs."""
 
     overload: float = 0.9  #: the part of its CPUs, memory or GPUs above which a node is overloaded
     for_s: float = 600.0  #: the loads of nodes in a view are the lowest of so long
     every_s: float = 3_600.0  #: the shortest time between two requests to a job, and the longest that it is kept off
     patience_s: float = 600.0  #: a job that waits so long after it left a node may go back
-    stop_s: float = 120.0  #: as in ``DeadlineRules``, and so are the others
-    stop_signal: str = "URG"
-    asks_a_day: int = 4
     restart_s: float = 60.0
 
 
@@ -191,7 +191,7 @@ class RightsizingRules:
 
 
 @dataclass(frozen=True)
-class ResizingRules:
+class ResizingRules(StopTerms):
     """Rules of sizes: jobs with gpus=A-B and ckpt run on as many GPUs as serve all jobs best."""
 
     least_s: float = 600.0  #: between two times that a job gets more GPUs, or is stopped for another number
@@ -199,9 +199,6 @@ class ResizingRules:
     doubling: float = 1.8  #: speed on twice as many GPUs of a job of an unknown kind
     nodes: bool = False  #: change the number of nodes of jobs on several too
     division: str = "optimus"  #: the rule that divides what is free: a key of ``SIZE_DIVISIONS``
-    stop_s: float = 120.0  #: as in ``DeadlineRules``, and so are the others
-    stop_signal: str = "URG"
-    asks_a_day: int = 4
 
     @property
     def lease_s(self) -> float:

@@ -18,6 +18,7 @@ from ...decide.turns import DEADLINES
 from ...policies.contract import PREEMPTIONS, Ordering
 from ...policies.deadlines.lateness import notice_s
 from ...policies.deadlines.milp_solver import check_installed
+from ..stop_terms import stop_terms
 from .answers import answer_wishes
 from .wording import promise_words
 
@@ -60,13 +61,11 @@ def terms(settings: Settings) -> DeadlineRules | None:
         preemption=PREEMPTIONS.find(settings.policy.preemption).line,
         lease_s=section.lease_s,
         promised_lease_s=section.promised_lease_s,
-        stop_s=section.stop_s,
-        stop_signal=section.stop_signal,
-        asks_a_day=section.asks_a_day,
         slack_s=section.slack_s,
         restart_s=section.restart_s,
         again_s=section.again_s,
         solver_s=section.solver_s,
+        **stop_terms(settings),
     )
 
 

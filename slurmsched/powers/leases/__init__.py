@@ -13,6 +13,7 @@ from ...decide.rules import LeaseRules, Rules
 from ...errors import ConfigError
 from ...policies.contract import PREEMPTIONS, Ordering
 from ...policies.preemption import Lease
+from ..stop_terms import stop_terms
 from .yielding import lease_wishes, next_lease_change_s
 
 name = "lease"
@@ -34,8 +35,7 @@ def terms(settings: Settings) -> LeaseRules | None:
         raise ConfigError(
             f"policy.preemption = {settings.policy.preemption!r} stops jobs: it needs power.{missing[0]} = true"
         )
-    names = ("stop_s", "stop_signal", "asks_a_day", "lead_s", "restart_s")
-    return LeaseRules(part.line, part.function.lease_s, **{name: getattr(own, name) for name in names})
+    return LeaseRules(part.line, part.function.lease_s, **stop_terms(settings, "lead_s", "restart_s"))
 
 
 def wishes(draft: Draft) -> Mapping[Lane, Sequence[Action]]:

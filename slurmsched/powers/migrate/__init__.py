@@ -15,6 +15,7 @@ from ...decide.next_change import next_s
 from ...decide.rules import MigrationRules, Rules
 from ...errors import ConfigError
 from ...policies.contract import Ordering
+from ..stop_terms import stop_terms
 from .leaving import leave_wishes
 from .wording import migration_words
 
@@ -36,8 +37,7 @@ def terms(settings: Settings) -> MigrationRules | None:
             "power.migrate = true stops jobs, which queue themselves again: it needs power.requeue = true"
         )
     own = {name: getattr(settings.migrate, name) for name in ("overload", "for_s", "every_s", "patience_s")}
-    stops = {name: getattr(settings.deadline, name) for name in ("stop_s", "stop_signal", "asks_a_day", "restart_s")}
-    return MigrationRules(**own, **stops)
+    return MigrationRules(**own, **stop_terms(settings, "restart_s"))
 
 
 def wishes(draft: Draft) -> Mapping[Lane, Sequence[Action]]:

@@ -15,6 +15,7 @@ from ...decide.draft import Draft, Lane
 from ...decide.next_change import next_s
 from ...decide.rules import ResizingRules, Rules
 from ...policies.contract import Ordering
+from ..stop_terms import stop_terms
 from .sizing import sizing
 from .wording import resizing_words
 
@@ -28,9 +29,8 @@ def terms(settings: Settings) -> ResizingRules | None:
     """Return the rules of ``[resize]``, None without power.resize; a stop is as in ``[deadline]``."""
     if not settings.power.resize:
         return None
-    stops = {name: getattr(settings.deadline, name) for name in ("stop_s", "stop_signal", "asks_a_day")}
     names = ("least_s", "restart_s", "doubling", "nodes", "division")
-    return ResizingRules(**{name: getattr(settings.resize, name) for name in names}, **stops)
+    return ResizingRules(**{name: getattr(settings.resize, name) for name in names}, **stop_terms(settings))
 
 
 def wishes(draft: Draft) -> Mapping[Lane, Sequence[Action]]:
