@@ -10,8 +10,9 @@ from headers import HEADER
 
 from slurmsched.cluster.actions import AskToStop, Rank, SetAdminComment, Share, StartShared
 from slurmsched.errors import SlurmRefused, SlurmUnavailable
-from slurmsched.slurm.adapters.command import AGAIN, SlurmCommand
+from slurmsched.slurm.adapters.command import SlurmCommand
 from slurmsched.slurm.adapters.command_runner import CommandRunner
+from slurmsched.slurm.adapters.command_writer import AGAIN
 
 CONFIG = """echo 'ClusterName = toy'
 echo 'SLURM_VERSION = 22.05.8'

@@ -277,7 +277,8 @@ WRITING = re.compile(
 TOLD = re.compile(r"'(scontrol (release|update)|scancel) ")
 #: Where each of those words may stand: the allow-list, the one place that sends it, what a job's own script runs as its
 #: owner, and the lab's own chores.
-MAY_WRITE = {"slurm/write/verbs.py", "slurm/adapters/command.py", "job.py"}
+READER = "slurm/adapters/command.py"
+MAY_WRITE = {"slurm/write/verbs.py", "slurm/adapters/command_writer.py", READER, "job.py"}
 
 
 def test_no_other_module_writes_to_slurm():
@@ -292,12 +293,19 @@ def test_no_other_module_writes_to_slurm():
 
 
 def test_the_one_place_that_sends_takes_its_lines_from_the_allow_list():
-    source = (PACKAGE / "slurm" / "adapters" / "command.py").read_text()
+    adapters = PACKAGE / "slurm" / "adapters"
+    source, reader = (adapters / "command_writer.py").read_text(), (PACKAGE / READER).read_text()
+    assert reader.count("send(") == 1
+    assert 'send(self.console, [f"show job {job_id}" for job_id in job_ids])' in reader
+    asked = re.findall(r'\["scontrol", ([^\]]*)\]', reader)
+    assert asked
+    assert [words for words in asked if '"show"' not in words and words != '"--version"'] == []
+    assert "scancel" not in reader
     assert source.count('run(["scontrol"]') == 1
     assert "left[at] = list(lines_of(action))" in source
     assert "return lines(action, multifactor=multifactor, request=request)" in source
     assert source.count("self._written(") == 2
-    assert source.count("self._send(") == 3
+    assert source.count("send(self.console, ") == 2
     assert "script = lines(action)" in source
     assert "(slots_line(share, _request_of(share, requests)),)" in source
     assert "scancel" not in source

@@ -9,29 +9,15 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
 
 import numpy as np
 
 from ...clock import Timer
 from ...cluster.actions import (
     Action,
-    AskToStop,
-    JobAction,
-    MoveNodes,
-    Resize,
-    RestoreSize,
-    Rightsize,
-    SetAdminComment,
-    Share,
-    StartShared,
-    Steer,
-    Unshare,
-    Unsteer,
-    job_of,
 )
 from ...cluster.columns import Labels, table_of
-from ...cluster.exclusions import UNREAD, same_nodes
+from ...cluster.exclusions import UNREAD
 from ...cluster.limits import NO_LIMITS, LimitTable, unread_limits
 from ...cluster.nodes import QosTable
 from ...cluster.portal_sessions import with_sessions
@@ -40,7 +26,6 @@ from ...cluster.records.associations import NO_ASSOCIATIONS, AssociationTable
 from ...cluster.records.outcomes import OutcomeTable, RefusedRecord
 from ...cluster.records.usage import NO_USAGE, UsageTable
 from ...cluster.state import ClusterState
-from ...cluster.text.tres import NOTHING
 from ...cluster.topology import FLAT, Topology
 from ...errors import SlurmError, SlurmRefused, SlurmUnavailable
 from ..port import (
@@ -60,37 +45,25 @@ from ..read.limits import read_shared_limits
 from ..read.node_specs import NodeSpec, read_specs
 from ..read.partitions import PartitionLimits, read_limits
 from ..read.permissions import permissions_of, with_associations
-from ..read.records import RecordColumns, cut, heads, long_format, reading
+from ..read.records import RecordColumns, cut, heads, reading
 from ..read.reservations import SHOW, ReservationReader
 from ..read.sacct import read_outcomes, read_runs
 from ..read.topology import SHOW as TOPOLOGY
 from ..read.topology import TopologyRequests, is_flat, read_topology
 from ..read.usage import read_usage
-from ..versions import IN_A_MOMENT, TASK_UNREFUSED, UNKNOWN_JOB, SlurmRelease
-from ..write.verbs import CHANGED_MEANWHILE, MARK, Request, lines, ours_to_tell, signals, slots_line
-from .command_runner import CommandRunner, Printed, mark, unreachable
+from ..versions import UNKNOWN_JOB, SlurmRelease
+from ..write.verbs import MARK
+from .command_runner import CommandRunner, mark, unreachable
+from .command_writer import CommandWriter, send
+from .job_queries import exclusions, long, of_arrays_too, request_columns
 
 logger = logging.getLogger(__name__)
-
-AGAIN = 9
-"""Retries of a change that Slurm refuses temporarily; after those it is left to the next cycle."""
 
 TOPOLOGY_EVERY_S = 600.0
 """The time after which the topology is read again, since a reconfigure may not show."""
 
 LIMITS_EVERY_S = 60.0
 LIMITS_RETRY_S = 300.0  #: after a failure: slurmdbd may take its whole time limit to fail again
-
-_REQUEST = ("JobID", "tres-per-job", "tres-per-node", "tres-per-socket", "tres-per-task", "NumNodes", "MaxNodes")
-
-_BY_REQUEST = StartShared | Unshare | Resize
-"""Actions whose commands depend on what the job asks for at that moment."""
-
-A = TypeVar("A", bound=Action)
-
-_ABOUT_TASKS = re.compile(r"(?P<array>\d+)_[^:]+: (?P<words>.*)")
-_ABOUT_JOB = re.compile(r"\bfor job (\d+)")
-_ABOUT_SIGNAL = re.compile(r"\bjob(?: id)? (\d+(?:_\d+)?)")
 
 
 def _nothing() -> Set[str]:
@@ -169,7 +142,7 @@ class SlurmCommand:
             nodes = beside.submit(self.nodes)
             factors = beside.submit(self.factors) if facts.multifactor else None
             reserved = beside.submit(self.reserved)
-            jobs = self.with_optional_columns(self.long("squeue", ["-a", "-t", "all"], self._fields))
+            jobs = self.with_optional_columns(long(self.console, "squeue", ["-a", "-t", "all"], self._fields))
             records, points = nodes.result(), factors.result() if factors else None
             specs = self.specs_of(records)
             state = state_of(jobs, records, points, self.qos, self.limits, self.why_down(records), specs)
@@ -227,7 +200,7 @@ class SlurmCommand:
         return replace(state, limits=self._shared_limits)
 
     def _read_limits(self, facts: ClusterInfo) -> LimitTable:
-        """Return all limits; SlurmError where they cannot be read, or where Slurm shows us our own alone."""
+        """Return all limits; SlurmError where they cannot be read, or only our own."""
         if facts.accounting and hides_associations(facts.config) and facts.admin_level not in RIGHTS:
             raise SlurmRefused(f"under PrivateData=users {facts.user} may not see the limits of other users")
         return read_shared_limits(self.console.query, facts.cluster, accounting=facts.accounting)
@@ -242,225 +215,18 @@ class SlurmCommand:
         if "excluded_nodes" in wanted:
             states = {"PENDING": "PD", "RUNNING": "R"} if "node_loads" in wanted else {"PENDING": "PD"}
             columns["excluded_nodes"] = _apart(
-                jobs, states, self._exclusions(["-t", ",".join(states.values())]), UNREAD
+                jobs, states, exclusions(self.console, ["-t", ",".join(states.values())]), UNREAD
             )
         if parts := [(name, of) for name, of in squeue.REQUESTED if name in wanted]:
-            shown = self._request_columns(["-t", "PD"])
+            shown = request_columns(self.console, ["-t", "PD"])
             for name, of in parts:
                 gone = UNREAD if name == "node_request" else ""
-                columns[name] = _apart(jobs, {"PENDING"}, _of_arrays_too(shown, of(shown)), gone)
+                columns[name] = _apart(jobs, {"PENDING"}, of_arrays_too(shown, of(shown)), gone)
         return RecordColumns(jobs.by_name | columns)
 
-    def _exclusions_of(self, jobs: Sequence[int]) -> dict[int, str]:
-        """Return the excluded nodes that each of *jobs* has now, without those that no longer wait."""
-        if not jobs:
-            return {}
-        try:
-            found = self._exclusions(["-t", "PD", "-j", ",".join(map(str, jobs))])
-        except SlurmRefused:  # with a single job id: Slurm no longer has the job
-            return {}
-        return {int(job): "" if text in NOTHING else text for job, text in found.items()}
-
-    def _exclusions(self, options: Sequence[str]) -> dict[str, str]:
-        """Return the excluded nodes of the jobs that *options* of squeue select, by id."""
-        field_mark, record_mark = mark(), mark()
-        shown = self.console.query(["squeue", "-a", *options, "-o", f"%A{field_mark}%x{record_mark}"])
-        found = cut("squeue", shown, ("JobID", squeue.EXCLUDED), "JobID", field_mark, record_mark)
-        return dict(zip(found["JobID"], found[squeue.EXCLUDED], strict=True))
-
-    def _request_columns(self, options: Sequence[str]) -> RecordColumns:
-        """Return the CPUs, memory and nodes that jobs ask for."""
-        return self.long("squeue", ["-a", "--noconvert", *options], ("JobID", "ArrayJobID", *squeue.REQUEST))
-
     def act(self, actions: Sequence[Action]) -> list[ActionResult]:
-        """Send *actions* to the standard input of scontrol; a complaint about one job does not affect the others.
-
-        Moves of nodes go out one by one. AdminComments are written after one read of their present texts.
-        """
-        stop_answers = iter(self._ask_to_stop([action for action in actions if isinstance(action, AskToStop)]))
-        comments = [action for action in actions if isinstance(action, SetAdminComment)]
-        comment_answers = iter(self._write_comments(comments))
-        alone = AskToStop | SetAdminComment | MoveNodes
-        rest = iter(self._batch([action for action in actions if not isinstance(action, alone)]))
-        node_answers = iter([self._move_nodes(action) for action in actions if isinstance(action, MoveNodes)])
-        kinds = {AskToStop: stop_answers, SetAdminComment: comment_answers, MoveNodes: node_answers}
-        return [next(kinds.get(type(action), rest)) for action in actions]
-
-    def _write_comments(self, actions: Sequence[SetAdminComment]) -> list[ActionResult]:
-        """Write AdminComments, except over those that somebody else wrote."""
-        why_not = self._why_not_to_tell([action.job_id for action in actions]) if actions else {}
-        written = iter(self._batch([action for action in actions if action.job_id not in why_not]))
-        return [
-            ActionResult(action, why_not[action.job_id]) if action.job_id in why_not else next(written)
-            for action in actions
-        ]
-
-    def _why_not_to_tell(self, jobs: Sequence[int]) -> dict[int, str]:
-        """Map each of *jobs* whose AdminComment must not be written to the reason; an array's reaches all tasks."""
-        try:
-            options = ["-a", "-t", "all", "-j", ",".join(map(str, jobs))]
-            shown = self.long("squeue", options, ("JobID", "ArrayJobID", "admin_comment"))
-        except SlurmRefused as error:  # with a single job id: Slurm no longer has the job
-            return dict.fromkeys(jobs, str(error))
-        there: set[int] = set()
-        theirs: set[int] = set()
-        for job, array, text in zip(*shown.by_name.values(), strict=True):
-            (there if ours_to_tell(text) else theirs).update((int(job), int(array)))
-        missing = dict.fromkeys(set(jobs) - there, "squeue does not show it")
-        return missing | dict.fromkeys(theirs & set(jobs), "its AdminComment is somebody else's")
-
-    def _ask_to_stop(self, actions: Sequence[AskToStop]) -> list[ActionResult]:
-        """Send each signal to the steps of all its jobs, then to the scripts of those that Slurm did not refuse.
-
-        Each command reads the whole queue, whatever the number of its jobs.
-        """
-        refused: dict[int, str] = {}
-        for signal in dict.fromkeys(action.signal for action in actions):
-            jobs = [action.job_id for action in actions if action.signal == signal]
-            for place in range(2):
-                if left := [job for job in jobs if job not in refused]:
-                    refused |= self._signal(signals(signal, left)[place], left)
-        return [ActionResult(action, refused.get(action.job_id)) for action in actions]
-
-    def _signal(self, argv: Sequence[str], jobs: Sequence[int]) -> dict[int, str]:
-        """Run one such command; return Slurm's complaint about each of *jobs* that it refused.
-
-        One that names none of them concerns all: the command signals the jobs of which it says nothing (seen on 22.05),
-        but none where it cannot read an id.
-        """
-        printed = self.console.run(argv)
-        if unreachable(printed.err):
-            raise SlurmUnavailable(f"{argv[0]}: {printed.err.strip()[:500]}")
-        if not printed.code:
-            return {}
-        complaints = _complaints(printed.err, _ABOUT_SIGNAL)
-        names = self._names_of_tasks(jobs) if any("_" in name for name in complaints) else {}
-        everybody = dict.fromkeys(jobs, printed.err.strip()[:300] or f"exit status {printed.code}")
-        refused = {job: complaints[name] for job in jobs if (name := names.get(job, str(job))) in complaints}
-        return refused or everybody
-
-    def _names_of_tasks(self, jobs: Sequence[int]) -> dict[int, str]:
-        """Map each of *jobs* that is a task of an array to its name in complaints about signals, as ``12_3``."""
-        try:
-            options = ["-a", "-t", "all", "-j", ",".join(map(str, jobs))]
-            shown = self.long("squeue", options, ("JobID", "ArrayJobID", "ArrayTaskID"))
-        except SlurmRefused:  # with a single job id: Slurm no longer has the job
-            return {}
-        rows = zip(*shown.by_name.values(), strict=True)
-        return {int(job): f"{array}_{task}" for job, array, task in rows if task.isdecimal()}
-
-    def _move_nodes(self, action: MoveNodes) -> ActionResult:
-        """Run one scontrol per step up to a refusal, since its complaints do not name the partition."""
-        try:
-            script = lines(action)
-        except ValueError as error:
-            return ActionResult(action, str(error))
-        for step, line in zip(action.steps, script, strict=True):
-            printed = self._send([line])
-            if unreachable(printed.err):
-                raise SlurmUnavailable(f"scontrol: {printed.err.strip()[:500]}")
-            if printed.code:
-                words = printed.err.strip()[:300] or f"exit status {printed.code}"
-                return ActionResult(action, f"{words} for partition {step.partition}")
-        return ActionResult(action)
-
-    def _batch(self, actions: Sequence[Action]) -> list[ActionResult]:
-        """Send all lines of *actions*; then, for jobs that begin to share, the line that depends on their request."""
-        multifactor = self.known_facts().multifactor if actions else True
-        requests = self._requests([a.job_id for a in actions if isinstance(a, _BY_REQUEST)])
-        by_nodes = [a.job_id for a in actions if isinstance(a, Resize) and a.each]
-        sizes = self._sizes([*by_nodes, *(a.job_id for a in actions if isinstance(a, Rightsize | RestoreSize))])
-        exclusions = self._exclusions_of([a.job_id for a in actions if isinstance(a, Steer | Unsteer)])
-        there = requests.keys() & set(by_nodes)
-        requests |= {job: replace(requests[job], node_request=sizes.get(job, "")) for job in there}
-
-        def first(action: Action) -> tuple[str, ...]:
-            if isinstance(action, Rightsize | RestoreSize) and sizes.get(action.job_id) != action.before:
-                raise ValueError(CHANGED_MEANWHILE)
-            if isinstance(action, Steer | Unsteer):
-                present = exclusions.get(action.job_id)
-                if present is None or not (present == action.before or same_nodes(present, action.before)):
-                    raise ValueError(CHANGED_MEANWHILE)
-            if isinstance(action, Share) and (hidden := self._hidden(action.job_id)):
-                raise ValueError(hidden)
-            request = _request_of(action, requests) if isinstance(action, _BY_REQUEST) else None
-            return lines(action, multifactor=multifactor, request=request)
-
-        refused = self._written(dict(enumerate(actions)), first)
-        begun = {at: a for at, a in enumerate(actions) if isinstance(a, Share) and at not in refused}
-        requests = self._requests([action.job_id for action in begun.values()])
-        refused |= self._written(begun, lambda share: (slots_line(share, _request_of(share, requests)),))
-        return [ActionResult(action, refused.get(at)) for at, action in enumerate(actions)]
-
-    def _written(self, actions: Mapping[int, A], lines_of: Callable[[A], Sequence[str]]) -> dict[int, str]:
-        """Run one scontrol for the first line of each action, one for the second; return refusals by key of *actions*.
-
-        A refused action goes no further. A temporary refusal is retried up to ``AGAIN`` times.
-        """
-        left: dict[int, list[str]] = {}
-        refused: dict[int, str] = {}
-        for at, action in actions.items():
-            try:
-                left[at] = list(lines_of(action))
-            except ValueError as error:  # a user's text must not block the other actions
-                refused[at] = str(error)
-        patience = AGAIN
-        while left:
-            complaints = self._comments([rest[0] for rest in left.values()], {job_of(actions[at]) for at in left})
-            for at, rest in list(left.items()):
-                words = complaints.get(job_of(actions[at]))
-                if words is None:
-                    del rest[0]
-                elif IN_A_MOMENT not in words or not patience:
-                    refused[at] = words
-                if not rest or at in refused:
-                    del left[at]
-            patience -= bool(complaints) and patience > 0
-        return refused
-
-    def _requests(self, jobs: Sequence[int]) -> dict[int, Request]:
-        """Return the generic resources that each of *jobs* requests now, without jobs that squeue does not show."""
-        if not jobs:
-            return {}
-        try:
-            shown = self.long("squeue", ["-a", "-t", "all", "-j", ",".join(map(str, jobs))], _REQUEST)
-        except SlurmRefused:  # with a single job id: Slurm no longer has the job
-            return {}
-        rows = zip(*shown.by_name.values(), strict=True)
-        return {int(job): _request(texts, least, most) for job, *texts, least, most in rows}
-
-    def _sizes(self, jobs: Sequence[int]) -> dict[int, str]:
-        """Return the CPUs and memory that each of *jobs* asks for now, without those that no longer wait."""
-        if not jobs:
-            return {}
-        try:
-            shown = self._request_columns(["-t", "PD", "-j", ",".join(map(str, jobs))])
-            found = _of_arrays_too(shown, squeue.node_requests(shown))
-        except SlurmRefused:  # with a single job id: Slurm no longer has the job
-            return {}
-        return {int(job): text for job, text in found.items()}
-
-    def _hidden(self, job_id: int) -> str | None:
-        """Return the reason against slots that squeue does not show, namely tasks per GPU; None without one."""
-        shown = self.console.run(["scontrol", "show", "job", str(job_id)])
-        if shown.code:
-            return shown.err.strip()[:300] or f"exit status {shown.code}"
-        return "it asks for tasks per GPU" if re.search("^ *NtasksPerTRES=", shown.out, re.MULTILINE) else None
-
-    def _comments(self, script: Sequence[str], jobs: Set[int]) -> dict[int, str]:
-        """Send *script* and return Slurm's complaints by job; raise where a failure concerns none of *jobs*."""
-        printed = self._send(script)
-        complaints = {int(job): words for job, words in _complaints(printed.err).items()}
-        answers = _answers_of_tasks(printed.err)
-        if printed.code and not jobs & (complaints.keys() | answers.keys()):
-            kind = SlurmUnavailable if unreachable(printed.err) else SlurmError
-            raise kind(f"scontrol: {printed.err.strip()[:500] or f'exit status {printed.code}'}")
-        if unreachable(printed.err):
-            raise SlurmUnavailable(f"scontrol: {printed.err.strip()[:500]}")
-        return complaints | {array: words for array, words in answers.items() if words}
-
-    def _send(self, script: Sequence[str]) -> Printed:
-        return self.console.run(["scontrol"], stdin="\n".join([*script, ""]))
+        """Send *actions* to Slurm; a complaint about one job does not affect the others."""
+        return CommandWriter(self.console, lambda: self.known_facts().multifactor).act(actions)
 
     def load(self) -> ControllerLoad:
         """Return the counters of sdiag(1) over all message types."""
@@ -511,7 +277,7 @@ class SlurmCommand:
 
     def with_our_comment(self) -> list[int]:
         """Return the ids of jobs whose AdminComment is ours; of one that completes it can no longer be changed."""
-        shown = self.long("squeue", ["-a", "-t", "PD,CF,R,S"], ("JobID", "admin_comment"))
+        shown = long(self.console, "squeue", ["-a", "-t", "PD,CF,R,S"], ("JobID", "admin_comment"))
         return [int(job) for job, text in zip(*shown.by_name.values(), strict=True) if text.startswith(MARK)]
 
     def forgot(self, job_ids: Sequence[int]) -> bool:
@@ -527,7 +293,7 @@ class SlurmCommand:
         return not self._demand_sight() or self._denied(job_ids)
 
     def _denied(self, job_ids: Sequence[int]) -> bool:
-        printed = self._send([f"show job {job_id}" for job_id in job_ids])
+        printed = send(self.console, [f"show job {job_id}" for job_id in job_ids])
         if unreachable(printed.err):
             raise SlurmUnavailable("scontrol: slurmctld does not answer")
         return printed.err.count(UNKNOWN_JOB) == len(job_ids)
@@ -555,19 +321,15 @@ class SlurmCommand:
         """Return the last description of the cluster; read it if there is none yet."""
         return self._facts or self.facts()
 
-    def long(self, command: str, options: list[str], fields: Sequence[str]) -> RecordColumns:
-        """Return *fields* of squeue or sinfo, delimited by marks drawn for this call."""
-        field_mark, record_mark = mark(), mark()
-        text = self.console.query([command, *options, "-O", long_format(fields, field_mark, record_mark)])
-        return cut(command, text, fields, fields[0], field_mark, record_mark)
-
     def nodes(self) -> RecordColumns:
         """Return sinfo's records of nodes and partitions."""
-        return self.long("sinfo", ["-a", "-N"], (*sinfo.FIELDS, *(sinfo.LOADS if "node_loads" in self.apart() else ())))
+        return long(
+            self.console, "sinfo", ["-a", "-N"], (*sinfo.FIELDS, *(sinfo.LOADS if "node_loads" in self.apart() else ()))
+        )
 
     def why_down(self, nodes: RecordColumns) -> RecordColumns | None:
         """Return sinfo's records about nodes that take no jobs; None while all do."""
-        return self.long("sinfo", ["-a", "-N"], sinfo.WHY_DOWN) if sinfo.takes_no_jobs(nodes) else None
+        return long(self.console, "sinfo", ["-a", "-N"], sinfo.WHY_DOWN) if sinfo.takes_no_jobs(nodes) else None
 
     def specs_of(self, nodes: RecordColumns) -> Mapping[str, NodeSpec]:
         """Return what nodes keep for themselves; read anew where there is one that was not known."""
@@ -598,7 +360,7 @@ class SlurmCommand:
         return found[1] if found else ""
 
     def _read_gres(self) -> dict[str, str]:
-        records = self.long("sinfo", ["-a", "-N"], ("NodeList", "Gres"))
+        records = long(self.console, "sinfo", ["-a", "-N"], ("NodeList", "Gres"))
         return dict(zip(records["NodeList"], records["Gres"], strict=True))
 
     def factors(self) -> RecordColumns:
@@ -676,33 +438,6 @@ def _apart(jobs: RecordColumns, wanted: Collection[str], found: Mapping[str, str
     return [found.get(job, gone) if state in wanted else "" for job, state in rows]
 
 
-def _of_arrays_too(jobs: RecordColumns, found: Mapping[str, str]) -> dict[str, str]:
-    """Return the texts *found* by id of *jobs*, and those of arrays of which all waiting tasks have the same."""
-    arrays: dict[str, set[str]] = {}
-    for job, array in zip(jobs["JobID"], jobs["ArrayJobID"], strict=True):
-        arrays.setdefault(array, set()).add(found[job])
-    return dict(found) | {array: texts.pop() if len(texts) == 1 else "" for array, texts in arrays.items()}
-
-
-def _request_of(action: JobAction, requests: Mapping[int, Request]) -> Request:
-    """Return the generic resources that the job of *action* requests; ValueError where squeue does not show it."""
-    if action.job_id not in requests:
-        raise ValueError("squeue does not show it")
-    return requests[action.job_id]
-
-
-def _request(texts: Sequence[str], least: str, most: str) -> Request:
-    """Return the request that these texts are, on so many nodes; one without a most, such as 0, has the least."""
-    nodes = max(_number(least), 1)
-    per_job, per_node, per_socket, per_task = ("" if text in NOTHING else text for text in texts)
-    return Request(per_job, per_node, per_socket, per_task, nodes, _number(most) or nodes)
-
-
-def _number(text: str) -> int:
-    """Return the number that squeue prints; 0 where it prints none."""
-    return int(text) if text.isdecimal() else 0
-
-
 def _settings(text: str) -> list[tuple[str, str]]:
     pairs = (line.partition("=") for line in text.splitlines() if "=" in line)
     return [(name.strip(), "" if value.strip() == "(null)" else value.strip()) for name, _, value in pairs]
@@ -711,30 +446,6 @@ def _settings(text: str) -> list[tuple[str, str]]:
 def _above(config: Mapping[str, str]) -> set[str]:
     """Return the users who may do and see everything without a record in slurmdbd."""
     return {"root", config.get("SlurmUser", "").partition("(")[0]}
-
-
-def _answers_of_tasks(text: str) -> dict[int, str]:
-    """Return the refusal by array, empty if there was none, from answers that Slurm gives task by task.
-
-    A task that has ended or started meanwhile no longer needs the change.
-    """
-    answers: dict[int, str] = {}
-    for line in text.splitlines():
-        if about := _ABOUT_TASKS.fullmatch(line.strip()):
-            array, words = int(about["array"]), about["words"]
-            refused = "" if words in TASK_UNREFUSED else f"{words[:250]} for job {array}"
-            answers[array] = answers.get(array) or refused
-    return answers
-
-
-def _complaints(text: str, about_job: re.Pattern[str] = _ABOUT_JOB) -> dict[str, str]:
-    """Return the first of Slurm's complaints about each job, by the name that it has there."""
-    found: dict[str, str] = {}
-    for line in text.splitlines():
-        about = about_job.search(line)
-        if about:
-            found.setdefault(about.group(1), line.strip()[:300])
-    return found
 
 
 def _of_array(reason: Reason) -> bool:

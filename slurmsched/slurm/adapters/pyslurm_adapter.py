@@ -25,6 +25,7 @@ from ..read.records import RecordColumns
 from ..versions import JOB_STATES
 from ..write.verbs import call
 from .command import SlurmCommand
+from .job_queries import long
 from .pyslurm_worker import Worker
 
 _ASKED = ("JobID", "tres", "tres-per-job", "tres-per-socket", "tres-per-task", "cpus-per-tres", "mem-per-tres")
@@ -123,7 +124,7 @@ class SlurmBinding:
         rows = zip(keys, jobs["State"], jobs["Comment"], strict=True)
         sharing = {key for key, state, comment in rows if state == "PENDING" and _ON_ITS_WAY in comment}
         if sharing or not self._requests.keys() >= set(keys):
-            listed = self.command.long("squeue", ["-a", "-t", "all"], _ASKED)
+            listed = long(self.command.console, "squeue", ["-a", "-t", "all"], _ASKED)
             listed.by_name["tres"] = [_gres_of(text) for text in listed["tres"]]
             by_id = dict(zip(listed["JobID"], zip(*(listed[name] for name in _ASKED[1:]), strict=True), strict=True))
             states = (JOB_STATES.get(text, JobState.OTHER) for text in jobs["State"])
