@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from slurmsched.cli.command_table import COMMANDS
-from slurmsched.cli.reference import commands_page, reasons_page, settings_page
+from slurmsched.cli.reference import commands_page, reasons_page, settings_page, simulate_keys_page
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.jobs import comment_columns
 from slurmsched.cluster.text.comment import CommentOptions
@@ -27,7 +27,13 @@ SUFFIXES = {"conf", "service", "lua", "toml", "db", "sock"}
 
 
 @pytest.mark.parametrize(
-    ("name", "page"), [("commands", commands_page), ("settings", settings_page), ("reasons", reasons_page)]
+    ("name", "page"),
+    [
+        ("commands", commands_page),
+        ("settings", settings_page),
+        ("reasons", reasons_page),
+        ("simulate-keys", simulate_keys_page),
+    ],
 )
 def test_the_page_is_the_one_the_code_writes(name, page):
     assert (DOCS / f"{name}.md").read_text() == page(), (

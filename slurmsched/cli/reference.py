@@ -1,4 +1,4 @@
-"""The reference pages, generated from the code: ``python -m slurmsched.cli.reference commands|settings|reasons``."""
+"""The reference pages, generated from the code: ``python -m slurmsched.cli.reference NAME`` with one of ``PAGES``."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from ..cluster.reason_table import ADVICE, TEXTS, WORDS, Meaning, ReasonKind
 from ..config.catalogue import Setting, catalogue, section_title
 from ..config.example import example, toml_value
 from . import main
+from .study.simulate_keys import GONE, POLICY, TRACE
 
 COMMANDS_HEAD = """\
 # Commands
@@ -49,6 +50,34 @@ braces comes from the job. A reason that is not listed means that the job waits:
 Other words that begin with QOS, Assoc or Max are limits: `QOSMaxGRESPerUser` is the limit of a QOS (`MaxTRESPU`) on the
 GPUs of one user. Where the daemon may read limits, `why` says whose it is, its amount, what is used and by which jobs.
 """
+
+
+KEYS_HEAD = """\
+# Keys of simulate
+
+After this page you know every key of a policy and of a trace.
+
+`slurmsched simulate` has few options. What else there is to say about a policy or a trace is a key of a file, or
+`--set KEY=VALUE` for all that the files leave open. `slurmsched simulate --example policy` writes a file to begin with;
+`cluster`, `trace` and `workload` are other examples. [Sweeps](sweeps.md) explains policy and cluster files,
+[traces](traces.md) the workloads. `python -m slurmsched.cli.reference simulate-keys` makes this page, and a test keeps
+it true.
+
+Until 2026-11 each key was an option; `slurmsched simulate` refuses those with what to write instead.
+"""
+
+
+def simulate_keys_page() -> str:
+    """Return the text of ``docs/simulate-keys.md``."""
+    parts = [KEYS_HEAD]
+    for title, keys in (("[policy] in a policy file (--policy FILE.toml)", POLICY), ("[trace] in a trace file", TRACE)):
+        parts.append(f"## {title}\n\n| key | what it says | as an option it was |\n|---|---|---|")
+        parts += [f"| `{key.name}` | {key.help.replace('|', ', ')} | `{key.was}` |" for key in keys]
+        parts.append("")
+    others = [(name, instead) for name, instead in GONE.items() if not instead.startswith("--set")]
+    parts.append("## Options with other names\n\n| was | say |\n|---|---|")
+    parts += [f"| `{name}` | `{instead}` |" for name, instead in others]
+    return "\n".join([*parts, ""])
 
 
 def commands_page() -> str:
@@ -100,7 +129,13 @@ def _sentence(meaning: Meaning) -> str:
     return meaning.sentence or f"{meaning.clause[:1].upper()}{meaning.clause[1:]}."
 
 
-PAGES = {"commands": commands_page, "settings": settings_page, "reasons": reasons_page, "example": example}
+PAGES = {
+    "commands": commands_page,
+    "settings": settings_page,
+    "reasons": reasons_page,
+    "simulate-keys": simulate_keys_page,
+    "example": example,
+}
 
 
 def _helps(command: click.Command, path: str, parent: click.Context | None) -> Iterator[tuple[str, str]]:

@@ -82,7 +82,7 @@ def simulate(
         raise ConfigError(f"job {jobs.job_id[misfit.row]} {misfit.why}")
     if np.isinf(jobs.runtime_s).any():
         raise ConfigError(
-            "the runtimes of these jobs follow from what they train: say --applications, --throughputs or --profiles"
+            "the runtimes of these jobs follow from what they train: say applications, throughputs or profiles (--set)"
         )
     if setup.executor == "slurm":
         return _on_slurm(jobs, fleet, setup, learnt, check, awaited, earlier, past, types)

@@ -15,7 +15,7 @@ from slurmsched.cluster.records.associations import NO_ASSOCIATIONS, Association
 from slurmsched.cluster.records.outcomes import OutcomeTable
 
 DAY_S = 86_400.0
-REPLAY = ("simulate", "--from-db", "6d", "--cluster-name", "fake", "--nodes", "4", "--gpus-per-node", "4")
+REPLAY = ("simulate", "--from-db", "6d@fake", "--nodes", "4x4")
 WEIGHTS = {
     "PriorityType": "priority/multifactor",
     "PriorityWeightFairShare": "100000",

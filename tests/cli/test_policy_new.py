@@ -100,7 +100,7 @@ def test_the_tests_of_a_package_pass_and_its_readme_says_how_it_is_used(packages
     assert done.returncode == 0, done.stdout
     assert "1 passed" in done.stdout
     use = {hook: package_files(hook, "mine")["README.md"].splitlines()[6].strip() for hook in HOOKS}
-    assert use["placement"].endswith("--placement mine")
+    assert use["placement"].endswith("--set placement=mine")
     words = [word.replace("mine", "my-placement").replace("2000", "50") for word in use["placement"].split()[1:]]
     assert python("-m", "slurmsched", *words, cwd=packages, path=installed).returncode == 0
 

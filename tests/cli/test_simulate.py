@@ -6,6 +6,7 @@ import csv
 import io
 import os
 import pty
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -38,7 +39,7 @@ def trace(tmp_path: Path) -> str:
     return str(path)
 
 
-ONE_NODE = ("--nodes", "1", "--gpus-per-node", "4", "--no-baseline")
+ONE_NODE = ("--nodes", "1x4", "--no-baseline")
 
 
 def simulate(*words: str, status: int = 0, app: App | None = None) -> str:
@@ -61,7 +62,8 @@ def test_a_preset_is_a_composition_under_its_name_and_options_override_it(trace)
     text = simulate(trace, *ONE_NODE, "--preset", "pcs", "--preset", "fifo")
     assert [line.split()[:2] for line in text.splitlines()][-2:] == [["pcs", "backfill"], ["fifo", "strict"]]
     assert (
-        told(trace, *ONE_NODE, "--preset", "fifo", "--selection", "backfill")["policies"][0]["selection"] == "backfill"
+        told(trace, *ONE_NODE, "--preset", "fifo", "--set", "selection=backfill")["policies"][0]["selection"]
+        == "backfill"
     )
     assert "preset 'mine' is not known; there are: 3sigma, afs-l" in simulate(
         trace, *ONE_NODE, "--preset", "mine", status=2
@@ -87,8 +89,8 @@ def test_a_site_replays_a_trace_under_its_whole_policy(tmp_path):
     assert kept == {"promised": 1, "refused": 1, "broken": 0}
     (alone,) = told(str(tmp_path / "jobs.csv"), *ONE_NODE, "--config", str(site), "--ckpt", "none")["policies"]
     assert (alone["yields"], alone["deadlines"]["promised"]) == (0, 0)
-    words = (str(tmp_path / "jobs.csv"), *ONE_NODE, "--config", str(site), "--selection", "strict")
-    assert "--selection does not go with --config" in simulate(*words, status=2)
+    words = (str(tmp_path / "jobs.csv"), *ONE_NODE, "--config", str(site), "--set", "selection=strict")
+    assert "selection does not go with --config" in simulate(*words, status=2)
 
 
 def test_a_share_of_the_jobs_saves_its_work():
@@ -110,7 +112,7 @@ def test_json_has_every_figure(trace):
 
 
 def test_csv_is_one_line_per_run(trace):
-    text = simulate(trace, *ONE_NODE, "--csv", "--scale-load", "1", "--scale-load", "2")
+    text = simulate(trace, *ONE_NODE, "--csv", "--load", "1", "--load", "2")
     rows = list(csv.DictReader(io.StringIO(text)))
     assert [(row["policy"], row["load"]) for row in rows] == [
         (policy, load) for load in ("1.0", "2.0") for policy in ("fifo", "sjf", "qssf", "srtf")
@@ -121,17 +123,15 @@ def test_csv_is_one_line_per_run(trace):
 def test_jobs_can_be_chosen_and_the_load_scaled(trace):
     options = (*ONE_NODE, "--policy", "fifo")
     assert told(trace, "--jobs", "1:", *options)["traces"][0]["jobs"] == 2
-    scaled = told(trace, "--scale-load", "10", *options)
+    scaled = told(trace, "--load", "10", *options)
     assert scaled["policies"][0]["makespan_s"] == 160
     assert any("divided by 10" in note for note in scaled["traces"][0]["notes"])
 
 
 def test_trace_load_and_seed_are_columns_where_there_are_several(trace):
-    options = ("--nodes", "2", "--gpus-per-node", "8", "--policy", "fifo", "--no-baseline")
+    options = ("--nodes", "2x8", "--policy", "fifo", "--no-baseline")
     assert header(simulate(trace, *options))[:2] == ["POLICY", "SELECTION"]
-    text = simulate(
-        trace, "synthetic:20", "--seed", "1", "--seed", "2", "--scale-load", "1", "--scale-load", "2", *options
-    )
+    text = simulate(trace, "synthetic:20", "--seed", "1", "--seed", "2", "--load", "1", "--load", "2", *options)
     assert header(text)[:4] == ["TRACE", "LOAD", "SEED", "POLICY"]
     rows = [line.split()[:4] for line in text.splitlines() if " fifo " in line]
     made = [["synthetic:20", load, seed, "fifo"] for seed in "12" for load in "12"]
@@ -143,7 +143,7 @@ def header(text: str) -> list[str]:
 
 
 def test_stock_slurm_is_the_first_row_unless_it_is_not_wanted(trace):
-    options = (trace, "--nodes", "1", "--gpus-per-node", "4", "--policy", "sjf")
+    options = (trace, "--nodes", "1x4", "--policy", "sjf")
     assert [row["policy"] for row in told(*options)["policies"]] == ["slurm", "sjf"]
     assert [row["policy"] for row in told(*options, "--policy", "slurm")["policies"]] == ["slurm", "sjf"]
     assert [row["policy"] for row in told(*options, "--no-baseline")["policies"]] == ["sjf"]
@@ -168,7 +168,7 @@ def test_a_trace_without_users_has_no_such_column(trace):
 def test_policies_come_from_files_too(trace, tmp_path):
     file = tmp_path / "ours.toml"
     file.write_text("[policy]\nordering = 'fifo'\nselection = 'backfill'\nadmission = 'load:1.0'\n")
-    options = (*ONE_NODE, "--policy-file", str(file))
+    options = (*ONE_NODE, "--policy", str(file))
     (row,) = told(trace, *options)["policies"]
     assert (row["policy"], row["selection"]) == ("ours", "backfill")
     assert [row["policy"] for row in told(trace, *options, "--policy", "sjf")["policies"]] == ["sjf", "ours"]
@@ -181,20 +181,20 @@ def test_a_cluster_file_stands_for_nodes(trace, tmp_path):
 
 
 def test_runs_in_several_processes_print_the_same(trace):
-    options = (trace, *ONE_NODE, "--scale-load", "1", "--scale-load", "3", "--json")
+    options = (trace, *ONE_NODE, "--load", "1", "--load", "3", "--json")
     assert simulate(*options, "--workers", "2") == simulate(*options)
 
 
 def test_forecasts_are_learnt_from_what_came_before(trace):
-    options = (*ONE_NODE, "--policy", "sjf", "--forecast", "history", "--jobs", "2:", "--scale-load", "0.01")
+    options = (*ONE_NODE, "--policy", "sjf", "--forecast", "history", "--jobs", "2:", "--load", "0.01")
     row = told(trace, *options)["policies"][0]
     assert row["forecast"] == "history"
-    other = told(trace, *options, "--train", "1:2")["policies"][0]
+    other = told(trace, *options, "--set", "train=1:2")["policies"][0]
     assert row["accuracy"] != other["accuracy"]
 
 
 def test_habits_and_their_seed_make_users(trace):
-    notes = told(trace, *ONE_NODE, "--habits", "--seed", "3")["traces"][0]["notes"]
+    notes = told(trace, *ONE_NODE, "--set", "habits=true", "--seed", "3")["traces"][0]["notes"]
     assert notes == ["semi-synthetic: users, names and time limits of 3 jobs were made up from seed 3"]
 
 
@@ -242,18 +242,20 @@ def test_a_site_replays_its_own_history(site):
 
 def test_of_several_clusters_one_is_named(site):
     site.store().add_outcomes("c2", runs_ended(NOW_S - 50))
-    assert "say --cluster-name: c1, c2" in simulate("--from-db", "1w", *ONE_NODE, status=2, app=site)
-    options = ("--from-db", "1w", *ONE_NODE, "--cluster-name")
-    assert told(*options, "c2", app=site)["traces"][0]["file"] == "history of c2"
-    assert "no runs of cluster c3; there are: c1, c2" in simulate(*options, "c3", status=3, app=site)
+    assert "say --from-db SPAN@NAME with one of c1, c2" in " ".join(
+        simulate("--from-db", "1w", *ONE_NODE, status=2, app=site).split()
+    )
+    options = (*ONE_NODE, "--from-db")
+    assert told(*options, "1w@c2", app=site)["traces"][0]["file"] == "history of c2"
+    assert "no runs of cluster c3; there are: c1, c2" in simulate(*options, "1w@c3", status=3, app=site)
 
 
 def test_the_settings_of_a_site_are_replayed_with_the_scheduling_of_its_own_slurm(site):
     site.store().add_outcomes(site.cluster().facts().cluster, runs_ended(NOW_S - 50))
-    words = ("--from-db", "1w", *ONE_NODE, "--no-baseline", "--config", str(site.file), "--cluster-name")
-    (known,) = told(*words, site.cluster().facts().cluster, app=site)["notes"]
+    words = (*ONE_NODE, "--no-baseline", "--config", str(site.file), "--from-db")
+    (known,) = told(*words, f"1w@{site.cluster().facts().cluster}", app=site)["notes"]
     assert known == "slurmsched: SchedulerParameters and priorities are those of its slurmctld"
-    (other,) = told(*words, "c1", app=site)["notes"]
+    (other,) = told(*words, "1w@c1", app=site)["notes"]
     assert other == "slurmsched: its slurmctld does not answer: SchedulerParameters and priorities are Slurm's defaults"
 
 
@@ -287,7 +289,10 @@ def test_a_bar_is_drawn_only_where_people_watch(trace):
     [
         (("--forecast", "limit"), "no time limit to forecast by"),
         (("--jobs", "9:"), "the trace has no such jobs, only 0:3"),
-        (("--jobs", "1:", "--forecast", "history", "--train", "0:2"), "accepted are jobs before those replayed, 0:1"),
+        (
+            ("--jobs", "1:", "--forecast", "history", "--set", "train=0:2"),
+            "accepted are jobs before those replayed, 0:1",
+        ),
         (("none.csv",), "reading the trace none.csv: No such file"),
     ],
 )
@@ -299,12 +304,12 @@ def test_what_the_world_has_not_is_named_with_what_is_accepted(trace, words, sai
     ("words", "said"),
     [
         (("--policy", "best"), "there are: afs-l, chronus, edf, fair, fifo, gandiva, gavel, genie"),
-        (("--selection", "best"), "3sigma, backfill, conservative, easy, leases, preemptive, strict, yarn-cs"),
-        (("--placement", "best"), "pool, first-free, consolidate"),
+        (("--set", "selection=best"), "3sigma, backfill, conservative, easy, leases, preemptive, strict, yarn-cs"),
+        (("--set", "placement=best"), "pool, first-free, consolidate"),
         (("--jobs", "7"), "accepted are a:b"),
-        (("--train", "7"), "accepted are a:b"),
-        (("--admission", "few"), "accept-all, load"),
-        (("--scale-load", "0"), "0<x<inf"),
+        (("--set", "train=7"), "accepted are a:b"),
+        (("--set", "admission=few"), "accept-all, load"),
+        (("--load", "0"), "0<x<inf"),
         (("synthetic:few",), "accepted are synthetic:JOBS"),
     ],
 )
@@ -318,11 +323,23 @@ def test_words_that_mean_nothing_are_wrong_usage(trace, words, said):
         ((), "Say --nodes N or --cluster FILE"),
         (("--nodes", "1", "--from-db", "30d"), "Say TRACE or --from-db SPAN"),
         (("--nodes", "1", "--from-db", "month"), "accepted are 90m, 12h, 30d, 4w"),
-        (("--nodes", "1", "--cluster-name", "c1"), "goes with --from-db"),
+        (("--nodes", "1", "--cluster-name", "c1"), "say --from-db 30d@NAME"),
+        (
+            (
+                "--nodes",
+                "1x0",
+            ),
+            "of 1 to 64 GPUs: 16, 16x4",
+        ),
+        (("--nodes", "1", "--workers", "many"), "accepted are a number, all, dask, dask:N and tcp://host:8786"),
+        (("--nodes", "1", "--set", "selectoin=strict"), "accepted is KEY=VALUE with one of admission, applications"),
+        (("--nodes", "1", "--set", "depth=0"), "0 is not in the range x>=1"),
+        (("--nodes", "1", "--beat", "300"), "say --set beat_s=VALUE, or beat_s in the [policy] of a file"),
+        (("--nodes", "1", "--strict"), "say --set strict=true, or strict in the [trace] of a file"),
         (("--nodes", "1", "--seed", "3"), "--seed changes nothing here"),
-        (("--nodes", "1", "--train", "0:1"), "goes with --forecast history or model"),
-        (("--nodes", "1", "--scheduler", "tcp://x:1"), "goes with --backend dask"),
-        (("--nodes", "1", "--html", "x.html", "--scale-load", "1", "--scale-load", "2"), "one page of one trace"),
+        (("--nodes", "1", "--set", "train=0:1"), "goes with --forecast history or model"),
+        (("--nodes", "1", "--scheduler", "tcp://x:1"), "say --workers tcp://host:8786"),
+        (("--nodes", "1", "--html", "x.html", "--load", "1", "--load", "2"), "one page of one trace"),
     ],
 )
 def test_options_that_do_not_go_together_are_wrong_usage(trace, words, said):
@@ -347,14 +364,14 @@ def test_new_jobs_are_measured_first_where_a_policy_sets_nodes_apart(tmp_path):
     policy = tmp_path / "profiler.toml"
     text = "[policy]\npreset = 'lucid'\nprofile_nodes = {}\nprofile_s = 100\nrestart_s = 60\n"
     policy.write_text(text.format(1))
-    (row,) = told(*words, "--policy-file", str(policy))["policies"]
+    (row,) = told(*words, "--policy", str(policy))["policies"]
     assert (row["preemptions"], row["decided_by"]) == (1, "decide"), "the first makes room for the third"
     policy.write_text(text.format(0))
-    assert told(*words, "--policy-file", str(policy))["policies"][0]["preemptions"] == 0
+    assert told(*words, "--policy", str(policy))["policies"][0]["preemptions"] == 0
     policy.write_text(text.format(2))
-    assert "leave 0 GPUs to the queue" in simulate(*words, "--policy-file", str(policy), status=1)
+    assert "leave 0 GPUs to the queue" in simulate(*words, "--policy", str(policy), status=1)
     policy.write_text(text.format(1) + "executor = 'slurm'\n")
-    refused = simulate(*words, "--policy-file", str(policy), status=1)
+    refused = simulate(*words, "--policy", str(policy), status=1)
     assert "[profile] of a site's settings" in " ".join(refused.split())
 
 
@@ -366,19 +383,19 @@ def test_jobs_share_by_the_rule_of_pairs_that_the_daemon_has(tmp_path):
         + "".join(f"{job},{at},{runs},{gpus},u,a,0.1,0.05,3000\n" for job, at, runs, gpus in rows)
     )
     for asked, pairs in (
-        (("--policy", "sjf", "--sharing", "indolent"), 1),
-        (("--policy", "sjf", "--sharing", "none"), 0),
+        (("--policy", "sjf", "--set", "sharing=indolent"), 1),
+        (("--policy", "sjf", "--set", "sharing=none"), 0),
         (("--preset", "lucid"), 1),
         (("--preset", "sjf"), 0),
-        (("--preset", "lucid", "--sharing", "none"), 0),
+        (("--preset", "lucid", "--set", "sharing=none"), 0),
     ):
         answer = told(*words, *asked)
         assert answer["notes"] == []
         (row,) = answer["policies"]
         assert (row["pairs"], row["makespan_s"]) == (pairs, 1100 if pairs else 1600)
-    refused = simulate(*words, "--policy", "sjf", "--sharing", "best", status=2)
+    refused = simulate(*words, "--policy", "sjf", "--set", "sharing=best", status=2)
     assert "policy.sharing = 'best' is not known; there are: indolent, none" in refused
-    refused = simulate(*words, "--policy", "fifo", "--sharing", "indolent", "--executor", "slurm", status=2)
+    refused = simulate(*words, "--policy", "fifo", "--set", "sharing=indolent", "--executor", "slurm", status=2)
     assert "[share] of a site's settings says how (--config)" in refused
 
 
@@ -389,7 +406,7 @@ def test_people_are_told_where_lucid_shares_nothing(trace, tmp_path):
 
 def test_a_job_that_is_too_large_is_named(trace):
     assert "three.csv, policy fifo: job 1 asks for 4 GPUs and the cluster has 2" in simulate(
-        trace, "--nodes", "1", "--gpus-per-node", "2", "--no-baseline", "--strict", status=1
+        trace, "--nodes", "1x2", "--no-baseline", "--set", "strict=true", status=1
     )
 
 
@@ -411,8 +428,8 @@ def test_the_cluster_file_of_the_page_takes_any_trace_with_its_partitions_mapped
     words = (trace, "--cluster", page_example(tmp_path), "--policy", "sjf", "--no-baseline", "--jobs", "0:100")
     told_why = simulate(*words, status=1)
     assert "which the cluster does not have; there are: train, debug" in told_why
-    assert "--map-partitions" in told_why
-    answer = told(*words, "--map-partitions", "all")
+    assert "--set map_partitions=all" in told_why
+    answer = told(*words, "--set", "map_partitions=all")
     assert answer["traces"][0]["jobs"] == 100
     assert any("may run in train,debug" in note for note in answer["traces"][0]["notes"])
 
@@ -431,9 +448,9 @@ def partitioned(tmp_path: Path, *asked: str) -> str:
 def test_partitions_are_mapped_one_by_one(tmp_path):
     words = (partitioned(tmp_path, "x", "x", "y"), "--cluster", f"{tmp_path}/two.toml", "--policy", "fifo")
     words += ("--no-baseline",)
-    (row,) = told(*words, "--map-partitions", "x=a", "--map-partitions", "y=b")["policies"]
+    (row,) = told(*words, "--set", "map_partitions=x=a", "--set", "map_partitions=y=b")["policies"]
     assert row["queue_s"]["mean"] == pytest.approx(99 / 3), "the two of x share the one GPU of a"
-    (row,) = told(*words, "--map-partitions", "x=a,b", "--map-partitions", "all")["policies"]
+    (row,) = told(*words, "--set", "map_partitions=x=a,b", "--set", "map_partitions=all")["policies"]
     assert row["queue_s"]["mean"] == pytest.approx(98 / 3), "any of the three may run on either GPU"
 
 
@@ -446,13 +463,13 @@ def test_partitions_are_mapped_one_by_one(tmp_path):
     ],
 )
 def test_a_mapping_that_means_nothing_is_named(tmp_path, mapping, status, said):
-    words = (partitioned(tmp_path, "x", "y"), "--cluster", f"{tmp_path}/two.toml", "--map-partitions", mapping)
+    words = (partitioned(tmp_path, "x", "y"), "--cluster", f"{tmp_path}/two.toml", "--set", f"map_partitions={mapping}")
     assert said in " ".join(simulate(*words, status=status).split())
 
 
 def test_a_mapping_without_partitions_to_map_to_is_wrong_usage(trace):
     assert "goes with a --cluster FILE that has [[partitions]]" in " ".join(
-        simulate(trace, *ONE_NODE, "--map-partitions", "all", status=2).split()
+        simulate(trace, *ONE_NODE, "--set", "map_partitions=all", status=2).split()
     )
 
 
@@ -465,24 +482,24 @@ def mixed(tmp_path: Path, *gpus: int) -> str:
 
 @pytest.mark.parametrize("baseline", ["--baseline", "--no-baseline"])
 def test_jobs_that_no_node_can_hold_are_listed_and_left_out(tmp_path, baseline):
-    words = (mixed(tmp_path, 1, 9, 2, 64), "--nodes", "1", "--gpus-per-node", "4", "--policy", "sjf", baseline)
+    words = (mixed(tmp_path, 1, 9, 2, 64), "--nodes", "1x4", "--policy", "sjf", baseline)
     answer = told(*words)
     assert answer["traces"][0]["jobs"] == 2
     assert [one["job_id"] for one in answer["traces"][0]["left_out"]] == [2, 4]
     text = simulate(*words)
     assert "left out, too large even for an empty cluster: 2 jobs: 2 (asks for 9 GPUs" in text
     assert "2 (asks for 9 GPUs" in simulate(*words, "--workers", "2")
-    assert "job 2 asks for 9 GPUs" in simulate(*words, "--strict", status=1)
+    assert "job 2 asks for 9 GPUs" in simulate(*words, "--set", "strict=true", status=1)
 
 
 def test_a_long_list_of_jobs_left_out_is_cut(tmp_path):
-    text = simulate(mixed(tmp_path, 1, *[9] * 20), "--nodes", "1", "--gpus-per-node", "4", "--no-baseline")
+    text = simulate(mixed(tmp_path, 1, *[9] * 20), "--nodes", "1x4", "--no-baseline")
     assert "left out, too large even for an empty cluster: 20 jobs: 2 (asks for 9 GPUs" in text
     assert "and 15 more" in text
 
 
 def test_where_no_job_is_left_it_is_said(tmp_path):
-    words = (mixed(tmp_path, 9, 9), "--nodes", "1", "--gpus-per-node", "4")
+    words = (mixed(tmp_path, 9, 9), "--nodes", "1x4")
     assert "no job of" in simulate(*words, status=1)
 
 
@@ -497,7 +514,7 @@ def test_on_nodes_of_several_kinds_too(tmp_path):
         "[[nodes]]\ngpus = 4\ngpu_type = 'a100'\n[[partitions]]\nname = 'p'\nmax_time = '10'\n"
         "[[accounts]]\nname = 'small'\ngpus = 2\n"
     )
-    answer = told(str(trace), "--cluster", str(cluster), "--map-partitions", "all", "--policy", "fifo")
+    answer = told(str(trace), "--cluster", str(cluster), "--set", "map_partitions=all", "--policy", "fifo")
     why = {one["job_id"]: one["why"] for one in answer["traces"][0]["left_out"]}
     assert set(why) == {2, 3, 4}
     assert "of type h100" in why[2]
@@ -507,37 +524,37 @@ def test_on_nodes_of_several_kinds_too(tmp_path):
 
 def test_only_some_jobs_may_count_while_the_others_run_on(trace):
     options = (*ONE_NODE, "--policy", "fifo", "--policy", "sjf")
-    answer = told(trace, *options, "--measure", "1:2")
+    answer = told(trace, *options, "--set", "measure=1:2")
     assert [(row["jobs"], row["jct_s"]["mean"], row["response_s"]["mean"]) for row in answer["policies"]] == [
         (1, 140.0, 90.0),
         (1, 150.0, 100.0),
     ]
     assert [row["makespan_s"] for row in answer["policies"]] == [160, 160]
     assert answer["traces"][0]["notes"] == ["figures about jobs are those of jobs 1:2; the others run beside them"]
-    early = told(trace, *options, "--measure", "1:2", "--until-measured")["policies"]
+    early = told(trace, *options, "--set", "measure=1:2", "--set", "until_measured=true")["policies"]
     assert [(row["jct_s"]["mean"], row["makespan_s"]) for row in early] == [(140.0, 150), (150.0, 160)]
     assert "RESPONSE" in header(simulate(trace, *options))
-    assert "goes with --measure" in simulate(trace, *options, "--until-measured", status=2)
-    words = (trace, *options, "--measure", "1:2", "--until-measured", "--check")
+    assert "goes with measure=A:B" in simulate(trace, *options, "--set", "until_measured=true", status=2)
+    words = (trace, *options, "--set", "measure=1:2", "--set", "until_measured=true", "--check")
     assert "goes without --check and --html" in simulate(*words, status=2)
-    assert "no such jobs, only 0:3" in simulate(trace, *options, "--measure", "7:", status=1)
+    assert "no such jobs, only 0:3" in simulate(trace, *options, "--set", "measure=7:", status=1)
 
 
 def test_jobs_stop_at_the_part_of_their_work_after_which_they_have_converged(trace, tmp_path):
     stops = tmp_path / "stops.csv"
     stops.write_text("job_id,converged_at\n1,0.4\n3,1\n9,0.5\n")
-    options = (trace, *ONE_NODE, "--policy", "fifo", "--stops", str(stops))
+    options = (trace, *ONE_NODE, "--policy", "fifo", "--set", f"stops={stops}")
     answer = told(*options)
     assert answer["policies"][0]["jct_s"]["mean"] == pytest.approx((40 + 80 + 80) / 3)
     assert answer["traces"][0]["notes"] == [f"1 of 3 jobs stop where {stops} says that they have converged"]
     for line, problem in (("3,1.5", "2, column converged_at: 1.5 is no part of a job"), ("7,1", "none of these jobs")):
         wrong = tmp_path / f"{line}.csv"
         wrong.write_text(f"job_id,converged_at\n{line}\n")
-        assert problem in simulate(trace, *ONE_NODE, "--stops", str(wrong), status=1)
+        assert problem in simulate(trace, *ONE_NODE, "--set", f"stops={wrong}", status=1)
 
 
 def test_a_synthesised_policy_says_what_it_decided(trace):
-    options = (*ONE_NODE, "--policy", "auto orderings=fifo,srtf loads=all,1.5", "--policy", "fifo", "--beat", "5")
+    options = (*ONE_NODE, "--policy", "auto orderings=fifo,srtf loads=all,1.5", "--policy", "fifo", "--set", "beat_s=5")
     first, second = told(trace, *options)["policies"]
     assert first["policy"] == "auto orderings=fifo,srtf loads=all,1.5"
     assert set(first["auto"]) == {"decisions", "switches", "max_decision_s", "changes"}
@@ -545,3 +562,52 @@ def test_a_synthesised_policy_says_what_it_decided(trace):
     assert first["auto"]["decisions"] >= 1
     assert second["auto"] is None
     assert "accepted are orderings=, loads=" in simulate(trace, *ONE_NODE, "--policy", "auto loud=yes", status=2)
+
+
+def test_a_trace_file_says_how_its_jobs_are_read_and_set_says_what_it_leaves_open(trace, tmp_path):
+    options = (*ONE_NODE, "--policy", "fifo")
+    plain = told(trace, *options, "--set", "measure=1:2")["policies"][0]["jct_s"]
+    file = tmp_path / "some.toml"
+    file.write_text(f"[trace]\nfile = '{Path(trace).name}'\nmeasure = '1:2'\nstrict = true\n")
+    answer = told(str(file), *options)
+    assert answer["traces"][0]["file"] == trace
+    assert answer["policies"][0]["jct_s"] == plain
+    assert told(str(file), *options, "--set", "measure=0:1")["policies"][0]["jct_s"] == plain
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "[trace]\nfile = 'x.csv'\nmeasured = '1:2'\n",
+            "'measured' is no key; accepted are file, format, cpu_jobs",
+        ),
+        ("[trace]\nfile = 'x.csv'\nelastic = 2\n", "[trace]: elastic = 2: '2' is no share of the jobs"),
+        ("[trace]\nmeasure = '1:2'\n", "[trace] stands alone, with the name of a file of jobs"),
+        ("[trace]\nfile = 'x.csv'\n[workload]\njobs = 3\n", "[trace] stands alone"),
+        ("[trac]\nfile = 'x.csv'\n", "'trac' is not known here; accepted are [trace], [workload]"),
+    ],
+)
+def test_a_trace_file_that_makes_no_sense_is_refused(tmp_path, text, said):
+    file = tmp_path / "wrong.toml"
+    file.write_text(text)
+    assert said in " ".join(simulate(str(file), *ONE_NODE, status=2).split())
+
+
+def test_trace_files_with_other_keys_are_replayed_one_by_one(trace, tmp_path):
+    for name, rows in (("one", "1:2"), ("two", "0:2")):
+        (tmp_path / f"{name}.toml").write_text(f"[trace]\nfile = '{Path(trace).name}'\nmeasure = '{rows}'\n")
+    words = [str(tmp_path / f"{name}.toml") for name in ("one", "two")]
+    assert "replay them one by one" in simulate(*words, *ONE_NODE, status=2)
+
+
+@pytest.mark.parametrize("name", ["policy", "cluster", "trace", "workload"])
+def test_an_example_can_be_replayed_at_once_and_overwrites_nothing(tmp_path, trace, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    if not (tmp_path / "jobs.csv").exists():
+        shutil.copy(trace, tmp_path / "jobs.csv")
+    assert f"wrote {name}.toml" in simulate("--example", name)
+    command = (tmp_path / f"{name}.toml").read_text().splitlines()[0].removeprefix("# slurmsched simulate ")
+    command = command.replace("synthetic:2000", "synthetic:30")
+    assert told(*command.split(), "--no-baseline", *(() if name == "policy" else ("--policy", "fifo")))["policies"]
+    assert "File exists" in simulate("--example", name, status=1)

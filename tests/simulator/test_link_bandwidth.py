@@ -123,14 +123,14 @@ def simulated(tmp_path, *options):
 
 
 def test_the_command_prints_the_bandwidth_of_jobs_and_by_their_gpus(tmp_path):
-    facts = simulated(tmp_path, "--cluster", str(P3), "--placement", "links")
+    facts = simulated(tmp_path, "--cluster", str(P3), "--set", "placement=links")
     assert facts["policies"][0]["links"] == {"mean_gbps": 50.0, "by_gpus": {"2": 50.0}}
     facts = simulated(tmp_path, "--cluster", str(P3))
     assert facts["policies"][0]["links"]["mean_gbps"] == pytest.approx(37.5), "1-2 beside GPU 0, then 0-1"
 
 
 def test_without_links_there_is_no_bandwidth_and_a_note_says_that_every_gpu_counts_the_same(tmp_path):
-    facts = simulated(tmp_path, "--nodes", "2", "--gpus-per-node", "4", "--placement", "links")
+    facts = simulated(tmp_path, "--nodes", "2x4", "--set", "placement=links")
     assert facts["policies"][0]["links"] == {"mean_gbps": None, "by_gpus": {}}
     assert facts["notes"] == ["placement links: the cluster has no [nodes.links]; any free GPU of a node serves"]
 

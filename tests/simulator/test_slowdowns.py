@@ -90,9 +90,9 @@ def test_the_command_takes_what_is_known_and_names_what_it_accepts(tmp_path):
     cluster.write_text("[[nodes]]\ncount = 2\ngpus = 4\n[spread.programs]\nbert = [1, 0.5]\n")
     jobs.write_text("job_id,submit_s,runtime_s,gpus,name\n1,0,10,3,other\n2,0,10,2,bert\n")
     line = ["simulate", str(jobs), "--cluster", str(cluster), "--no-baseline", "--policy", "fifo", "--json"]
-    line += ["--placement", "tiresias-plus"]
-    facts = [json.loads(CliRunner().invoke(main, [*line, *more]).stdout) for more in ([], ["--slowdowns", "exact"])]
+    line += ["--set", "placement=tiresias-plus"]
+    facts = [json.loads(CliRunner().invoke(main, [*line, *more]).stdout) for more in ([], ["--set", "slowdowns=exact"])]
     assert [one["policies"][0]["jct_s"]["mean"] for one in facts] == [15.0, 10.0]
-    wrong = CliRunner().invoke(main, [*line, "--slowdowns", "guessed"])
+    wrong = CliRunner().invoke(main, [*line, "--set", "slowdowns=guessed"])
     assert wrong.exit_code == 2
     assert "there are: measured, exact" in wrong.output

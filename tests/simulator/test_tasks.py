@@ -217,8 +217,8 @@ def test_simulate_shows_the_figures_about_training(workload_file):
     policies = [
         word for line in ("fifo", "tiresias", "mlfs-h", "mlfs-h form=printed unit=h") for word in ("--policy", line)
     ]
-    arguments = ["simulate", workload_file, "--executor", "tasks", "--nodes", "3", "--gpus-per-node", "4", *policies]
-    result = CliRunner().invoke(main, [*arguments, "--no-baseline", "--load-control", "mlfs", "--check", "--json"])
+    arguments = ["simulate", workload_file, "--executor", "tasks", "--nodes", "3x4", *policies]
+    result = CliRunner().invoke(main, [*arguments, "--no-baseline", "--set", "load_control=mlfs", "--check", "--json"])
     assert result.exit_code == 0, result.output
     found = json.loads(result.output)["policies"]
     assert [row["selection"] for row in found] == ["backfill", "preemptive", "preemptive", "backfill"]

@@ -185,12 +185,12 @@ def test_a_directory_that_nobody_may_write_stores_no_step_times(tmp_path):
 def test_a_batch_that_an_application_cannot_have_is_refused(batch, tmp_path):
     path = tmp_path / "jobs.csv"
     path.write_text(f"name,time,application,num_replicas,batch_size\na,0,cifar10,1,{batch}\n")
-    shown = run("simulate", str(path), "--applications", str(DATA), "--nodes", "1", "--policy", "tiresias")
+    shown = run("simulate", str(path), "--set", f"applications={DATA}", "--nodes", "1", "--policy", "tiresias")
     assert (shown.exit_code, "job 1: cifar10 has a batch of 1 to 4096 samples" in shown.output) == (1, True)
 
 
 def test_jobs_that_train_are_played_in_rounds():
-    arguments = ("--applications", str(DATA), "--nodes", "4", "--gpus-per-node", "4", "--beat", "0")
+    arguments = ("--set", f"applications={DATA}", "--nodes", "4x4", "--set", "beat_s=0")
     shown = run("simulate", str(DATA / "pollux_small.csv"), *arguments, "--policy", "tiresias")
     assert (shown.exit_code, "played in rounds" in shown.output) == (2, True)
 
@@ -313,7 +313,7 @@ def test_a_scaling_under_which_no_job_ever_computes_is_refused():
 def test_jobs_that_train_need_to_know_what_they_train(tmp_path):
     out = run("simulate", str(DATA / "pollux_small.csv"), "--nodes", "4", "--policy", "fifo")
     assert out.exit_code != 0
-    assert "say --applications, --throughputs or --profiles" in out.output
+    assert "say applications, throughputs or profiles" in out.output
     unknown = replace(CASE.trace().workload, work=CASE.trace().workload.name)
     with pytest.raises(ConfigError, match="'cifar10-0' is no application; there are: bert"):
         ApplicationJobs(unknown, read_applications(str(DATA)), 4)
@@ -357,12 +357,16 @@ def test_an_unknown_type_computes_as_fast_as_one_step_of_it_says(two_types):
 
 
 def test_simulate_compares_scalings():
-    trace, where = str(DATA / "pollux_small.csv"), ["--nodes", "4", "--gpus-per-node", "4", "--applications", str(DATA)]
+    trace, where = str(DATA / "pollux_small.csv"), ["--nodes", "4x4", "--set", f"applications={DATA}"]
     out = run("simulate", trace, *where, "--policy", "tiresias", "--policy", "optimus", "--check", "--json")
     facts = json.loads(out.output)["policies"]
     assert [one["policy"] for one in facts] == ["tiresias", "optimus"]
     assert facts[0]["jct_s"]["mean"] == pytest.approx(4237.25)
     assert 0.5 < facts[1]["utilisation"] <= 1
-    for wrong in (["--selection", "strict"], ["--preset", "lucid"], ["--until-measured", "--measure", "0:5"]):
-        assert "--applications" in run("simulate", trace, *where, *wrong).output
-    assert "--interference goes with" in run("simulate", trace, "--nodes", "4", "--interference", "0.5").output
+    for wrong in (
+        ["--set", "selection=strict"],
+        ["--preset", "lucid"],
+        ["--set", "until_measured=true", "--set", "measure=0:5"],
+    ):
+        assert "applications" in run("simulate", trace, *where, *wrong).output
+    assert "interference goes with" in run("simulate", trace, "--nodes", "4", "--set", "interference=0.5").output

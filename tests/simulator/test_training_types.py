@@ -99,7 +99,14 @@ def test_synergy_takes_as_long_as_in_the_simulator_of_its_authors(line, referenc
 def test_greedy_runs_a_job_whose_best_case_no_node_has(tmp_path):
     path = tmp_path / "jobs.csv"
     path.write_text("job_id,model,submit_s,iterations,gpus\n0,alexnet,0,5000,8\n1,alexnet,0,5000,1\n")
-    arguments = ("--profiles", PROFILES, "--cluster", str(tmp_path / "two8.toml"), "--policy", "fifo synergy=greedy")
+    arguments = (
+        "--set",
+        f"profiles={PROFILES}",
+        "--cluster",
+        str(tmp_path / "two8.toml"),
+        "--policy",
+        "fifo synergy=greedy",
+    )
     (tmp_path / "two8.toml").write_text("[[nodes]]\ncount = 2\ngpus = 8\ncpus = 24\nmemory_gib = 500\n")
     shown = CliRunner().invoke(main, ["simulate", str(path), *arguments, "--check", "--json"])
     assert json.loads(shown.output)["policies"][0]["jobs"] == 2
@@ -212,8 +219,8 @@ def test_jobs_of_all_files_train_equally_in_other_processes():
     assert len({tuple(each) for each in ends}) == len(cells)
 
 
-GAVEL = (str(DATA / "gavel_single_100.csv"), "--throughputs", THROUGHPUTS, "--gpus", "v100=2,p100=2,k80=2")
-SYNERGY = (str(DATA / "synergy_dynamic_100.csv"), "--profiles", PROFILES, "--nodes", "2")
+GAVEL = (str(DATA / "gavel_single_100.csv"), "--set", f"throughputs={THROUGHPUTS}", "--gpus", "v100=2,p100=2,k80=2")
+SYNERGY = (str(DATA / "synergy_dynamic_100.csv"), "--set", f"profiles={PROFILES}", "--nodes", "2")
 
 
 def run(*arguments):
@@ -233,10 +240,10 @@ def test_the_command_compares_what_belongs_to_the_files(trace):
         ((*SYNERGY, "--policy", "gavel-las"), "scaling 'gavel-las' needs type speeds, which these jobs lack"),
         ((*GAVEL, "--policy", "pollux"), "scaling 'pollux' chooses the batch, which these jobs never change"),
         ((*GAVEL, "--policy", "las synergy=tune"), "needs cpu needs, which these jobs lack"),
-        ((*GAVEL, "--profiles", PROFILES), "Say one of --throughputs and --profiles: jobs train in one way."),
+        ((*GAVEL, "--set", f"profiles={PROFILES}"), "Say one of throughputs and profiles: jobs train in one way."),
         ((*GAVEL, "--nodes", "3"), "--gpus goes without --nodes and --cluster"),
         ((GAVEL[0], "--gpus", "v100=0"), "'v100=0' names no GPUs: accepted is each type once, as v100=12,k80=4"),
-        ((GAVEL[0], "--nodes", "3"), "say --applications, --throughputs or --profiles"),
+        ((GAVEL[0], "--nodes", "3"), "say applications, throughputs or profiles"),
     ],
 )
 def test_what_does_not_go_together_is_refused(arguments, problem):

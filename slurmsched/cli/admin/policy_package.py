@@ -234,13 +234,13 @@ def {module}(view):
 _MODULES = {
     "ordering": (_ORDERING, "slurmsched simulate synthetic:2000 --nodes 8 --policy fifo --policy {name}"),
     "admission": (_ADMISSION, '# in the settings of the daemon: [policy] admission = "{name}"'),
-    "selection": (_SELECTION, "slurmsched simulate synthetic:2000 --nodes 8 --policy sjf --selection {name}"),
-    "placement": (_PLACEMENT, "slurmsched simulate synthetic:2000 --nodes 8 --policy sjf --placement {name}"),
+    "selection": (_SELECTION, "slurmsched simulate synthetic:2000 --nodes 8 --policy sjf --set selection={name}"),
+    "placement": (_PLACEMENT, "slurmsched simulate synthetic:2000 --nodes 8 --policy sjf --set placement={name}"),
     "preemption": (_PREEMPTION, '# in the settings of the daemon: [policy] preemption = "{name}"'),
     "stopping": (_STOPPING, '# in the settings of the daemon: [policy] stopping = "{name}"'),
     "scaling": (
         _SCALING,
-        "slurmsched simulate TRACE --applications DIRECTORY --nodes 16 --gpus-per-node 4 --policy {name}",
+        "slurmsched simulate TRACE --set applications=DIRECTORY --nodes 16x4 --policy {name}",
     ),
 }
 """The module of a package for each hook, and the line with which it is used."""

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...cluster.text.plural import count
+from ...simulator.examples import EXAMPLES
 from ..app import App
 from ..failure import Failed
 from ..output import emit, table_options
-from .option_types import MappingType, PoolsType, RowsType, ShareType, SpanType
+from .option_types import HistoryType, NodesType, PoolsType, RowsType, ShareType, WorkersType
+from .simulate_keys import FILE, KeyedCommand
 from .simulate_options import SimulateOptions
 
 if TYPE_CHECKING:
@@ -26,20 +28,43 @@ if TYPE_CHECKING:
 
 NAMED = 5  #: jobs left out that are named in text
 ABOVE_0 = click.FloatRange(0, math.inf, min_open=True, max_open=True)
-FILE = click.Path(exists=True, dir_okay=False)
-FOLDER = click.Path(exists=True, file_okay=False)
 
 
-@click.command()
+def write_example(context: click.Context, option: click.Parameter, name: str | None) -> None:
+    """Write the example *name* into this directory and end; Failed where such a file is there already."""
+    if name is None:
+        return
+    path = Path(f"{name}.toml")
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(EXAMPLES[name])
+    except OSError as error:
+        raise Failed(f"writing {path}: {error.strerror}") from error
+    click.echo(f"wrote {path}; its first line is a command that reads it")
+    context.exit()
+
+
+@click.command(cls=KeyedCommand)
 @click.argument("traces", metavar="[TRACE]...", nargs=-1)
-@click.option("--from-db", "from_db_s", type=SpanType(), metavar="SPAN", help="The last 12h, 30d, 4w of the database.")
-@click.option("--cluster-name", help="The cluster, where the database has several.")
-@click.option("--nodes", type=click.IntRange(1, 100_000), help="Number of nodes.")
-@click.option("--gpus-per-node", type=click.IntRange(1, 64), help="GPUs of each node.  [default: 8]")
-@click.option("--gpus", "pools", type=PoolsType(), help="A pool of GPUs of each type, not --nodes.")
+@click.option(
+    "--from-db",
+    "history",
+    type=HistoryType(),
+    metavar="SPAN[@CLUSTER]",
+    help="The last 12h, 30d, 4w of the database, of a CLUSTER.",
+)
+@click.option("--nodes", type=NodesType(), metavar="N[xGPUS]", help="Number of nodes, with GPUs of each if not 8.")
+@click.option(
+    "--gpus", "pools", type=PoolsType(), metavar="TYPE=N[xGPUS],...", help="A pool of GPUs of each type, not --nodes."
+)
 @click.option("--cluster", "cluster_file", type=FILE, help="A TOML file of nodes, partitions and QOS, not --nodes.")
-@click.option("--policy", "policies", multiple=True, help="An ordering, or a scaling of jobs that train; repeatable.")
-@click.option("--policy-file", "policy_files", type=FILE, multiple=True, help="A policy in a TOML file; repeatable.")
+@click.option(
+    "--policy",
+    "policies",
+    multiple=True,
+    metavar="TEXT|FILE.toml",
+    help="An ordering, a scaling of jobs that train, or a policy in a TOML file; repeatable.",
+)
 @click.option("--preset", "presets", multiple=True, metavar="NAME", help="A named composition; repeatable.")
 @click.option(
     "--config",
@@ -49,127 +74,53 @@ FOLDER = click.Path(exists=True, file_okay=False)
     help="The settings of a site: its whole policy, on a model of slurmctld; repeatable.",
 )
 @click.option(
-    "--ckpt", type=ShareType(), metavar="all|none|FRACTION", help="Jobs that save their work and may be requeued."
+    "--executor",
+    help="direct: plans happen as they are; slurm: a model of slurmctld starts the jobs; tasks: gangs of tasks in "
+    "rounds, whose speed follows from the CPUs and the network of their servers.",
 )
-@click.option(
-    "--elastic",
-    type=ShareType(),
-    metavar="all|none|FRACTION",
-    help="Jobs that can run on half to twice their GPUs, and save their work.",
-)
-@click.option(
-    "--lean",
-    type=ShareType(),
-    metavar="all|none|FRACTION",
-    help="Jobs that need no more CPUs and memory than belong to their GPUs.",
-)
-@click.option("--baseline/--no-baseline", default=True, help="Compare with a model of stock Slurm.  [default: yes]")
-@click.option(
-    "--selection",
-    help="strict: nothing passes a job that does not fit; backfill: whatever fits; easy, conservative: what delays no "
-    "reservation; preemptive: the best jobs run; also leases, yarn-cs, 3sigma. Default: what belongs to the ordering.",
-)
-@click.option("--placement", help="pool, first-free, consolidate, links and others.  [default: consolidate]")
-@click.option(
-    "--slowdowns",
-    help="What tiresias-plus knows of jobs that spreading over nodes slows down: measured, from their runs so far, or "
-    "exact.  [default: measured]",
-)
-@click.option("--sharing", help="none, indolent and others: who shares GPUs with whom, where the cluster allows it.")
 @click.option(
     "--forecast",
     help="What orderings know: exact runtimes, the time limit, told or site estimates of a trace that has them, "
     "forecasts from history, or of a model trained on it every day.  [default: exact; with executor tasks told]",
 )
 @click.option(
-    "--train", type=RowsType(), help="Jobs that forecasts learn from, as in --jobs.  [default: all before --jobs]"
+    "--ckpt", type=ShareType(), metavar="all|none|FRACTION", help="Jobs that save their work and may be requeued."
 )
-@click.option("--admission", metavar="RULE", help="accept-all, or load:X: GPUs requested by admitted jobs over all.")
-@click.option(
-    "--executor",
-    help="direct: plans happen as they are; slurm: a model of slurmctld starts the jobs; tasks: gangs of tasks in "
-    "rounds, whose speed follows from the CPUs and the network of their servers.",
-)
-@click.option(
-    "--load-control",
-    help="With executor tasks, when training ends early: none, opt (more hardly helps), acc (the required accuracy), "
-    "mlfs (both, the latter while the cluster is overloaded).  [default: none]",
-)
-@click.option(
-    "--migrate",
-    is_flag=True,
-    help="With executor tasks: tasks leave overloaded servers. With slurm: jobs leave nodes with a load.",
-)
-@click.option(
-    "--steer",
-    is_flag=True,
-    help="With executor slurm and --throughputs: jobs are sent to the type of GPU on which they end soonest.",
-)
-@click.option(
-    "--resize",
-    is_flag=True,
-    help="With executor slurm: jobs of --elastic get the number of GPUs with which all jobs end soonest.",
-)
-@click.option(
-    "--division", help="With --resize, who gets GPUs that are free: optimus, pollux or sia.  [default: optimus]"
-)
-@click.option(
-    "--resize-nodes", is_flag=True, help="As --resize, and jobs on several nodes get more or fewer of them too."
-)
-@click.option(
-    "--rightsize",
-    is_flag=True,
-    help="With executor slurm: waiting jobs of --lean get the CPUs and memory that belong to their GPUs.",
-)
-@click.option("--averaging", help="With executor tasks, how replicas average: server or ring.  [default: server]")
-@click.option("--depth", type=click.IntRange(1), help="Pending jobs that a reserving selection considers.")
-@click.option("--restart-cost", "restart_s", type=click.FloatRange(0), help="Seconds a preemption costs.")
-@click.option(
-    "--restart-doubling",
-    "restart_doubling_s",
-    type=click.FloatRange(0),
-    help="Additional seconds per doubling of its GPUs.",
-)
-@click.option("--beat", "beat_s", type=click.FloatRange(0), help="Seconds between decisions; 0: at each event.")
 @click.option("--jobs", "taken", type=RowsType(), help="Only these jobs, in order of submission from 0, B left out.")
-@click.option("--stops", type=FILE, help="The part of its work after which each job converges, and stops.")
-@click.option("--measure", type=RowsType(), help="Only these of the replayed jobs count in the figures about jobs.")
-@click.option("--until-measured", is_flag=True, help="Stop once the jobs of --measure have ended.")
-@click.option("--scale-load", "loads", type=ABOVE_0, multiple=True, help="Factor on the arrival rate of jobs.")
+@click.option("--load", "loads", type=ABOVE_0, multiple=True, help="Factor on the arrival rate of jobs; repeatable.")
 @click.option("--seed", "seeds", type=click.IntRange(0), multiple=True, help="Seed of all random choices; repeatable.")
-@click.option("--habits", is_flag=True, help="Attach made-up users, names and time limits to the jobs of files.")
-@click.option("--applications", type=FOLDER, help="A directory of measured applications: the jobs train, by a scaling.")
-@click.option("--throughputs", type=FILE, help="Speeds of models by type of GPU: the jobs train, by a scaling.")
-@click.option("--profiles", type=FILE, help="Speeds of models by CPUs and memory: the jobs train, by a scaling.")
 @click.option(
-    "--interference",
-    type=click.FloatRange(0, 1, max_open=True),
-    help="Part of its speed that a training job on several nodes loses where it shares one with another such job.",
-)
-@click.option("--cpu-jobs", is_flag=True, help="Keep jobs without GPUs.")
-@click.option(
-    "--map-partitions",
-    "mapping",
-    type=MappingType(),
+    "--set",
+    "assignments",
     multiple=True,
-    metavar="all|NAME=NAME",
-    help="Map a partition of the trace to one of the cluster, or all to any; repeatable.",
+    metavar="KEY=VALUE",
+    help="A key of policy or trace files (docs/simulate-keys.md), for what these leave open; repeatable.",
 )
-@click.option("--strict", is_flag=True, help="Fail on jobs that could never run, rather than omit them.")
-@click.option("--format", "form", help="The trace's format, where its first lines do not show it.")
-@click.option("--backend", type=click.Choice(["loky", "dask"]), help="Local processes, or a Dask cluster.")
-@click.option("--workers", type=click.IntRange(1), help="Number of processes.  [default: 1; with --backend all CPUs]")
-@click.option("--scheduler", metavar="ADDRESS", help="Address of a running Dask cluster: tcp://host:8786.")
+@click.option("--baseline/--no-baseline", default=True, help="Compare with a model of stock Slurm.  [default: yes]")
+@click.option(
+    "--workers",
+    type=WorkersType(),
+    metavar="N|all|dask|ADDRESS",
+    help="Processes: 4, all, dask or dask:4; or a Dask cluster's address.",
+)
 @click.option("--check", is_flag=True, help="Verify that the result is feasible.")
 @click.option("--html", "page_path", type=click.Path(dir_okay=False, writable=True), help="Write a page with charts.")
 @click.option("--csv", "csv_wanted", is_flag=True, help="Print one CSV line per run.")
+@click.option(
+    "--example",
+    type=click.Choice(sorted(EXAMPLES)),
+    is_eager=True,
+    expose_value=False,
+    callback=write_example,
+    help="Write NAME.toml here, to begin with, and end.",
+)
 @table_options
 @click.pass_obj
 def simulate(app: App, /, check: bool, page_path: str | None, csv_wanted: bool, as_json: bool, **options: Any) -> None:
     """Replay TRACE under one or more policies and compare them.
 
-    TRACE is a file of jobs, synthetic:JOBS[:LOAD], or a TOML file that describes a workload. Each trace, load and seed
-    gets a comparison of its own. Jobs removed or corrected in the trace are listed.
+    TRACE is a file of jobs, synthetic:JOBS[:LOAD], or a TOML file that describes a workload, or a trace and how to
+    read it. Each trace, load and seed gets a comparison of its own. Jobs removed or corrected in the trace are listed.
 
     With --from-db alone, or with --policy, the rows are stock Slurm, what the settings would bring beside it with its
     fair share, their cap on points and forecasts from earlier runs, and the ideal. GAIN is the mean JCT of the first
@@ -178,9 +129,9 @@ def simulate(app: App, /, check: bool, page_path: str | None, csv_wanted: bool, 
     from .comparison import as_csv, sheet
     from .replays import Replays
 
-    chosen = SimulateOptions(**options)
+    chosen = SimulateOptions.of(**options)
     if chosen.until_measured and (check or page_path):
-        raise click.UsageError("--until-measured goes without --check and --html, which need the end of every job.")
+        raise click.UsageError("until_measured goes without --check and --html, which need the end of every job.")
     whole = Replays.of(app, chosen)
     fleet, setups = whole.fleet, whole.setups
     if page_path and len(whole.cases) > 1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ...errors import SlurmError
+from ...errors import ConfigError, SlurmError
 from ..app import App
 from ..failure import NotFound, wrong_usage
 from .settings_in_force import associations_of, setups_in_force, site_setup
+from .simulate_keys import set_values, trace_values
 
 if TYPE_CHECKING:
     from ...cluster.records.associations import AssociationTable
@@ -102,6 +103,41 @@ class SimulateOptions:
     workers: int | None = None
     scheduler: str | None = None
 
+    @classmethod
+    def of(
+        cls,
+        *,
+        history: tuple[float, str | None] | None,
+        nodes: tuple[int, int | None] | None,
+        pools: tuple[dict[str, int], int | None] | None,
+        policies: tuple[str, ...],
+        traces: tuple[str, ...],
+        workers: tuple[str | None, int | None, str | None] | None,
+        assignments: tuple[str, ...],
+        **options: Any,
+    ) -> SimulateOptions:
+        """Return the options of the command, with the keys of trace files over those of ``--set``."""
+        span_s, cluster_name = history or (None, None)
+        count, gpus_per_node = nodes or (None, None)
+        numbers, each = pools or (None, None)
+        backend, processes, scheduler = workers or (None, None, None)
+        with wrong_usage():
+            files, keys = opened(traces)
+        return cls(
+            traces=files,
+            from_db_s=span_s,
+            cluster_name=cluster_name,
+            nodes=count,
+            gpus_per_node=gpus_per_node or each,
+            pools=numbers,
+            policies=tuple(policy for policy in policies if not policy.endswith(".toml")),
+            policy_files=tuple(policy for policy in policies if policy.endswith(".toml")),
+            backend=backend,
+            workers=processes,
+            scheduler=scheduler,
+            **options | set_values(assignments) | keys,
+        )
+
     def fleet(self, app: App) -> ClusterSpec:
         """Return the nodes: those of Slurm for a site's history, if none are given; a usage error unless given once."""
         from ...simulator.cluster_file import read_cluster
@@ -119,8 +155,6 @@ class SimulateOptions:
             raise click.UsageError("Say --nodes N or --cluster FILE, one of them.")
         if self.nodes is not None:
             return ClusterSpec.of(self.nodes, self.gpus_per_node or 8)
-        if self.gpus_per_node is not None:
-            raise click.UsageError("--gpus-per-node goes with --nodes; the file of --cluster has the GPUs.")
         assert self.cluster_file is not None
         return read_cluster(self.cluster_file)
 
@@ -135,13 +169,13 @@ class SimulateOptions:
         from ...simulator.case import Case
 
         if self.until_measured and self.measure is None:
-            raise click.UsageError("--until-measured goes with --measure A:B, the jobs that it waits for.")
+            raise click.UsageError("until_measured goes with measure=A:B, the jobs that it waits for.")
         sources, mapping = list(self._sources(app, fleet)), self._mapping(fleet)
         drawn = any(share is not None and 0 < share < 1 for share in (self.ckpt, self.elastic, self.lean))
         if self.seeds and not drawn and all(source.seed is None for source in sources):
             raise click.UsageError(
                 "--seed changes nothing here: nothing of these traces is made up. Accepted with synthetic:JOBS, with a"
-                " workload in a TOML file, with --habits, and with --ckpt, --elastic and --lean FRACTION."
+                " workload in a TOML file, with the key habits, and with a FRACTION of ckpt, elastic or lean."
             )
         figures = self.measure, self.until_measured, self.speeds()
         ranges = partial(replace, elastic=self.elastic, lean=self.lean)
@@ -154,7 +188,7 @@ class SimulateOptions:
 
     def _mapping(self, fleet: ClusterSpec) -> tuple[tuple[str, str], ...]:
         if self.mapping and not len(fleet.partitions):
-            raise click.UsageError("--map-partitions goes with a --cluster FILE that has [[partitions]].")
+            raise click.UsageError("map_partitions goes with a --cluster FILE that has [[partitions]].")
         every = ",".join(fleet.partitions.name)
         return tuple((name, target or every) for name, target in self.mapping)
 
@@ -166,9 +200,9 @@ class SimulateOptions:
         if not given:
             return None
         if len(given) > 1:
-            raise click.UsageError(f"Say one of {' and '.join(f'--{name}' for name in given)}: jobs train in one way.")
+            raise click.UsageError(f"Say one of {' and '.join(given)}: jobs train in one way.")
         if self.until_measured:
-            raise click.UsageError(f"--until-measured does not go with --{min(given)}: jobs train to their end.")
+            raise click.UsageError(f"until_measured does not go with {min(given)}: jobs train to their end.")
         return SpeedFiles(**given)
 
     @property
@@ -187,7 +221,7 @@ class SimulateOptions:
         if speeds is not None and not (speeds.throughputs and self.executor == "slurm"):
             return self._training(speeds)
         if self.interference is not None:
-            raise click.UsageError("--interference goes with --applications: it slows jobs that train.")
+            raise click.UsageError("interference goes with applications: it slows jobs that train.")
         from ...simulator.policy_file import read_policy
         from ...simulator.setup import LEARNT, STOCK, Setup
 
@@ -204,7 +238,7 @@ class SimulateOptions:
             stock = [setup for setup in setups if setup.label == STOCK] or [Setup.of(STOCK)]
             setups = stock + [setup for setup in setups if setup.label != STOCK]
         if self.train is not None and all(setup.forecast not in LEARNT for setup in setups):
-            raise click.UsageError("--train goes with --forecast history or model: nothing else is learnt.")
+            raise click.UsageError("train goes with --forecast history or model: nothing else is learnt.")
         return setups
 
     def slurm_config(self, app: App) -> Mapping[str, str]:
@@ -227,8 +261,6 @@ class SimulateOptions:
         """Return the workers that make the runs; None for this process."""
         from ...simulator.worker_pool import Workers
 
-        if self.scheduler and self.backend != "dask":
-            raise click.UsageError("--scheduler is the address of a Dask cluster: it goes with --backend dask.")
         if self.scheduler and self.from_db_s is not None:
             raise click.UsageError("--from-db replays on this machine: other machines cannot read what it holds.")
         if self.backend is None and self.workers in (None, 1):
@@ -251,13 +283,11 @@ class SimulateOptions:
         from ...config import load
 
         if unfit := set(parts) & {"selection", "placement", "sharing", "admission", "depth"}:
-            raise click.UsageError(f"--{min(unfit)} does not go with --config: on Slurm the jobs are started by Slurm.")
+            raise click.UsageError(f"{min(unfit)} does not go with --config: on Slurm the jobs are started by Slurm.")
         if unfit := set(parts) & set(POWERS):
-            raise click.UsageError(
-                f"--{min(unfit).replace('_', '-')} does not go with --config: its [power] says what is on."
-            )
+            raise click.UsageError(f"{min(unfit)} does not go with --config: its [power] says what is on.")
         if "division" in parts:
-            raise click.UsageError("--division does not go with --config: its [resize] says who gets GPUs.")
+            raise click.UsageError("division does not go with --config: its [resize] says who gets GPUs.")
         settings = load(path, {}).settings
         return site_setup(settings, Path(path).stem, parts)
 
@@ -268,9 +298,9 @@ class SimulateOptions:
         with wrong_usage():
             parts = self._parts()
             if unfit := set(parts) - {"restart_s", "beat_s"}:
-                raise click.UsageError(f"--{min(unfit)} does not go with --{speeds.kind}: a scaling decides it all.")
+                raise click.UsageError(f"{min(unfit)} does not go with {speeds.kind}: a scaling decides it all.")
             if self.policy_files or self.presets or self.configs:
-                raise click.UsageError(f"--{speeds.kind} goes with --policy and the name of a scaling alone.")
+                raise click.UsageError(f"{speeds.kind} goes with --policy and the name of a scaling alone.")
             parts = speeds.defaults | parts | {"interference": self.interference or 0.0}
             return [Setup.training(line, **parts) for line in self.policies or DEFAULT_SCALINGS[speeds.kind]]
 
@@ -288,11 +318,9 @@ class SimulateOptions:
 
         if bool(self.traces) == (self.from_db_s is not None):
             raise click.UsageError("Say TRACE or --from-db SPAN, one of them.")
-        if self.cluster_name is not None and self.from_db_s is None:
-            raise click.UsageError("--cluster-name goes with --from-db.")
         if self.from_db_s is not None:
             if self.habits or self.form:
-                raise click.UsageError("--habits and --format go with a TRACE: the database has users and one form.")
+                raise click.UsageError("habits and format go with a TRACE: the database has users and one form.")
             yield self._history(app, self.from_db_s, fleet)
         habits = SyntheticUsers() if self.habits else None
         for trace in self.traces:
@@ -321,5 +349,38 @@ class SimulateOptions:
         if name is not None and name not in clusters:
             raise NotFound(f"the database holds no runs of cluster {name}; there are: {', '.join(clusters)}")
         if name is None and len(clusters) > 1:
-            raise click.UsageError(f"The database knows several clusters; say --cluster-name: {', '.join(clusters)}.")
+            raise click.UsageError(
+                f"The database knows several clusters; say --from-db SPAN@NAME with one of {', '.join(clusters)}."
+            )
         return name or clusters[0]
+
+
+def opened(traces: Sequence[str]) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """Return *traces* with the files that ``[trace]`` of TOML files names, and the keys there; ConfigError for others.
+
+    They hold for all traces: where two files say different ones, they are replayed one by one.
+    """
+    files: list[str] = []
+    keys: dict[str, Any] | None = None
+    for trace in traces:
+        table = trace_table(trace)
+        here = {} if table is None else trace_values(trace, table)
+        if keys is not None and keys != here:
+            raise ConfigError(f"{trace} says other keys of [trace] than {traces[0]}: replay them one by one")
+        files.append(trace if table is None else str(Path(trace).parent / table["file"]))
+        keys = here
+    return tuple(files), keys or {}
+
+
+def trace_table(trace: str) -> dict[str, Any] | None:
+    """Return the ``[trace]`` of a TOML file; None for a file of jobs, and for one that describes a workload."""
+    from ...simulator.toml_file import read_toml
+
+    if not trace.endswith(".toml"):
+        return None
+    document = read_toml(trace, dict.fromkeys(("trace", "workload", "gpu_mix", "habits"), dict))
+    if "trace" not in document:
+        return None
+    if len(document) > 1 or not isinstance(document["trace"].get("file"), str):
+        raise ConfigError(f"{trace}: [trace] stands alone, with the name of a file of jobs: file = 'jobs.csv'")
+    return dict(document["trace"])

@@ -157,7 +157,7 @@ def _places(
     except KeyError as error:
         raise ConfigError(
             f"jobs ask for partition {error.args[0]!r}, which the cluster does not have; there are: "
-            f"{', '.join(fleet.partitions.name)} (simulate --map-partitions reads them as these)"
+            f"{', '.join(fleet.partitions.name)} (simulate --set map_partitions=all reads them as these)"
         ) from None
     return places, closed_to(fleet.reservations, fleet.nodes, groups, places.group, fleet.part_use)
 
