@@ -173,19 +173,19 @@ class App:
         """
         from ..daemon.api.query_protocol import SOCKET, query
         from ..daemon.api.remote_client import query_remote
-        from .query import QueryClient, RecordedQueryClient
+        from .query import QueryClient, RecordedQueryClient, Records
 
         socket = self.run_dir() / SOCKET
         named = self.environ.get(SERVER, "")
         if named or (self.readable_settings().client.server and not os.path.exists(socket)):
             daemon = self._remote_daemon(named)
             return QueryClient(lambda request: query_remote(daemon, request))
-        return RecordedQueryClient(
-            lambda request: query(socket, request),
+        records = Records(
             lambda: self.store().latest_decision(),
             lambda job_id: self.store().story(self.cluster_name(), job_id),
             self.figures,
         )
+        return RecordedQueryClient(lambda request: query(socket, request), records)
 
     def _remote_daemon(self, named: str) -> RemoteDaemon:
         """Return the daemon that *named*, else the settings, name, and what proves this user to it."""

@@ -54,6 +54,7 @@ COMMANDS = {
         "Report what jobs held, used and waited for, and what slurmsched changed.",
     ),
     "story": CommandEntry("slurmsched.cli.jobs.story", "story", "Show the whole history of JOB."),
+    "ask": CommandEntry("slurmsched.cli.admin.ask", "ask", "Ask the daemon a QUESTION, and print its answer as JSON."),
     "replay": CommandEntry(
         "slurmsched.cli.admin.replay", "replay", "Decide a recorded CYCLE again and compare the plans."
     ),

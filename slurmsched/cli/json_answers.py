@@ -7,38 +7,16 @@ not import before it runs; each names its type, and mypy holds both together.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict, Union
 
 from ..daemon.active_policy import PolicyStatus
-from ..daemon.api.answers import (
-    AdviceAnswer,
-    ChartAnswer,
-    Claims,
-    DeadlineOfJob,
-    DeadlineOfNewJob,
-    Deadlines,
-    EtaAnswer,
-    ExplainAnswer,
-    MyJobs,
-    OfCycle,
-    QueueAnswer,
-    Story,
-    WhyAnswer,
-)
 from ..daemon.api.query_protocol import SCHEMA
-from ..daemon.api.record_summaries import (
-    Accuracy,
-    Choice,
-    HistoryStats,
-    ModelInFull,
-    ModelList,
-    ModelWithImportances,
-)
-from ..daemon.daemon_status import DaemonStatus
+from ..daemon.api.questions.contract import Question
+from ..daemon.api.questions.table import QUESTIONS
+from ..daemon.api.record_summaries import Choice, ModelInFull, ModelWithImportances
 from ..demo.summary import BurstSummary
 from ..explain.impact import GroupImpact
 from ..lab.status import NodeStatus, ProcessStatus
-from ..report.answer import Report
 from ..simulator.report.harm import SimulatedPolicy
 from ..simulator.studies.actor.judgement import ActorFigures
 from ..simulator.studies.early_stopping import CurveStudy
@@ -54,13 +32,6 @@ class Query(TypedDict):
 
     source: Literal["daemon", "record"]
     ask: str
-
-
-class RecordedStatus(OfCycle):
-    """The last cycle on record, where no daemon answers."""
-
-    sentence: str
-    running: Literal[False]
 
 
 class HistoryImport(TypedDict):
@@ -346,20 +317,22 @@ class ParetoFront(TypedDict):
     extremes: list[dict[str, Any]]
 
 
+def _asked_by(command: str) -> list[Question]:
+    """Return the questions to a daemon, or to its records, that *command* asks."""
+    return [question for question in QUESTIONS.values() if command in (question.command, f"ask {question.name}")]
+
+
+def _form_of(questions: Sequence[Question]) -> Any:
+    """Return the form of the answers to *questions*."""
+    forms = [form for one in questions for form in (one.form, one.recorded_form) if form is not None]
+    return Union[tuple(forms)]  # noqa: UP007  # the members are known when it runs
+
+
 ANSWERS: dict[str, Any] = {
     "once": OneCycle,
     "check": Checked,
     "node-check": NodeChecked,
-    "status": DaemonStatus | RecordedStatus,
-    "queue": QueueAnswer,
-    "why": WhyAnswer | MyJobs,
-    "explain": ExplainAnswer,
-    "eta": EtaAnswer,
-    "accuracy": Accuracy,
-    "deadline": DeadlineOfJob | DeadlineOfNewJob | Deadlines | Claims | ChartAnswer,
-    "advice": AdviceAnswer,
-    "report": Report,
-    "story": Story,
+    **{one.command: _form_of(_asked_by(one.command)) for one in QUESTIONS.values() if one.command},
     "replay": Replayed,
     "policy show": PolicyShown | PolicyWithChoices,
     "policy set": Choice,
@@ -369,10 +342,8 @@ ANSWERS: dict[str, Any] = {
     "config check": SettingsChecked,
     "config show": SettingsShown,
     "history import": HistoryImport,
-    "history stats": HistoryStats,
     "train": Training | ActorTraining,
     "tune": Tuned,
-    "models list": ModelList,
     "models show": ModelInFull,
     "models compare": ModelComparison,
     "models curves": CurveStudy,
@@ -387,29 +358,14 @@ ANSWERS: dict[str, Any] = {
 """The form of each command's answer, beside the key ``schema`` that every answer has."""
 
 
-QUERIES = frozenset(
-    {
-        "status",
-        "queue",
-        "why",
-        "explain",
-        "eta",
-        "accuracy",
-        "deadline",
-        "advice",
-        "report",
-        "story",
-        "history stats",
-        "models list",
-    }
-)
-"""Commands whose answers are those of a daemon, or of its records where none answers."""
-
-
 def answer_schema(command: str, *, closed: bool = False) -> dict[str, Any]:
-    """Return the JSON Schema of what *command* prints with ``--json``; a *closed* one permits no further keys."""
-    made = schema_of(ANSWERS[command], closed=closed)
-    head = {"schema": {"const": SCHEMA}} | (schema_of(Query)["properties"] if command in QUERIES else {})
+    """Return the JSON Schema of what *command* prints with ``--json``; a *closed* one permits no further keys.
+
+    ``ask NAME`` has one too; KeyError for a command without.
+    """
+    questions = _asked_by(command)
+    made = schema_of(_form_of(questions) if questions else ANSWERS[command], closed=closed)
+    head = {"schema": {"const": SCHEMA}} | (schema_of(Query)["properties"] if questions else {})
     for one in made.get("anyOf", [made]):
         one["properties"] = head | one["properties"]
         one["required"] = [*head, *one["required"]]

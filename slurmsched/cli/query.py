@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ..config import Unreadable
@@ -12,20 +14,20 @@ from .output import TextTable, emit
 from .time_format import as_of
 
 if TYPE_CHECKING:
+    from ..cluster.plan import Plan
+    from ..cluster.state import View
+    from ..daemon.api.questions.contract import Sources
+    from ..daemon.api.questions.records import RecordedStatus
     from ..daemon.api.record_summaries import FigureQueries
     from ..db.tracking.decisions import DecisionRecord
     from ..decide.policy import Policy
-    from ..decide.rules import Rules
     from ..explain.explain import Explanation
     from ..explain.why import Circumstances
-    from .json_answers import RecordedStatus
 
 NO_DAEMON = "no daemon runs"
 """The reason why the order of a recorded cycle is not in force now: an ordered stop gave every job back."""
 
 NO_PREDICTION = "only a running daemon predicts starts and finishes"
-
-Recorded = Callable[[], "DecisionRecord | None"]
 
 
 class QueryClient:
@@ -34,7 +36,7 @@ class QueryClient:
     def __init__(self, ask: Callable[[Mapping[str, Any]], dict[str, Any]]) -> None:
         self._ask = ask
 
-    def query(self, about: str, **details: int | float | str | list[int]) -> dict[str, Any]:
+    def query(self, about: str, **details: Any) -> dict[str, Any]:
         """Return the daemon's answer *about* a job or the queue.
 
         Raises AnswerRefused where the daemon refuses, DaemonUnreachable where none answers.
@@ -43,20 +45,14 @@ class QueryClient:
 
 
 class RecordedQueryClient(QueryClient):
-    """The same, and without a daemon answers from its last record, in the daemon's own form."""
+    """The same, and without a daemon answers from its *records*, in the daemon's own form."""
 
-    def __init__(
-        self,
-        ask: Callable[[Mapping[str, Any]], dict[str, Any]],
-        recorded: Recorded,
-        story: Callable[[int], Sequence[Any]],
-        figures: Callable[[], FigureQueries],
-    ) -> None:
+    def __init__(self, ask: Callable[[Mapping[str, Any]], dict[str, Any]], records: Records) -> None:
         super().__init__(ask)
-        self._recorded, self._story, self._figures = recorded, story, figures
+        self._records = records
 
-    def query(self, about: str, **details: int | float | str | list[int]) -> dict[str, Any]:
-        """Return the daemon's answer *about* a job or the queue; without a daemon, that of its last record.
+    def query(self, about: str, **details: Any) -> dict[str, Any]:
+        """Return the daemon's answer *about* a job or the queue; without a daemon, that of its records.
 
         Raises AnswerRefused where the daemon refuses, DaemonUnreachable where there is no record either.
         """
@@ -66,99 +62,82 @@ class RecordedQueryClient(QueryClient):
             return super().query(about, **details)
         except DaemonUnreachable as away:
             try:
-                return {"source": "record", "ask": about, **self._from_record(about, details)}
+                return {"source": "record", **self._records.answer({"ask": about, **details})}
             except Unreadable:
                 raise away from None  # the record is for those who may read the settings
             except SlurmschedError as error:
                 raise DaemonUnreachable(f"{away}\nand without it: {error}") from error
 
-    def _from_record(self, about: str, details: Mapping[str, Any]) -> dict[str, Any]:
-        from ..daemon.api.query_arguments import scope_of, span_of
-        from ..daemon.api.query_handlers import FIGURES, plain
 
-        if about == "story":
-            return {"job_id": details["job_id"], "story": plain(list(self._story(details["job_id"])))}
-        if about in FIGURES:
-            return dict(plain(self._figures().answer(about, details.get("days"))))
-        if about == "report":
-            return dict(plain(self._figures().report(span_of(details), scope_of(details))))
-        if about in ("eta", "eta_check"):
-            raise SlurmschedError("only a running daemon can predict starts and finishes")
-        if about == "check":
-            raise SlurmschedError("only a running daemon can answer about a new job")
-        record = self._recorded()
+@dataclass(frozen=True)
+class Records:
+    """What is recorded, as a source of answers for a user who may read all of it."""
+
+    latest: Callable[[], DecisionRecord | None]
+    story: Callable[[int], Sequence[Any]]
+    figures: Callable[[], FigureQueries]
+
+    def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Answer *request*; SlurmschedError where the records have no answer."""
+        from ..daemon.api.query_handlers import QueryHandlers
+        from ..daemon.api.questions.table import QUESTIONS
+
+        question = QUESTIONS.get(request["ask"])
+        if question is not None and question.live_only:
+            raise SlurmschedError(question.live_only)
+        handlers = QueryHandlers(self._sources(), trusted=(os.getuid(),))
+        if question is not None and question.decided:
+            handlers.observe(self._decided)
+        return handlers.answer(request, os.getuid())
+
+    @cached_property
+    def _decided(self) -> DecisionRecord:
+        record = self.latest()
         if record is None:
             raise SlurmschedError("no cycle is recorded in the database yet")
-        if about == "status":
-            return {**_recorded_status(record)}
-        return {"as_of_s": record.now_s, "cycle": record.number, **_recorded_answer(about, record, details)}
+        return record
 
+    @cached_property
+    def _policy(self) -> Policy:
+        """The policy that was recorded with the decision."""
+        from ..decide.policy import Policy
 
-def _recorded_status(record: DecisionRecord) -> RecordedStatus:
-    return {
-        "as_of_s": record.now_s,
-        "cycle": record.number,
-        "mode": record.mode,
-        "sentence": record.sentence,
-        "running": False,
-    }
+        return Policy.from_json(self._decided.settings_json)
 
+    def _sources(self) -> Sources:
+        from ..daemon.api.questions.contract import Sources
+        from ..explain.eta import LivePredictions
+        from ..explain.explain import explain, queue
+        from ..explain.shadow import order_words
+        from ..explain.why import why
 
-def _recorded_answer(about: str, record: DecisionRecord, details: Mapping[str, Any]) -> dict[str, Any]:
-    """Answer from a recorded decision, by the rules recorded with it."""
-    from ..daemon.api.query_arguments import filters_of
-    from ..daemon.api.query_handlers import plain
-    from ..decide.policy import Policy
-    from ..explain.explain import chosen_rows
-    from ..explain.queries import ANSWERS
-    from ..explain.why import Circumstances
+        def explained(view: View, plan: Plan, job_id: int, beside: Circumstances) -> Explanation:
+            more = order_words(view, self._policy.without_plugins(), job_id)
+            return explain(view, plan, self._policy.rules, job_id, beside, more=more)
 
-    policy, beside = Policy.from_json(record.settings_json), Circumstances(NO_DAEMON, no_eta=NO_PREDICTION)
-    if about == "mine":
-        return _recorded_mine(record, policy.rules, beside, details)
-    if about == "explain":
-        return {"job_id": details["job_id"], about: plain(_recorded_explanation(record, policy, beside, details))}
-    if about == "queue":
-        filters = filters_of(details)
-        rows = chosen_rows(record.view.pending, filters)
-        view, plan = record.view.take(rows), replace(record.plan, jobs=record.plan.jobs.take(rows))
-        answer = ANSWERS[about](view, plan, policy.rules, 0, beside)
-        shown = {"order_off": NO_DAEMON, "pending": len(answer), "limit": details["limit"]}
-        return shown | {"queue": plain(answer[: details["limit"]])}
-    answer = ANSWERS[about](record.view, record.plan, policy.rules, details.get("job_id", 0), beside)
-    if about == "why":
-        return {"job_id": details["job_id"], about: plain(answer)}
-    return ({} if about == "advice" else {"mode": record.mode}) | {about: plain(answer)}
+        return Sources(
+            status=self._status,
+            why=lambda view, plan, job_id, beside: why(view, plan, self._policy.rules, job_id, beside),
+            explain=explained,
+            queue=queue,
+            story=lambda job_id, since_s: self.story(job_id),
+            rules=lambda: self._policy.rules,
+            predictions=lambda: LivePredictions(trouble=NO_PREDICTION),
+            order_off=lambda mode: NO_DAEMON,
+            figures=lambda about, days, only: self.figures().answer(about, days),
+            report=lambda span_s, of: self.figures().report(span_s, of),
+            recorded=True,
+        )
 
-
-def _recorded_explanation(
-    record: DecisionRecord, policy: Policy, beside: Circumstances, details: Mapping[str, Any]
-) -> Explanation:
-    from ..explain.order_terms import terms_of
-    from ..explain.queries import explanation
-    from ..explain.shadow import shadow_words
-
-    view, job_id = record.view, details["job_id"]
-    row = view.pending.row_of(job_id)
-    more = [] if row is None else [*terms_of(view, policy.without_plugins().ordering, row)]
-    more += shadow_words(view, policy, job_id)
-    return explanation(view, record.plan, policy.rules, job_id, beside, more=more)
-
-
-def _recorded_mine(
-    record: DecisionRecord, rules: Rules, beside: Circumstances, details: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Explain each pending job of the user who asks."""
-    from getpass import getuser
-
-    from ..daemon.api.query_handlers import plain
-    from ..explain.explain import chosen_rows
-    from ..explain.why import why
-
-    user, jobs = getuser(), record.view.pending
-    mine = sorted(chosen_rows(jobs, {"user": user}).tolist(), key=lambda row: (-jobs.priority[row], jobs.job_id[row]))
-    told = [why(record.view, record.plan, rules, int(jobs.job_id[row]), beside) for row in mine[: details["limit"]]]
-    return {"user": user, "pending": len(mine), "limit": details["limit"], "mine": plain(told)}
+    def _status(self) -> RecordedStatus:
+        record = self._decided
+        return {
+            "as_of_s": record.now_s,
+            "cycle": record.number,
+            "mode": record.mode,
+            "sentence": record.sentence,
+            "running": False,
+        }
 
 
 def print_reply(reply: Mapping[str, Any], *parts: str | TextTable, now_s: float, as_json: bool) -> None:

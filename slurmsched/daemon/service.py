@@ -20,8 +20,9 @@ from ..cycle import CycleReport
 from ..errors import SlurmError, SlurmschedError
 from . import signals
 from .api.http_metrics import MetricsAccess, MetricsServer
-from .api.query_handlers import QueryHandlers, Sources
+from .api.query_handlers import QueryHandlers
 from .api.query_server import QueryServer, QueryWorkers
+from .api.questions.contract import Sources
 from .api.remote_server import RemoteServer
 from .compiled_code import CompiledCode
 from .daemon_status import DaemonStatus, cycle_status

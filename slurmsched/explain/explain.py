@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from ..cluster.columns import FloatArray, IntArray
+from ..cluster.columns import IntArray
+from ..cluster.forecast import Forecast
 from ..cluster.jobs import JobTable
 from ..cluster.plan import Plan, Standing
 from ..cluster.state import View
@@ -15,7 +16,8 @@ from ..decide.ordering.ranking import base_priority, queueing_s
 from ..decide.phrasing import spell
 from ..decide.rules import Rules
 from ..models.runtime.point_predictors import Reason
-from .why import NOTHING_BESIDE, Circumstances, power_words, why
+from .forecast import factor_words
+from .why import NOTHING_BESIDE, Circumstances, Why, power_words, why
 
 
 @dataclass(frozen=True)
@@ -69,37 +71,62 @@ class QueueRow:
 Figures = tuple[float | None, float | None, float | None]
 
 
-def explain(view: View, plan: Plan, rules: Rules, job_id: int, beside: Circumstances = NOTHING_BESIDE) -> Explanation:
-    """Explain the terms of the place of *job_id*."""
+def explain(
+    view: View,
+    plan: Plan,
+    rules: Rules,
+    job_id: int,
+    beside: Circumstances = NOTHING_BESIDE,
+    *,
+    score: str = "",
+    reasons: Sequence[Reason] = (),
+    more: Iterable[str] = (),
+) -> Explanation:
+    """Explain the terms of the place of *job_id*, with *more* sentences.
+
+    *score* is the derivation of its share, *reasons* are those of its forecast, where a model has them.
+    """
     told, row = why(view, plan, rules, job_id, beside), view.pending.row_of(job_id)
+    at = view.running.row_of(job_id)
+    words = factor_words(reasons, runs=at is not None)
+    factors = tuple(reasons) if words else ()
+    last = (*([f"Share score: {score}."] if score else []), *more)
     if row is None:
-        at = view.running.row_of(job_id)
-        figures = _forecast_figures(
-            view.forecast_running.runtime_s, view.forecast_running.low_s, view.forecast_running.high_s, at
-        )
-        lines = (told.reason, told.time, told.advice, *told.details)
-        return Explanation(job_id, told.known, None, *figures, "", (), lines, told.reason, told.advice)
-    jobs, forecast = view.pending, view.forecast
-    rank = int(plan.jobs.rank[row])
-    terms, floor_s = _terms(view, plan, row), forecast.floor_s[row]
-    figures = _forecast_figures(forecast.runtime_s, forecast.low_s, forecast.high_s, row)
-    sentences = [
-        f"Job {job_id}: forecast {spell(forecast.runtime_s[row])}, 80 % between {spell(forecast.low_s[row])} and "
-        f"{spell(forecast.high_s[row])} ({forecast.source[row]}).",
-        *([f"It is ranked as if it took {spell(floor_s)}."] if floor_s > forecast.runtime_s[row] else []),
-        told.reason,
-        _rank_words(plan, rank, beside.order_off),
-        f"Priority {jobs.priority[row]} = "
-        + (" + ".join(f"{t.text} {t.value:g}" for t in terms if t.value) or "0")
-        + ".",
-    ]
-    if not beside.order_off and plan.jobs.points[row] != jobs.site_points[row]:
-        sentences.append(f"It should have {plan.jobs.points[row]} points of ours and has {jobs.site_points[row]}.")
-    sentences += power_words(view, plan, rules, job_id)
-    ours = rank + 1 if rank >= 0 else None
-    return Explanation(
-        job_id, True, ours, *figures, forecast.source[row], terms, tuple(sentences), told.reason, told.advice
+        figures = _forecast_figures(view.forecast_running, at)
+        first, *others = told.sentences
+        lines = (first, *([words] if words else []), *others, *last)
+        return Explanation(job_id, told.known, None, *figures, "", (), lines, told.reason, told.advice, factors)
+    terms, rank = _terms(view, plan, row), int(plan.jobs.rank[row])
+    sentences = (
+        _forecast_words(view, row),
+        *([words] if words else []),
+        *_place_words(view, plan, row, told, terms, beside.order_off),
+        *power_words(view, plan, rules, job_id),
+        *last,
     )
+    figures, source = _forecast_figures(view.forecast, row), view.forecast.source[row]
+    ours = rank + 1 if rank >= 0 else None
+    return Explanation(job_id, True, ours, *figures, source, terms, sentences, told.reason, told.advice, factors)
+
+
+def _forecast_words(view: View, row: int) -> str:
+    forecast = view.forecast
+    return (
+        f"Job {view.pending.job_id[row]}: forecast {spell(forecast.runtime_s[row])}, 80 % between "
+        f"{spell(forecast.low_s[row])} and {spell(forecast.high_s[row])} ({forecast.source[row]})."
+    )
+
+
+def _place_words(view: View, plan: Plan, row: int, told: Why, terms: Sequence[Term], off: str) -> Iterator[str]:
+    """Yield the place of a pending job: its rank, the terms of its priority and its points."""
+    jobs, floor_s = view.pending, view.forecast.floor_s[row]
+    if floor_s > view.forecast.runtime_s[row]:
+        yield f"It is ranked as if it took {spell(floor_s)}."
+    yield told.reason
+    yield _rank_words(plan, int(plan.jobs.rank[row]), off)
+    yield f"Priority {jobs.priority[row]} = {' + '.join(f'{t.text} {t.value:g}' for t in terms if t.value) or '0'}."
+    if not off and plan.jobs.points[row] != jobs.site_points[row]:
+        yield f"It should have {plan.jobs.points[row]} points of ours and has {jobs.site_points[row]}."
 
 
 def _rank_words(plan: Plan, rank: int, off: str) -> str:
@@ -129,10 +156,10 @@ def _terms(view: View, plan: Plan, row: int) -> tuple[Term, ...]:
     return (*terms, Term("other", rest, "other" if listed else "factors that sprio does not list for it"))
 
 
-def _forecast_figures(runtime_s: FloatArray, low_s: FloatArray, high_s: FloatArray, row: int | None) -> Figures:
+def _forecast_figures(forecast: Forecast, row: int | None) -> Figures:
     if row is None:
         return (None, None, None)
-    return (float(runtime_s[row]), float(low_s[row]), float(high_s[row]))
+    return (float(forecast.runtime_s[row]), float(forecast.low_s[row]), float(forecast.high_s[row]))
 
 
 def chosen_rows(jobs: JobTable, filters: Mapping[str, str]) -> IntArray:

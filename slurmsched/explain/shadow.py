@@ -1,4 +1,4 @@
-"""Explanations of a place under the ordering in shadow."""
+"""Explanations of a place under the ordering in force, and under the one in shadow."""
 
 from __future__ import annotations
 
@@ -10,6 +10,14 @@ from ..cluster.state import View
 from ..decide.policy import Policy
 from ..powers.shadow import shadow_placing
 from .order_terms import terms_of
+
+
+def order_words(view: View, policy: Policy, job_id: int) -> Iterator[str]:
+    """Yield the terms of a pending job's key in the order of *policy*, and its place under the one in shadow."""
+    row = view.pending.row_of(job_id)
+    if row is not None:
+        yield from terms_of(view, policy.ordering, row)
+        yield from shadow_words(view, policy, job_id)
 
 
 def shadow_words(view: View, policy: Policy, job_id: int) -> Iterator[str]:

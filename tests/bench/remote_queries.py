@@ -27,9 +27,10 @@ import trustme
 from slurmsched.cluster.records.predictions import prediction_table
 from slurmsched.config import RemoteSettings
 from slurmsched.cycle import CycleReport
-from slurmsched.daemon.api.query_handlers import QueryHandlers, Sources
+from slurmsched.daemon.api.query_handlers import QueryHandlers
 from slurmsched.daemon.api.query_protocol import DaemonUnreachable
 from slurmsched.daemon.api.query_server import QueryWorkers
+from slurmsched.daemon.api.questions.contract import Sources
 from slurmsched.daemon.api.remote_access import remote_access
 from slurmsched.daemon.api.remote_client import RemoteDaemon, query_remote
 from slurmsched.daemon.api.remote_server import RemoteServer

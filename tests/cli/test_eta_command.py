@@ -15,8 +15,10 @@ from daemon.daemon_worlds import plan, report, view
 
 from slurmsched.cluster.records.predictions import PredictionKind, prediction_table
 from slurmsched.daemon.api.query_arguments import AnswerRefused
-from slurmsched.daemon.api.query_handlers import ETA_MOST, QueryHandlers, Sources
+from slurmsched.daemon.api.query_handlers import QueryHandlers
 from slurmsched.daemon.api.query_server import QueryServer
+from slurmsched.daemon.api.questions.contract import Sources
+from slurmsched.daemon.api.questions.eta import ETA_MOST
 from slurmsched.explain.eta import Coverage, Eta, LivePredictions
 
 ME = getpass.getuser()

@@ -16,7 +16,7 @@ from daemon.daemon_worlds import wait_until
 from slurmsched.cli.daemon.build import Daemon, build
 from slurmsched.clock import SystemClock
 from slurmsched.daemon.api.query_arguments import AnswerRefused
-from slurmsched.daemon.api.query_handlers import ASKS
+from slurmsched.daemon.api.questions.table import QUESTIONS
 from slurmsched.policies.contract import ORDERINGS
 from slurmsched.slurm.adapters.fake import FakeSlurm
 
@@ -28,7 +28,7 @@ NEW_JOB = "-p gpu -G 2 -t 30"
 
 def questions(pending: int, running: int) -> Iterator[dict[str, object]]:
     """Each kind of question, and those about a job for one that waits and one that runs."""
-    for kind in ASKS:
+    for kind in QUESTIONS:
         if kind in ("why", "explain", "story", "deadline", "chart"):
             yield from ({"ask": kind, "job_id": job} for job in (pending, running))
         elif kind == "check":

@@ -6,8 +6,9 @@ import pytest
 from cli.fake_site import FakeSite, run
 
 from slurmsched.cli.daemon.status import FIRST_CYCLE_S
-from slurmsched.daemon.api.query_handlers import QueryHandlers, Sources
+from slurmsched.daemon.api.query_handlers import QueryHandlers
 from slurmsched.daemon.api.query_server import QueryServer
+from slurmsched.daemon.api.questions.contract import Sources
 
 STARTED = {
     "version": "0.2",

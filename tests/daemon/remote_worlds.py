@@ -14,9 +14,10 @@ from typing import Any
 from daemon_worlds import seen
 
 from slurmsched.config import RemoteSettings
-from slurmsched.daemon.api.query_handlers import QueryHandlers, Sources
+from slurmsched.daemon.api.query_handlers import QueryHandlers
 from slurmsched.daemon.api.query_protocol import fingerprint, payload_of
 from slurmsched.daemon.api.query_server import QueryWorkers
+from slurmsched.daemon.api.questions.contract import Sources
 from slurmsched.daemon.api.remote_access import remote_access
 from slurmsched.daemon.api.remote_client import RemoteDaemon
 from slurmsched.daemon.api.remote_server import RemoteServer

@@ -18,9 +18,10 @@ from slurmsched.cluster.records.promises import promise_table
 from slurmsched.cluster.stranded_gpus import StrandedBy
 from slurmsched.daemon.api.privacy import HIDDEN
 from slurmsched.daemon.api.query_arguments import AnswerRefused
-from slurmsched.daemon.api.query_handlers import OVERRUNNERS_MOST, QueryHandlers, Sources, plain
+from slurmsched.daemon.api.query_handlers import QueryHandlers, plain
+from slurmsched.daemon.api.questions.advice import OVERRUNNERS_MOST
+from slurmsched.daemon.api.questions.contract import Sources
 from slurmsched.errors import MemoryUnavailable
-from slurmsched.explain.deadlines import deadline
 from slurmsched.explain.eta import LivePredictions
 from slurmsched.models.runtime.overruns import Overrunner
 
@@ -210,7 +211,7 @@ def test_the_former_owner_of_an_id_hears_nothing_of_the_job_that_has_it_now():
 
 def test_who_has_an_id_now_hears_of_that_job_alone():
     report = reused("bob", HER)
-    sources = Sources(dict, tell, tell, tell_queue, stories(), deadline=deadline, private=lambda: True)
+    sources = Sources(dict, tell, tell, tell_queue, stories(), private=lambda: True)
     asked = QueryHandlers(sources, trusted=(0,))
     asked.observe(report)
     (event,) = asked.answer({"ask": "story", "job_id": 7}, ALICE)["story"]

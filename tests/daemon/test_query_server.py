@@ -16,9 +16,10 @@ import pytest
 from daemon_worlds import ask, seen, wait_until
 
 from slurmsched.daemon.api.query_arguments import AnswerRefused
-from slurmsched.daemon.api.query_handlers import QueryHandlers, Sources
+from slurmsched.daemon.api.query_handlers import QueryHandlers
 from slurmsched.daemon.api.query_protocol import ANSWER_B, REQUEST_B, DaemonUnreachable
 from slurmsched.daemon.api.query_server import QueryServer
+from slurmsched.daemon.api.questions.contract import Sources
 from slurmsched.errors import ConfigError
 
 
@@ -344,7 +345,8 @@ import resource, sys, threading
 sys.path[:0] = [{tests!r}]
 from daemon_worlds import ask, seen
 from pathlib import Path
-from slurmsched.daemon.api.query_handlers import QueryHandlers, Sources
+from slurmsched.daemon.api.query_handlers import QueryHandlers
+from slurmsched.daemon.api.questions.contract import Sources
 from slurmsched.daemon.api.query_server import QueryServer
 
 refuse = lambda *arguments, **options: None

@@ -11,8 +11,9 @@ from json_forms import answer_of
 
 from slurmsched.cluster.records.prediction_records import KeptState, kept_table
 from slurmsched.daemon.active_policy import ActivePolicy
-from slurmsched.daemon.api.query_handlers import QueryHandlers, Sources
+from slurmsched.daemon.api.query_handlers import QueryHandlers
 from slurmsched.daemon.api.query_server import QueryServer
+from slurmsched.daemon.api.questions.contract import Sources
 from slurmsched.daemon.policy_settings import policy_of
 from slurmsched.db.records.policy_choices import PolicyChoice
 

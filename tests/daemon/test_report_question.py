@@ -9,7 +9,8 @@ import pytest
 
 from slurmsched.cluster.records.scope import Scope
 from slurmsched.daemon.api.query_arguments import AnswerRefused
-from slurmsched.daemon.api.query_handlers import QueryHandlers, Sources
+from slurmsched.daemon.api.query_handlers import QueryHandlers
+from slurmsched.daemon.api.questions.contract import Sources
 
 HER = "nobody"
 ALICE = pwd.getpwnam(HER).pw_uid

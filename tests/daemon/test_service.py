@@ -15,8 +15,8 @@ from slurmsched.cluster.records.prediction_records import NO_RECORDS
 from slurmsched.cluster.records.predictions import prediction_table
 from slurmsched.config import DaemonSettings, MetricsSettings
 from slurmsched.daemon.api.http_metrics import metrics_access
-from slurmsched.daemon.api.query_handlers import Sources
 from slurmsched.daemon.api.query_protocol import DaemonUnreachable
+from slurmsched.daemon.api.questions.contract import Sources
 from slurmsched.daemon.lock import StateLock
 from slurmsched.daemon.metrics import Metrics
 from slurmsched.daemon.notify import Notifier

@@ -19,7 +19,7 @@ from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import AdmissionRules, DeadlineRules, Rules
 from slurmsched.explain.eta import admitted_last, delayed_jobs
 from slurmsched.explain.explain import queue
-from slurmsched.explain.queries import why
+from slurmsched.explain.why import why
 from slurmsched.policies.contract import find_ordering
 from slurmsched.powers import decide, next_change_s
 

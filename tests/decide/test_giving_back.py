@@ -17,7 +17,7 @@ from slurmsched.cluster.node_request import NodeRequest
 from slurmsched.cluster.plan import Standing
 from slurmsched.decide.not_repeated import REST_S
 from slurmsched.decide.rules import ProfilingRules, ResizingRules, RightsizingRules, Rules, SteeringRules
-from slurmsched.explain.queries import why
+from slurmsched.explain.why import why
 from slurmsched.policies.contract import find_ordering
 from slurmsched.powers import decide
 

@@ -20,7 +20,8 @@ from slurmsched.cluster.records.promises import PromiseState, promise_table
 from slurmsched.cluster.text.hostlist import expand
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import MigrationRules, Rules, SteeringRules
-from slurmsched.explain.queries import explanation, why
+from slurmsched.explain.explain import explain
+from slurmsched.explain.why import why
 from slurmsched.policies.contract import find_ordering
 from slurmsched.powers import decide, next_change_s
 
@@ -348,7 +349,7 @@ def words(what, job, rules=RULES, ask=why):
     return " ".join(ask(what, decide(what, SJF, rules), rules, job).sentences)
 
 
-@pytest.mark.parametrize("ask", [why, explanation])
+@pytest.mark.parametrize("ask", [why, explain])
 def test_a_job_is_told_that_its_node_is_overloaded_and_why_it_leaves_or_stays(ask):
     leaves = "Its node n1 is overloaded: 150% of its CPUs are in use. We ask it to save its work and go on elsewhere: "
     assert leaves + "it would gain 6 h 37 min, and to stop costs 3 min." in words(seen(), 901, ask=ask)
@@ -371,7 +372,7 @@ def test_a_job_is_told_that_its_node_is_overloaded_and_why_it_leaves_or_stays(as
 def test_a_job_that_was_asked_to_leave_and_one_that_is_kept_off_are_told_so():
     leaving = worker(asked_s=[NOW_S - 30.0], left_s=[NOW_S - 30.0], left_nodes=["n1"])
     assert "It was asked 30 s ago to save its work and leave n1, overloaded then" in words(
-        seen(leaving), 901, ask=explanation
+        seen(leaving), 901, ask=explain
     )
     assert "It left n1, overloaded then. We exclude n1 for another 10 min." in words(seen(worker(0), pending=back()), 1)
     kept = words(seen(worker(0), pending=back(**KEPT)), 1)

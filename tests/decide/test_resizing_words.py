@@ -9,7 +9,8 @@ from decide.test_resizing import RULES, runs, sized
 from decide.views import NOW_S, jobs, nodes, view
 
 from slurmsched.decide.rules import Rules
-from slurmsched.explain.queries import explanation, why
+from slurmsched.explain.explain import explain
+from slurmsched.explain.why import why
 from slurmsched.policies.contract import find_ordering
 from slurmsched.powers import decide
 
@@ -47,7 +48,7 @@ def test_why_tells_of_the_noise_that_a_job_reports_and_what_it_means():
     assert "noise" not in said(view(sized(**grows, size_speeds=["2=1 4=1.7"])))
     assert "noise" not in said(view(sized(noise=[512.0])))
     running = view(jobs(0), running=runs(**grows))
-    assert told in explanation(running, decide(running, FIFO, RULES), RULES, 901).sentences
+    assert told in explain(running, decide(running, FIFO, RULES), RULES, 901).sentences
 
 
 def test_why_tells_of_a_new_number_of_nodes():
@@ -90,5 +91,5 @@ def test_nothing_is_said_without_the_power_or_of_other_jobs():
 def test_explain_tells_of_a_running_job_with_another_number():
     running = replace(runs(gpus=4), own_gpus=runs(gpus=2).gpus)
     seen = view(jobs(0), running=running, room=nodes((4, 4), (4, 0)))
-    words = explanation(seen, decide(seen, FIFO, RULES), RULES, 901).sentences
+    words = explain(seen, decide(seen, FIFO, RULES), RULES, 901).sentences
     assert "By us it runs on 4 GPUs, its owner asked for 2." in words

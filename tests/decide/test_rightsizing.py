@@ -16,7 +16,7 @@ from slurmsched.cluster.node_request import NodeRequest, read_request
 from slurmsched.cluster.records.promises import PromiseState, promise_table
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import RightsizingRules, Rules
-from slurmsched.explain.queries import why
+from slurmsched.explain.why import why
 from slurmsched.policies.contract import find_ordering
 from slurmsched.powers import decide, next_change_s
 

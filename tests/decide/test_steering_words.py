@@ -9,7 +9,8 @@ from decide.views import NOW_S, jobs, nodes, view
 
 from slurmsched.cluster.columns import Labels
 from slurmsched.decide.rules import Rules, SteeringRules
-from slurmsched.explain.queries import explanation, why
+from slurmsched.explain.explain import explain
+from slurmsched.explain.why import why
 from slurmsched.policies.contract import find_ordering
 from slurmsched.powers import decide
 
@@ -24,7 +25,7 @@ def words(columns, rules=RULES, used=(0, 0), ask=why) -> str:
     return " ".join(ask(seen, decide(seen, find_ordering("fifo"), rules), rules, 1).sentences)
 
 
-@pytest.mark.parametrize("ask", [why, explanation])
+@pytest.mark.parametrize("ask", [why, explain])
 def test_a_job_that_is_being_sent_and_one_that_was_are_told_where_why_and_for_how_long(ask):
     sent = "We send it to GPUs of type a100, by excluding n2. Jobs of its kind are 4 times as fast as on v100."
     assert sent in words(KNOWN, ask=ask)

@@ -8,8 +8,9 @@ import pytest
 from daemon.daemon_worlds import seen
 from fresh_host import CHECKOUT, FreshHost
 
-from slurmsched.daemon.api.query_handlers import QueryHandlers, Sources
+from slurmsched.daemon.api.query_handlers import QueryHandlers
 from slurmsched.daemon.api.query_server import QueryServer
+from slurmsched.daemon.api.questions.contract import Sources
 from slurmsched.decide.rules import Rules
 from slurmsched.explain import explain
 from slurmsched.explain.why import why

@@ -20,7 +20,8 @@ from slurmsched.cluster.plan import Plan, Standing
 from slurmsched.cluster.records.outcomes import OutcomeTable
 from slurmsched.cluster.records.predictions import PredictionTable, prediction_table
 from slurmsched.cluster.state import View
-from slurmsched.daemon.api.query_handlers import QueryHandlers, Sources
+from slurmsched.daemon.api.query_handlers import QueryHandlers
+from slurmsched.daemon.api.questions.contract import Sources
 from slurmsched.decide.rules import Rules
 from slurmsched.errors import LabError
 from slurmsched.explain.causes import cause_of

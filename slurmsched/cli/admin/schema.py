@@ -13,8 +13,8 @@ import click
 def schema(words: Sequence[str]) -> None:
     """Print a JSON Schema of what COMMAND prints with --json.
 
-    Without COMMAND, list the commands that have one. Later releases may add keys; a change or an end of one gives the
-    key schema another value.
+    COMMAND may be "ask QUESTION". Without COMMAND, list the commands that have one. Later releases may add keys; a
+    change or an end of one gives the key schema another value.
     """
     from ..json_answers import ANSWERS, answer_schema
 
@@ -22,6 +22,8 @@ def schema(words: Sequence[str]) -> None:
         click.echo("\n".join(ANSWERS))
         return
     command = " ".join(words)
-    if command not in ANSWERS:
-        raise click.UsageError(f"{command!r} prints no JSON; accepted: {', '.join(ANSWERS)}.")
-    click.echo(json.dumps(answer_schema(command), indent=2))
+    try:
+        made = answer_schema(command)
+    except KeyError as error:
+        raise click.UsageError(f"{command!r} prints no JSON; accepted: {', '.join(ANSWERS)}.") from error
+    click.echo(json.dumps(made, indent=2))

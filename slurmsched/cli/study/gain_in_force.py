@@ -13,7 +13,7 @@ from ..time_format import span
 from .simulate_options import SimulateOptions
 
 if TYPE_CHECKING:
-    from ...daemon.api.answers import SettingsGain, SettingsGainRow
+    from ...daemon.api.questions.advice import SettingsGain, SettingsGainRow
     from ...simulator.report.gain import Gain
 
 MOST_S = 30 * 86_400.0

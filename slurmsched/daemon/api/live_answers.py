@@ -12,20 +12,15 @@ from ...cluster.stranded_gpus import StrandedBy
 from ...config.settings import PredictSettings
 from ...cycle import CycleContext
 from ...db.store import Store
-from ...decide.deadlines.deadline_usage import claims
 from ...decide.fragmented_waits import Fragmentation
 from ...decide.rules import Rules
-from ...explain import queries
 from ...explain.causes import cause_of
-from ...explain.deadlines import DeadlineAnswer, check, deadline, deadlines
+from ...explain.deadlines import DeadlineAnswer, check
 from ...explain.eta import Eta
-from ...explain.explain import Explanation, queue
-from ...explain.impact import advice
-from ...explain.lease_chart import chart
-from ...explain.order_terms import terms_of
+from ...explain.explain import Explanation, explain, queue
 from ...explain.passed import PassedBy, passed_words
 from ...explain.queue_place import order_is_off
-from ...explain.shadow import shadow_words
+from ...explain.shadow import order_words
 from ...explain.why import Circumstances, Why, why
 from ...models.runtime.active import ActiveModel, overrunners_of
 from ...models.runtime.guarded import GuardedModel
@@ -36,7 +31,7 @@ from ..predictions.hypothetical_job import new_job, try_out
 from ..predictions.play_forward import live_predictions, with_new_job
 from ..predictions.prediction_service import PredictionService
 from ..sharing_context import SharingContext
-from .query_handlers import Sources
+from .questions.contract import Sources
 from .record_summaries import FigureQueries
 
 
@@ -68,17 +63,13 @@ class LiveAnswers:
             why=lambda view, plan, job_id, beside: self._why(view, plan, job_id, beside, status()),
             explain=self._explanation,
             queue=queue,
-            advice=advice,
+            rules=lambda: self._rules,
             overrunners=lambda: overrunners_of(self.world.model),
             links=lambda: self.figures.answer("links")["rows"],
             spread=self.spread,
             types=self.types,
             stranded=self.stranded,
             fragmented=self.fragmented,
-            deadline=deadline,
-            deadlines=deadlines,
-            claims=lambda view, plan: claims(view, plan, self._rules.deadlines),
-            chart=lambda view, plan, job_id: chart(view, plan, job_id, self._rules),
             check=self._check,
             cause=lambda view, plan, row: cause_of(view, plan, self._rules, row),
             predictions=lambda: live_predictions(self.predict(), self.predictions),
@@ -131,13 +122,12 @@ class LiveAnswers:
         waits, model = view.pending.row_of(job_id), self.world.model
         jobs, row = (view.running, view.running.row_of(job_id)) if waits is None else (view.pending, waits)
         if row is None:
-            return queries.explanation(view, plan, self._rules, job_id, beside)
+            return explain(view, plan, self._rules, job_id, beside)
         score = self.sharer.why(jobs, row) if jobs.measured[row] else ""
         reasons = model.reasons(jobs, row) if isinstance(model, GuardedModel) else ()
         policy = self.world.policy.without_plugins()
-        more = [] if waits is None else [*terms_of(view, policy.ordering, row)]
-        more += [] if self.shadow_trouble() else [*shadow_words(view, policy, job_id)]
-        return queries.explanation(view, plan, self._rules, job_id, beside, score=score, reasons=reasons, more=more)
+        more = order_words(view, replace(policy, shadow=None) if self.shadow_trouble() else policy, job_id)
+        return explain(view, plan, self._rules, job_id, beside, score=score, reasons=reasons, more=more)
 
     def _check(self, view: View, plan: Plan, options: str, user: str) -> DeadlineAnswer:
         """Check the deadline that a job of *user* with these sbatch *options* would be promised now."""

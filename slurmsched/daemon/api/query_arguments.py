@@ -3,95 +3,122 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from ...cluster.records.scope import Scope
 from ...errors import SlurmschedError
 
 QUEUE_MOST = 10_000  #: rows in one answer
-QUEUE_USUAL = 500
 DAYS_MOST = 3650
 WEEK_S = 7 * 86_400.0
 SPAN_LEAST_S, SPAN_MOST_S = 60.0, 400 * 86_400.0  #: of a report
 JOBS_MOST = 100  #: in one query by job id
-FILTERS = ("user", "partition", "account")
 NAME_MOST = 256  #: characters of a name
 OPTIONS_MOST = 2_000  #: characters of the options of a hypothetical job
+
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "integer": (int,),
+    "number": (int, float),
+    "string": (str,),
+    "boolean": (bool,),
+    "array": (list,),
+}
+_WORDS = {"true": True, "false": False}
 
 
 class AnswerRefused(SlurmschedError):
     """The daemon refuses or cannot answer a query; the text is fit for the user who sent it."""
 
 
-def job_id_of(request: Mapping[str, Any]) -> int:
-    """Return the job that a query is about."""
-    job_id = request.get("job_id")
-    if type(job_id) is not int or not 0 < job_id < 2**32:
-        raise AnswerRefused('"job_id" must be the number of a job, such as 1234')
-    return job_id
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a question."""
+
+    name: str
+    accepts: str  #: the accepted values, in words
+    schema: Mapping[str, Any]  #: the JSON Schema of a value: its type and limits
+    usual: Any = None  #: the value where none is given
+    required: bool = False
+
+    def of(self, request: Mapping[str, Any]) -> Any:
+        """Return the value that *request* gives, or the usual one; AnswerRefused for one that is not accepted."""
+        value: Any = request.get(self.name)
+        if value is None and not self.required:
+            return self.usual
+        if not _fits(value, self.schema):
+            raise AnswerRefused(f'"{self.name}" must be {self.accepts}')
+        return float(value) if self.schema["type"] == "number" else value
+
+    def of_text(self, text: str) -> Any:
+        """Return the value that *text* spells, as commands and addresses have it; a text that spells none stays."""
+        return _spelt(text, self.schema)
 
 
-def job_ids_of(request: Mapping[str, Any]) -> list[int]:
-    """Return the jobs that a query is about."""
-    job_ids = request["job_ids"]
-    if not isinstance(job_ids, list) or not 0 < len(job_ids) <= JOBS_MOST:
-        raise AnswerRefused(f'"job_ids" must be a list of 1 to {JOBS_MOST} numbers of jobs')
-    return [job_id_of({"job_id": job_id}) for job_id in job_ids]
+def _fits(value: Any, schema: Mapping[str, Any]) -> bool:
+    """Report whether *value* has the type of *schema* and keeps its limits; NaN keeps none."""
+    if type(value) not in _TYPES[schema["type"]]:
+        return False
+    if isinstance(value, list):
+        return schema["minItems"] <= len(value) <= schema["maxItems"] and all(_fits(x, schema["items"]) for x in value)
+    if isinstance(value, str):
+        return bool(schema["minLength"] <= len(value) <= schema["maxLength"])
+    least, above, most = (schema.get(key) for key in ("minimum", "exclusiveMinimum", "maximum"))
+    return (least is None or value >= least) and (above is None or value > above) and (most is None or value <= most)
 
 
-def options_of(request: Mapping[str, Any]) -> str:
-    """Return the options of sbatch of a hypothetical job."""
-    options = request.get("options")
-    if not isinstance(options, str) or not 0 < len(options) <= OPTIONS_MOST:
-        raise AnswerRefused(f'"options" must be the options of sbatch as one text of at most {OPTIONS_MOST}')
-    return options
+def _spelt(text: str, schema: Mapping[str, Any]) -> Any:
+    if schema["type"] == "array":
+        return [_spelt(one, schema["items"]) for one in text.split(",")]
+    if schema["type"] == "boolean":
+        return _WORDS.get(text, text)
+    try:
+        return {"integer": int, "number": float}.get(schema["type"], str)(text)
+    except ValueError:
+        return text
 
 
-def filters_of(request: Mapping[str, Any]) -> dict[str, str]:
+def _name(of: str) -> Parameter:
+    accepts = f"a name of at most {NAME_MOST} characters"
+    return Parameter(f"only_{of}", accepts, {"type": "string", "minLength": 1, "maxLength": NAME_MOST})
+
+
+def limit(usual: int) -> Parameter:
+    """Return the parameter of the number of rows wanted, *usual* by default."""
+    accepts = f"a whole number, 1 to {QUEUE_MOST}"
+    return Parameter("limit", accepts, {"type": "integer", "minimum": 1, "maximum": QUEUE_MOST}, usual)
+
+
+_JOB = {"type": "integer", "minimum": 1, "maximum": 2**32 - 1}
+JOB = Parameter("job_id", "the number of a job, such as 1234", _JOB, required=True)
+ONE_JOB = Parameter("job_id", JOB.accepts, _JOB, 0)
+JOBS = Parameter(
+    "job_ids",
+    f"a list of 1 to {JOBS_MOST} numbers of jobs",
+    {"type": "array", "items": _JOB, "minItems": 1, "maxItems": JOBS_MOST},
+)
+OPTIONS = Parameter(
+    "options",
+    f"the options of sbatch as one text of at most {OPTIONS_MOST}",
+    {"type": "string", "minLength": 1, "maxLength": OPTIONS_MOST},
+    required=True,
+)
+ONLY = tuple(map(_name, ("user", "partition", "account")))
+"""The user, partition and account that listed jobs must have."""
+SKIP = Parameter("skip", "a whole number, 0 or more", {"type": "integer", "minimum": 0}, 0)
+ALL = Parameter("all", "true or false", {"type": "boolean"}, False)
+DAYS = Parameter(
+    "days",
+    f"a number, above 0 and at most {DAYS_MOST}",
+    {"type": "number", "exclusiveMinimum": 0, "maximum": DAYS_MOST},
+)
+SPAN = Parameter(
+    "span_s",
+    f"a number of seconds, {SPAN_LEAST_S:g} to {SPAN_MOST_S:g}",
+    {"type": "number", "minimum": SPAN_LEAST_S, "maximum": SPAN_MOST_S},
+    WEEK_S,
+)
+
+
+def filters_of(given: Mapping[str, Any]) -> dict[str, str]:
     """Return the user, partition and account that listed jobs must have, as far as they were said."""
-    filters = {name: request[f"only_{name}"] for name in FILTERS if f"only_{name}" in request}
-    for name, value in filters.items():
-        if not isinstance(value, str) or not 0 < len(value) <= NAME_MOST:
-            raise AnswerRefused(f'"only_{name}" must be a name of at most {NAME_MOST} characters')
-    return filters
-
-
-def rows_to_skip(request: Mapping[str, Any]) -> int:
-    """Return the number of rows before the first one wanted; 0 by default."""
-    skip = request.get("skip", 0)
-    if type(skip) is not int or skip < 0:
-        raise AnswerRefused('"skip" must be a whole number, 0 or more')
-    return skip
-
-
-def days_of(request: Mapping[str, Any]) -> float | None:
-    """Return the period of a query in days; None without one."""
-    days = request.get("days")
-    if days is None:
-        return None
-    if type(days) not in (int, float) or not 0 < days <= DAYS_MOST:
-        raise AnswerRefused(f'"days" must be a number, above 0 and at most {DAYS_MOST}')
-    return float(days)
-
-
-def span_of(request: Mapping[str, Any]) -> float:
-    """Return the length of the period of a report in seconds; a week without one."""
-    span_s = request.get("span_s", WEEK_S)
-    if type(span_s) not in (int, float) or not SPAN_LEAST_S <= span_s <= SPAN_MOST_S:
-        raise AnswerRefused(f'"span_s" must be a number of seconds, {SPAN_LEAST_S:g} to {SPAN_MOST_S:g}')
-    return float(span_s)
-
-
-def scope_of(request: Mapping[str, Any]) -> Scope:
-    """Return the jobs that a report shall be on."""
-    names = filters_of(request)
-    job_id = job_id_of(request) if "job_id" in request else 0
-    return Scope(names.get("user", ""), names.get("account", ""), names.get("partition", ""), job_id)
-
-
-def most_rows(request: Mapping[str, Any], usual: int = QUEUE_USUAL) -> int:
-    """Return the number of rows wanted, *usual* by default."""
-    limit = request.get("limit", usual)
-    if type(limit) is not int or not 0 < limit <= QUEUE_MOST:
-        raise AnswerRefused(f'"limit" must be a whole number, 1 to {QUEUE_MOST}')
-    return limit
+    return {name.removeprefix("only_"): given[name] for name in (one.name for one in ONLY) if given[name]}

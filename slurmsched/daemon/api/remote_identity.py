@@ -15,8 +15,8 @@ from typing import Any
 from .listener import Peer
 from .munge_credential import CredentialRefused, MungeUnavailable, open_credential
 from .query_arguments import AnswerRefused
-from .query_handlers import user_name
 from .query_protocol import DELIVER, DELIVERY_B, PURPOSE, REQUEST_B, parsed
+from .questions.contract import user_name
 
 _CREDENTIAL = re.compile(r"MUNGE:[A-Za-z0-9+/=]+:")
 

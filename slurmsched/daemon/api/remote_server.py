@@ -16,15 +16,13 @@ from .listener import Listener, Peer, Turns, tcp_server
 from .query_arguments import AnswerRefused
 from .query_protocol import DELIVER, DELIVERY_B, SCHEMA, line_of, parsed, refusal
 from .query_server import MOST, QueryWorkers
+from .questions.table import QUESTIONS
 from .remote_access import RemoteAccess
 from .remote_identity import IdentityRefused, Proven
 
 logger = logging.getLogger(__name__)
 
-REMOTE_ASKS = (
-    *("status", "queue", "why", "mine", "explain", "story", "accuracy", "eta", "eta_check"),
-    *("deadline", "deadlines", "check", "chart", "claims"),
-)
+REMOTE_ASKS = tuple(name for name, question in QUESTIONS.items() if question.remote)
 """The requests of the commands that users call; the rest is for users of the daemon's own host."""
 
 LINE_B = 16384

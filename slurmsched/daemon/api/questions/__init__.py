@@ -1,0 +1,1 @@
+"""The questions that the daemon answers: one table, and a module for each subject."""

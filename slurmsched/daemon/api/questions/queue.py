@@ -1,0 +1,52 @@
+"""The question about the pending jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ....cluster.plan import Plan
+from ....explain.explain import QueueRow, chosen_rows
+from ..privacy import narrow, owns, veil
+from ..query_arguments import ONLY, filters_of, limit
+from .contract import Asked, OfCycle, Question
+
+QUEUE_USUAL = 500
+
+
+class QueueAnswer(OfCycle):
+    """The pending jobs."""
+
+    order_off: str
+    pending: int
+    limit: int
+    queue: Sequence[QueueRow]
+
+
+def _queue(asked: Asked) -> QueueAnswer:
+    view, plan, only = asked.decided.view, asked.plan, asked.asker.only
+    shown = chosen_rows(view.pending, filters_of(asked.given))
+    if only is not None:
+        shown = shown[owns(view.pending, only)[shown]]
+    # Ranked jobs first, each in its place; the rest by Slurm's priority.
+    rank = plan.jobs.rank[shown]
+    order = np.lexsort((-view.pending.priority[shown], np.where(rank < 0, np.iinfo(np.int64).max, rank)))
+    rows = np.sort(shown[order[: asked.given["limit"]]])
+    if only is not None:
+        view, plan = narrow(view, plan, rows, only)
+        view = veil(view, only)  # last: hiding costs by the row
+    elif len(rows) < len(view.pending):
+        view, plan = view.take(rows), Plan(plan.jobs.take(rows), plan.actions, plan.refusals)
+    return {
+        **asked.head,
+        "order_off": asked.order_off,
+        "pending": len(shown),
+        "limit": asked.given["limit"],
+        "queue": asked.sources.queue(view, plan),
+    }
+
+
+QUESTIONS = (
+    Question("queue", "the pending jobs", _queue, QueueAnswer, (limit(QUEUE_USUAL), *ONLY), command="queue", slow=True),
+)
