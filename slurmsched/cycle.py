@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -43,23 +43,29 @@ PHASES = ("observe", "remember", "predict", "decide", "act", "send", "answer", "
 """The phases of a cycle in order; send and answer occur only if there is something to write."""
 
 
-def _nothing(news: object) -> None:
-    """Ignore an observation; the default observer."""
+class Surroundings:
+    """What a cycle takes from the parts around it, and what it tells them; these have no parts."""
 
+    def entering(self, phase: str) -> None:
+        """Note that a phase of the cycle begins."""
 
-def _as_it_is(state: ClusterState) -> ClusterState:
-    """Return *state* without share scores; the default where no jobs share GPUs."""
-    return state
+    def observed(self, state: ClusterState) -> None:
+        """Note what Slurm shows, before anything else is done with it."""
 
+    def filled(self, state: ClusterState) -> ClusterState:
+        """Return *state* with what is known of jobs and nodes beside what Slurm shows."""
+        return state
 
-def _no_progress() -> ProgressTable:
-    """Return no progress; the default where no job reports."""
-    return NO_PROGRESS
+    def solved(self) -> SolvedStarts:
+        """Return the latest answer of the solver."""
+        return NO_SOLVED_STARTS
 
+    def progress(self) -> ProgressTable:
+        """Return the progress of running jobs, and of those that wait again."""
+        return NO_PROGRESS
 
-def _nothing_solved() -> SolvedStarts:
-    """Return no starts; the default without a solver."""
-    return NO_SOLVED_STARTS
+    def let_end(self, job_ids: Sequence[int]) -> None:
+        """Note all jobs to answer with a stop."""
 
 
 @dataclass
@@ -73,14 +79,7 @@ class CycleContext:
     writer: Writer
     clock: Clock
     learns: bool = True  #: from jobs as they end
-    entering: Callable[[str], None] = _nothing  #: called with each phase as it begins
-    observed: Callable[[ClusterState], object] = _nothing  #: called with Slurm's state before anything else
-    scored: Callable[[ClusterState], ClusterState] = (
-        _as_it_is  #: fills in what is known of jobs and nodes beside what Slurm shows
-    )
-    solved: Callable[[], SolvedStarts] = _nothing_solved  #: the latest answer of the solver
-    progress: Callable[[], ProgressTable] = _no_progress  #: that of running jobs, and of those that wait again
-    let_end: Callable[[Sequence[int]], None] = _nothing  #: called with all jobs to answer with a stop
+    beside: Surroundings = field(default_factory=Surroundings)
     decider: Decider = decide_here
     shadow: ShadowDecisions = shadow_here
     gpu_parts: GpuParts = NVIDIAS
@@ -128,7 +127,7 @@ def run_cycle(context: CycleContext, number: int, now_s: float, mode: str) -> Cy
     forgotten, unsettled = missing[:MISSING_MOST], missing[MISSING_MOST:]
     if not context.cluster.forgot(forgotten):
         raise SlurmUnavailable("the queue was read in part only: Slurm still has jobs that were not in it")
-    context.observed(state)
+    context.beside.observed(state)
     watch.enter("remember")
     remembered = context.memory.remember(state, now_s, acting=mode == "act", forgotten=forgotten)
     state = remembered.state
@@ -191,10 +190,10 @@ def run_cycle(context: CycleContext, number: int, now_s: float, mode: str) -> Cy
 
 def _predicted(context: CycleContext, state: ClusterState, promises: PromiseTable, now_s: float) -> View:
     """Return the view that policies get: *state* with share scores and forecasts."""
-    state = context.scored(state)
+    state = context.beside.filled(state)
     forecast = context.model.forecast(state.pending, now_s).in_whole_seconds()
     forecast_running = context.model.forecast(state.running, now_s).in_whole_seconds()
-    solved, progress = context.solved(), context.progress()
+    solved, progress = context.beside.solved(), context.beside.progress()
     return View(
         now_s,
         state.pending,
@@ -257,7 +256,7 @@ def _act(
 def _let_end(context: CycleContext, number: int, view: View, plan: Plan, mode: str) -> None:
     """Let jobs end from now on, and no others: answers to their own reports, and no writes."""
     ends = [action for action in plan.actions if isinstance(action, End)] if mode == "act" else []
-    context.let_end([action.job_id for action in ends])
+    context.beside.let_end([action.job_id for action in ends])
     before = set(view.progress.job_id[view.progress.may_end].tolist())
     _remember(context, number, [action for action in ends if action.job_id not in before], view.now_s)
 
@@ -319,7 +318,7 @@ class _Stopwatch:
     def enter(self, phase: str) -> None:
         self.stop()
         self._phase, self._began_s = phase, self._context.clock.monotonic()
-        self._context.entering(phase)
+        self._context.beside.entering(phase)
 
     def stop(self) -> None:
         if self._phase:

@@ -8,6 +8,8 @@ from threading import Event, Lock, Thread
 
 from ..child_process import ChildFailed, ChildProcess
 from ..policies.compiled import HAVE_NUMBA
+from .follower import Follower
+from .notify import Notifier
 
 logger = logging.getLogger(__name__)
 
@@ -19,7 +21,7 @@ STARTING = (
 )
 
 
-class CompiledCode:
+class CompiledCode(Follower):
     """Has the process of *module* compile the code of promises, which is stored and loaded from there.
 
     It begins at the start where the code *is_needed*, else when an answer first needs it. Compiling here would hold
@@ -72,3 +74,19 @@ class CompiledCode:
             logger.warning("the code of promises was not compiled in advance: %s", error)
         self._ready.set()
         self._process.close()
+
+
+class Patience(Follower):
+    """Feeds the watchdog while *code* is compiled: the first cycle may need it, and then takes minutes."""
+
+    def __init__(self, code: CompiledCode, notifier: Notifier) -> None:
+        self._code, self._notifier = code, notifier
+
+    def start(self) -> None:
+        """Start to feed it, where there is a watchdog."""
+        if self._notifier.watchdog_s is not None:
+            Thread(target=self._feed, args=(self._notifier.watchdog_s / 3,), name="patience", daemon=True).start()
+
+    def _feed(self, every_s: float) -> None:
+        while not self._code.wait(every_s):
+            self._notifier.alive()

@@ -3,41 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from ..clock import Clock
-from ..cluster.kind_speeds import KindSpeeds
-from ..cluster.state import ClusterState
-from ..cluster.stranded_gpus import StrandedGpus
 from ..config import DaemonSettings, Settings
-from ..cycle import CycleContext, CycleReport, run_cycle
-from ..db.leader import Leadership
-from ..db.store import Store
+from ..cycle import CycleReport, run_cycle
 from ..db.tracking.story import StoryEvent
-from ..decide.fragmented_waits import FragmentedWaits
 from ..decide.phrasing import spell
 from ..decide.policy import Policy
 from ..decide.present_load import busy_share, follows_load, under_load
 from ..errors import SlurmError, SlurmUnavailable
 from ..explain.impact import advice, in_words
-from ..explain.passed import PassedBy
 from ..models.arrival_counter import ArrivalCounter
-from ..models.runtime.active import ActiveModel
 from ..models.runtime.gpu_use_history import UseHistory
 from ..powers import share
-from .active_actor import ActiveActor
-from .active_policy import ActivePolicy
-from .cluster_facts import ClusterFacts
-from .hourly_counts import HourlyCounts
-from .job_placements import JobPlacements
-from .profiling_controller import ProfilingController
-from .progress_book import ProgressBook
+from .parts import Parts
 from .release import give_back, give_nodes_back, lends
 from .retention import Retention
-from .sharing_context import SharingContext
-from .synthesis_service import CompositionSwitcher
-from .usage_service import UsageService
 from .validation import demand_valid, unknown_partitions
 
 logger = logging.getLogger(__name__)
@@ -45,48 +26,18 @@ logger = logging.getLogger(__name__)
 CLOCK_MOST_S = 60.0  #: by which slurmctld's clock and ours may differ; munge takes nothing that is 300 s old
 
 
-@dataclass
-class Components:
-    """The parts that the cycles of one daemon share."""
-
-    settings: Settings
-    read_settings: Callable[[], Settings]  #: as they are on disk now; ConfigError where they are invalid
-    clock: Clock
-    store: Store
-    facts: ClusterFacts
-    leadership: Leadership
-    world: CycleContext
-    serving: ActiveModel
-    chosen: ActivePolicy
-    actor: ActiveActor
-    flow: ProfilingController
-    sharer: SharingContext
-    whereabouts: JobPlacements
-    progress: ProgressBook
-    speeds: KindSpeeds
-    stranded: StrandedGpus
-    fragmented: FragmentedWaits
-    usage: UsageService
-    counts: HourlyCounts
-    passed: PassedBy
-    switcher: CompositionSwitcher
-
-
 class DaemonController:
     """The daemon's work around each cycle, and its reload: either all new settings apply or none."""
 
-    def __init__(self, components: Components) -> None:
-        self._parts = components
-        self._world, self._chosen, self._actor = components.world, components.chosen, components.actor
-        self._flow, self._sharing_context, self._facts = components.flow, components.sharer, components.facts
-        self._retention = Retention(components.store, components.clock)
+    def __init__(self, parts: Parts) -> None:
+        self._parts, self._context, self._active_policy = parts, parts.context, parts.active_policy
+        self._profiling, self._facts = parts.profiling, parts.facts
+        self._retention = Retention(parts.store, parts.clock)
         self._unknown_partitions: list[str] = []
         self._load_unknown = False
         self._busy_share = 1.0
-        self.policy: Policy = components.chosen.policy  #: in force, before it follows the present load
+        self.policy: Policy = parts.active_policy.policy  #: in force, before it follows the present load
         self._taught = False
-        self._world.observed = self._observed
-        self._world.progress, self._world.let_end = components.progress.table, components.progress.let_end
         if restraint := self.restraint():
             logger.warning("nothing is written: %s", restraint)
 
@@ -98,7 +49,7 @@ class DaemonController:
     @property
     def arrivals(self) -> ArrivalCounter:
         """The submissions until now."""
-        return self._flow.arrivals
+        return self._profiling.arrivals
 
     def restraint(self) -> str:
         """Return why this Slurm may only be observed; empty where writes are allowed."""
@@ -108,13 +59,13 @@ class DaemonController:
         """Run one cycle in *mode*, with the work around it."""
         self._adapt_to_load()
         self._prepare(now_s, acting=mode == "act")
-        report = run_cycle(self._world, self._world.memory.next_number(now_s), now_s, mode)
-        self._flow.after(report)
+        report = self._run_cycle(now_s, mode)
+        self._profiling.after(report)
         self._tell_passed(report)
-        self._parts.speeds.learn(report.ended)
-        policy = self._world.policy
-        if self._actor.watch(report.view, replace(policy, shadow=None) if report.shadow_trouble else policy):
-            self._chosen.refresh()
+        self._parts.knowledge.speeds.learn(report.ended)
+        policy = self._context.policy
+        if self._parts.actor.watch(report.view, replace(policy, shadow=None) if report.shadow_trouble else policy):
+            self._active_policy.refresh()
         self._busy_share = busy_share(report.view.nodes, self.policy.rules)
         if mode == "advise":
             logger.info("advice: %s", in_words(advice(report.view, report.plan)))
@@ -125,22 +76,22 @@ class DaemonController:
     def dry_run(self, now_s: float) -> CycleReport:
         """Run one cycle that observes and writes nothing anywhere."""
         self._prepare(now_s)
-        return run_cycle(self._world, self._world.memory.next_number(now_s), now_s, "observe")
+        return self._run_cycle(now_s, "observe")
 
     def reload(self) -> DaemonSettings:
         """Apply the settings as they are on disk now; on any error everything stays as it was."""
         settings = self._parts.read_settings()
         demand_valid(settings)
-        self._chosen.take(settings)
+        self._active_policy.take(settings)
         for name in fixed_changes(self.settings, settings):
             logger.warning("%s takes effect only after a restart of the daemon", name)
         self._facts.refresh()
-        self._world.policy = self._chosen.policy
-        self._world.learns = settings.forecast.learn_online
-        self._parts.serving.wanted = settings.models.serve
-        self._parts.progress.every_s = settings.profile.report_s
-        budget = self._world.writer.budget
-        self._world.writer.budget = replace(
+        self._context.policy = self._active_policy.policy
+        self._context.learns = settings.forecast.learn_online
+        self._parts.active_model.wanted = settings.models.serve
+        self._parts.knowledge.reports.every_s = settings.profile.report_s
+        budget = self._context.writer.budget
+        self._context.writer.budget = replace(
             budget, per_s=settings.slurm.writes_per_s, burst=settings.slurm.writes_burst
         )
         # Directories stay as they were at the start: they hold the lock and the sockets.
@@ -154,28 +105,28 @@ class DaemonController:
 
         SlurmError or MemoryUnavailable where some jobs keep our marks, or where the leader is unknown.
         """
-        intents, name, store = self._world.memory.intents(), self._facts.latest.cluster, self._parts.store
+        intents, name, store = self._context.memory.intents(), self._facts.latest.cluster, self._parts.store
         if self.settings.daemon.mode != "act" and not intents and not lends(name, store):
             return
         leadership = self._parts.leadership
         if not (leadership.held() or leadership.acquire()):
             return
-        sharing = self._world.policy.rules.sharing or share.terms(self.settings)
+        sharing = self._context.policy.rules.sharing or share.terms(self.settings)
         report = give_back(
-            *(self._world.cluster, intents, self._parts.clock, budget_s, sharing),
+            *(self._context.cluster, intents, self._parts.clock, budget_s, sharing),
             keep=lambda news: store.save_intents(name, news),
         )
         logger.info("gave back: %s; %d writes left", report.sentence, report.left)
-        if trouble := give_nodes_back(self._world.cluster, name, store):
+        if trouble := give_nodes_back(self._context.cluster, name, store):
             raise SlurmError(f"partitions keep nodes of each other: {trouble}")
         if report.refused or report.left:
             raise SlurmError(f"{report.left} writes were left, {len(report.refused)} refused {report.refused[:1]}")
 
     def _tell_passed(self, report: CycleReport) -> None:
         """Write into the story of each job that started how many had gone before it because of our order."""
-        ordered = report.mode == "act" and "order" in self._world.policy.rules.powers
+        ordered = report.mode == "act" and "order" in self._context.policy.rules.powers
         began = self._parts.passed.observe(report.view, ordered=ordered)
-        self._world.memory.tell(
+        self._context.memory.tell(
             StoryEvent(report.now_s, "passed", {"jobs": one.jobs}, one.job_id, one.first_submit_s) for one in began
         )
 
@@ -185,29 +136,29 @@ class DaemonController:
 
     def _learn_history(self, now_s: float) -> None:
         """Train the model on the database's history as soon as it answers, and again when the active model changes."""
-        serving = self._parts.serving
+        serving = self._parts.active_model
         if self._taught and not serving.stale():
             return
-        history = self._world.memory.history(now_s - self.settings.database.keep_outcomes_days * 86_400)
+        history = self._context.memory.history(now_s - self.settings.database.keep_outcomes_days * 86_400)
         if history is not None:
-            measured = self._world.memory.measured()
+            measured = self._context.memory.measured()
             model = serving.model(history, UseHistory.of((kind, use) for _, kind, use in measured))
-            self._world.model = model
+            self._context.model = model
             self._taught = True
-            self._flow.learn(history)
-            self._parts.speeds.learn(history)
+            self._profiling.learn(history)
+            self._parts.knowledge.speeds.learn(history)
             logger.info("the forecast knows %d runs (%s)", len(history), serving.described(model))
 
     def _adopt_choice(self, now_s: float, *, acting: bool) -> None:
         """Apply the policy chosen last, and a composition that is better now, from this cycle on."""
-        self._chosen.apply(self._world.memory.choice())
-        if self._actor.take_change():
-            self._chosen.refresh()
+        self._active_policy.apply(self._context.memory.choice())
+        if self._parts.actor.take_change():
+            self._active_policy.refresh()
         step = self._parts.switcher.step(now_s, acting=acting)
-        policy = self._parts.usage.with_history(replace(self._chosen.policy, synthesis=step))
-        self.policy = self._sharing_context.with_sharing(policy, now_s)
-        outlooks = self._flow.outlooks(now_s) if follows_load(self.policy.rules) else {}
-        self._world.policy = under_load(self.policy, outlooks, self._busy_share)
+        policy = self._parts.knowledge.usage.with_history(replace(self._active_policy.policy, synthesis=step))
+        self.policy = self._parts.knowledge.sharing.with_sharing(policy, now_s)
+        outlooks = self._profiling.outlooks(now_s) if follows_load(self.policy.rules) else {}
+        self._context.policy = under_load(self.policy, outlooks, self._busy_share)
 
     def _adapt_to_load(self) -> None:
         """Reduce the write rate while slurmctld is slow; without its figures the rate stays.
@@ -217,7 +168,7 @@ class DaemonController:
         """
         asked_s = self._parts.clock.now()
         try:
-            load = self._world.cluster.load()
+            load = self._context.cluster.load()
         except SlurmError as error:
             if not self._load_unknown:
                 logger.warning("the load of slurmctld is not known, and changes of it are not followed: %s", error)
@@ -226,19 +177,13 @@ class DaemonController:
         self._load_unknown = False
         if trouble := clocks_differ(asked_s, load.now_s, self._parts.clock.now()):
             raise SlurmUnavailable(trouble)
-        self._world.writer.budget.apply_load(load, self._parts.clock.monotonic())
+        self._context.writer.budget.apply_load(load, self._parts.clock.monotonic())
         self._parts.counts.observe_load(load)
 
-    def _observed(self, state: ClusterState) -> None:
-        job_placements = self._parts.whereabouts
-        job_placements.observe(state.running)
-        job_placements.observe(state.ended)
-        job_placements.note_scan(self._parts.clock.now())
-        self._parts.progress.observe(state)
-        self._parts.speeds.observe(self._parts.progress.filled(state))
-        self._parts.stranded.observe(state, self._parts.clock.now())
-        self._parts.fragmented.observe(state, self._parts.clock.now())
-        self._warn_of_partitions(tuple(state.partitions.name))
+    def _run_cycle(self, now_s: float, mode: str) -> CycleReport:
+        report = run_cycle(self._context, self._context.memory.next_number(now_s), now_s, mode)
+        self._warn_of_partitions(tuple(report.view.partitions.name))
+        return report
 
     def _warn_of_partitions(self, partitions: tuple[str, ...]) -> None:
         """Log partitions that the settings name and the cluster lacks; once until the list changes."""

@@ -8,13 +8,14 @@ from threading import Condition, Thread
 
 from ..cycle import CycleReport
 from ..errors import SlurmschedError
+from .follower import Follower
 
 logger = logging.getLogger(__name__)
 
 CLOSE_S = 5.0  #: longest wait for the thread to end
 
 
-class CycleFollower(ABC):
+class CycleFollower(Follower, ABC):
     """A thread named *name* that works on the latest cycle, whenever there is a new one; no cycle waits for it."""
 
     def __init__(self, name: str) -> None:
@@ -58,7 +59,7 @@ class CycleFollower(ABC):
     def _failed(self, error: SlurmschedError) -> None:
         """Handle an error of ``_work``; not called while the thread stops."""
 
-    def _broken(self) -> None:  # noqa: B027  # there may be nothing to do
+    def _broken(self) -> None:  # there may be nothing to do
         """Note that a bug has ended the thread."""
 
     @abstractmethod

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from ..clock import Clock, Timer
 from ..errors import MemoryUnavailable
+from .follower import Follower
 
 logger = logging.getLogger(__name__)
 
@@ -23,7 +24,7 @@ class Inspected(Protocol):
         ...
 
 
-class Inspector:
+class Inspector(Follower):
     """Inspects *database* in a thread of its own, so that no cycle waits for it; a damaged one is used by no part."""
 
     def __init__(self, database: Inspected, clock: Clock) -> None:

@@ -74,6 +74,8 @@ class HourlyCounts(CycleFollower):
     stranded GPUs since the start.
     """
 
+    leader_only = True  # of two daemons one counts
+
     def __init__(
         self,
         store: Store,

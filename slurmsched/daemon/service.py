@@ -5,11 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Thread
 from typing import Protocol
 
 from .. import __version__
@@ -21,39 +20,17 @@ from ..errors import SlurmError, SlurmschedError
 from . import signals
 from .api.http_metrics import MetricsAccess, MetricsServer
 from .api.query_handlers import QueryHandlers
-from .api.query_server import QueryServer, QueryWorkers
+from .api.query_server import QueryServer
 from .api.questions.contract import Sources
-from .api.remote_server import RemoteServer
-from .compiled_code import CompiledCode
 from .daemon_status import DaemonStatus, cycle_status
-from .database_inspector import Inspector
+from .follower import Follower
 from .health import BUG, Health
-from .hourly_counts import HourlyCounts
 from .lock import StateLock
 from .loop import BeatResult, Loop
 from .metrics import Metrics
 from .notify import Notifier
-from .predictions.prediction_service import PredictionService
-from .profiles.profile_receiver import ProfileReceiver
-from .solver_service import SolverService
-from .synthesis_service import SynthesisService
-from .usage_service import UsageService
 
 logger = logging.getLogger(__name__)
-
-_Listener = (
-    MetricsServer
-    | QueryServer
-    | RemoteServer
-    | ProfileReceiver
-    | PredictionService
-    | SolverService
-    | SynthesisService
-    | UsageService
-    | HourlyCounts
-    | Inspector
-    | CompiledCode
-)
 
 LEAST_S = 20.0
 """The least time for giving jobs back, where a stop is requested during a long cycle."""
@@ -120,6 +97,10 @@ class AllowedMode:
     hindered: str = ""  #: why it is less against the settings' wish, fit for all users
 
 
+Door = Callable[["Service"], Follower | None]
+"""Opens an address on which the service is reached; None where it is off. ConfigError where it is in use."""
+
+
 @dataclass
 class ServiceParts:
     """The parts that ``cli`` builds and a Service runs."""
@@ -131,21 +112,13 @@ class ServiceParts:
     leadership: LeaderElection
     metrics: Metrics
     sources: Callable[[Callable[[], DaemonStatus]], Sources]  #: builds the sources of answers, given status
-    metrics_access: Callable[[], MetricsAccess | None] = lambda: None  #: reads [metrics]; None for no endpoint
     notifier: Notifier = field(default_factory=Notifier)
     flags: signals.Flags = field(default_factory=signals.Flags)
     reload: Callable[[], DaemonSettings] | None = None  #: raises SlurmschedError and changes nothing, or changes all
     release_all: Callable[[float], None] | None = None  #: on an ordered stop, given a budget in seconds
     release_budget_s: float = 60.0  #: from the request to stop; TimeoutStopSec of the unit is much longer
-    collector: Callable[[], ProfileReceiver] | None = None  #: opens it; None where no node delivers
-    remote: Callable[[QueryWorkers], RemoteServer] | None = None  #: opens it; None where no other host may ask
-    predictions: PredictionService | None = None  #: None where predictions are off
-    solver: SolverService | None = None  #: of lease problems
-    usage: UsageService | None = None  #: reads what ended runs used
-    counts: HourlyCounts | None = None  #: sums up hours
-    synthesis: SynthesisService | None = None  #: plays compositions forward
-    inspector: Inspector | None = None  #: None where the database is not inspected
-    code: CompiledCode | None = None  #: compiles what answers run
+    doors: Sequence[Door] = ()  #: each opens an address when the daemon begins to serve
+    followers: Sequence[Follower] = ()  #: what goes on beside the cycles
     restraint: Callable[[], str] = str  #: why nothing may be written, despite the settings; empty if it may
 
 
@@ -156,9 +129,9 @@ class Service:
         self._parts = parts
         self._settings = parts.settings
         self._allowed_mode = AllowedMode("observe", "not started")
-        self._turn: BeatResult | None = None
+        self._beat: BeatResult | None = None
         self._report: CycleReport | None = None
-        self._renewed: list[RemoteServer | MetricsServer] = []
+        self._doors: list[Follower] = []
         self._health = Health(parts.clock)
         self.questions = QueryHandlers(parts.sources(self.status), trusted=(0, os.geteuid()))
         watchdog_s = parts.notifier.watchdog_s
@@ -182,29 +155,20 @@ class Service:
         with ExitStack() as stack:
             stack.enter_context(StateLock(settings.state_dir))
             stack.callback(self._give_up_leadership)
-            for listener in self._listeners():
-                stack.callback(listener.close)
-                listener.start()
+            for door in self._open():
+                self._doors.append(door)
+                stack.callback(door.close)
+            for follower in parts.followers:
+                stack.callback(follower.close)
+            for part in (*self._doors, *parts.followers):
+                part.start()
             stack.enter_context(signals.listening(parts.flags))
             parts.notifier.ready(f"one cycle every {settings.every_s:g} s")
-            self._start_patience()
             self._loop.run()
             parts.notifier.stopping("stopping")
             if not parts.flags.keep_jobs:
                 self._release_all()
         logger.info("stopped")
-
-    def _start_patience(self) -> None:
-        """Feed the watchdog while code is compiled: the first cycle may need it, and then takes minutes."""
-        code, alive, watchdog_s = self._parts.code, self._parts.notifier.alive, self._parts.notifier.watchdog_s
-        if code is None or watchdog_s is None:
-            return
-
-        def feed() -> None:
-            while not code.wait(watchdog_s / 3):
-                alive()
-
-        Thread(target=feed, name="patience", daemon=True).start()
 
     def once(self) -> BeatResult:
         """Run a single cycle under the same lock, with no socket opened."""
@@ -234,7 +198,7 @@ class Service:
 
     def status(self) -> DaemonStatus:
         """Return the daemon's state, ready for JSON; called from other threads."""
-        allowed, turn, report = self._allowed_mode, self._turn, self._report
+        allowed, beat, report = self._allowed_mode, self._beat, self._report
         body: DaemonStatus = {
             "version": __version__,
             "pid": os.getpid(),
@@ -247,29 +211,22 @@ class Service:
             "database_trouble": self._parts.memory.trouble,
             "every_s": self._loop.every_s,
             "problem": self.problem(),
-            "degraded": self._degraded(),
+            "degraded": self.degraded(),
             "bug": self._loop.bug,
-            "last_error": turn.error if turn else "",
-            "last_turn_s": turn.now_s if turn else None,
+            "last_error": beat.error if beat else "",
+            "last_turn_s": beat.now_s if beat else None,
         }
         if report is not None:
             body["cycle"] = cycle_status(report)
         return body
 
-    def _degraded(self) -> str:
+    def degraded(self) -> str:
         """Describe failures beside the cycles, which go on; empty where there are none."""
-        made, played, report = self._parts.predictions, self._parts.synthesis, self._report
-        trouble = made.latest().trouble if made else ""
-        sentences = [f"no new predictions: {trouble}"] if trouble else []
-        used = self._parts.usage
-        if used and used.trouble:
-            sentences.append(f"the use of CPUs and memory is not known anew: {used.trouble}")
-        if played and played.trouble:
-            sentences.append(f"the composition stays as it is: {played.trouble}")
+        report, sentences = self._report, [follower.degraded for follower in self._parts.followers]
         if report and (why := why_unread(report.view.limits)):
             sentences.append(f"no job is steered or gets another size, for its limits are not known: {why}")
         troubles = [report.plugin_trouble, report.shadow_trouble] if report else []
-        return "; ".join([*filter(None, troubles), *sentences])
+        return "; ".join(filter(None, [*troubles, *sentences]))
 
     def problem(self) -> str:
         """Describe in one sentence why the daemon does not do its work; empty if it does, or is not meant to."""
@@ -278,65 +235,32 @@ class Service:
         hindered = self._allowed_mode.hindered
         return self._health.problem() or (hindered and f"it only observes: {hindered}")
 
-    def _listeners(self) -> list[_Listener]:
+    def _open(self) -> Iterator[Follower]:
+        """Open the socket of questions, then the other doors; ``workers`` answer what comes through them."""
         queries = QueryServer(Path(self._settings.run_dir), self.questions)
-        listeners: list[_Listener] = [queries]
-        try:
-            if self._parts.remote:
-                self._renewed.append(self._parts.remote(queries.workers))
-                listeners.append(self._renewed[-1])
-            if self._parts.metrics_access():
-                read, metrics = self._parts.metrics_access, self._parts.metrics
-                self._renewed.append(
-                    MetricsServer(read, metrics.registry, self.problem, self._degraded, metrics.scrape)
-                )
-                listeners.append(self._renewed[-1])
-            if self._parts.collector:
-                listeners.append(self._parts.collector())
-            if self._parts.predictions:
-                listeners.append(self._parts.predictions)
-            if self._parts.solver:
-                listeners.append(self._parts.solver)
-            if self._parts.usage:
-                listeners.append(self._parts.usage)
-            if self._parts.counts:
-                listeners.append(self._parts.counts)
-            if self._parts.synthesis:
-                listeners.append(self._parts.synthesis)
-            if self._parts.inspector:
-                listeners.append(self._parts.inspector)
-            if self._parts.code:
-                listeners.append(self._parts.code)
-        except SlurmschedError:
-            for listener in listeners:
-                listener.close()
-            raise
-        return listeners
+        self.workers = queries.workers
+        yield queries
+        for opened in self._parts.doors:
+            if (door := opened(self)) is not None:
+                yield door
 
     def _cycle(self, now_s: float) -> CycleReport:
         self._allowed_mode = self.allowed_mode(now_s)
         return self._parts.cycle(now_s, self._allowed_mode.mode)
 
-    def _ended(self, turn: BeatResult) -> None:
-        self._turn = turn
-        self._health.ended(turn.error, self._loop.every_s, turn.bug)
+    def _ended(self, beat: BeatResult) -> None:
+        self._beat = beat
+        self._health.ended(beat.error, self._loop.every_s, beat.bug)
         self._health.remembered(self._parts.memory.trouble)
-        if turn.report is not None:
-            self._report = turn.report
-            self.questions.observe(turn.report)
-            if self._parts.predictions:
-                self._parts.predictions.observe(turn.report)
-            if self._parts.solver:
-                self._parts.solver.observe(turn.report)
-            if self._parts.usage:
-                self._parts.usage.observe(turn.report)
-            if self._parts.synthesis:
-                self._parts.synthesis.observe(turn.report)
-            if self._parts.counts and self._allowed_mode.leader:  # of two daemons one counts
-                self._parts.counts.observe(turn.report)
+        if beat.report is not None:
+            self._report = beat.report
+            self.questions.observe(beat.report)
+            for follower in self._parts.followers:
+                if self._allowed_mode.leader or not follower.leader_only:
+                    follower.observe(beat.report)
         allowed, bug = self._allowed_mode, self._loop.bug
-        self._parts.notifier.status(self._line(turn))
-        self._parts.metrics.turn(turn)
+        self._parts.notifier.status(self._line(beat))
+        self._parts.metrics.turn(beat)
         self._parts.metrics.state(
             mode="observe" if bug else allowed.mode,
             paused=allowed.paused,
@@ -345,21 +269,21 @@ class Service:
             bug=bool(bug),
         )
 
-    def _line(self, turn: BeatResult) -> str:
+    def _line(self, beat: BeatResult) -> str:
         if self._loop.bug:
             return f"BUG, observing only until a reload: {self._loop.bug}"
-        if turn.report is None:
-            return f"the last cycle was lost: {turn.error}"
+        if beat.report is None:
+            return f"the last cycle was lost: {beat.error}"
         why = f" ({self._allowed_mode.why})" if self._allowed_mode.why else ""
-        return f"cycle {turn.report.number}: {turn.report.sentence}; {turn.took_s:.2f} s{why}"
+        return f"cycle {beat.report.number}: {beat.report.sentence}; {beat.took_s:.2f} s{why}"
 
     def _reload(self) -> float:
         assert self._parts.reload is not None
         self._parts.notifier.reloading(time.clock_gettime(time.CLOCK_MONOTONIC))
         try:
             self._settings = self._parts.reload()
-            for server in self._renewed:
-                server.renew()
+            for part in (*self._doors, *self._parts.followers):
+                part.renew()
             return self._settings.every_s
         finally:
             self._parts.notifier.ready(f"settings read; one cycle every {self._settings.every_s:g} s")
@@ -390,3 +314,14 @@ class Service:
             raise SlurmError(
                 f"not every job was given back to Slurm: {error}; slurmsched release-all does the rest"
             ) from error
+
+
+def metrics_door(access: Callable[[], MetricsAccess | None], metrics: Metrics) -> Door:
+    """Return the door to *metrics* and health, for those who have *access*."""
+
+    def opened(service: Service) -> Follower | None:
+        if access() is None:
+            return None
+        return MetricsServer(access, metrics.registry, service.problem, service.degraded, metrics.scrape)
+
+    return opened

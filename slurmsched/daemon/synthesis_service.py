@@ -89,6 +89,11 @@ class SynthesisService(CycleFollower):
         self._latest: PlayedForward | None = None
         self.trouble = ""  #: why the last forecast failed; empty where it did not
 
+    @property
+    def degraded(self) -> str:
+        """Why no composition was played forward."""
+        return f"the composition stays as it is: {self.trouble}" if self.trouble else ""
+
     def take(self) -> PlayedForward | None:
         """Return the latest scores, once."""
         latest, self._latest = self._latest, None

@@ -52,6 +52,11 @@ class UsageService(CycleFollower):
         self._wait = Timer(clock.monotonic)
 
     @property
+    def degraded(self) -> str:
+        """Why accounting was not read."""
+        return f"the use of CPUs and memory is not known anew: {self.trouble}" if self.trouble else ""
+
+    @property
     def ready(self) -> bool:
         """True once the history has been read."""
         return self._read_until_s is not None

@@ -19,7 +19,7 @@ from ..cluster.records.progress import NO_PROGRESS, ProgressTable
 from ..cluster.records.solved_starts import NO_SOLVED_STARTS, SolvedStarts
 from ..cluster.restart_costs import RestartCosts
 from ..cluster.state import ClusterState
-from ..cycle import CycleContext, CycleReport, run_cycle
+from ..cycle import CycleContext, CycleReport, Surroundings, run_cycle
 from ..db.memory import Memory
 from ..db.records.gpu_usage import EVERY_S as PROFILES_EVERY_S
 from ..db.store import Store
@@ -146,7 +146,7 @@ def composed(
 
 
 @dataclass
-class CycleDriver:
+class CycleDriver(Surroundings):
     """The cycles of a daemon in act mode, every *every_s* seconds of virtual time, with a real write budget."""
 
     cluster: SimulatedCluster
@@ -160,7 +160,7 @@ class CycleDriver:
     spacing_s: float = 0.0  #: least time to the next cycle after one that had nothing to write
     arrivals: ArrivalCounter | None = None  #: of the load that the rules follow; None keeps them as they are
     watch: Watch = lambda report: None
-    entering: Callable[[str], None] = lambda phase: None  #: called with each phase of a cycle as it begins
+    began: Callable[[str], None] = lambda phase: None  #: called with each phase of a cycle as it begins
     slowdowns_known: bool = False  #: the cluster shows what spreading costs each job; else it is measured
     world: CycleContext = field(init=False)
     _clock: ManualClock = field(init=False, default_factory=ManualClock)
@@ -193,11 +193,7 @@ class CycleDriver:
             writer=Writer(self.cluster, self.budget()),
             clock=self._clock,
             learns=self.learns,
-            entering=self.entering,
-            observed=self._observed,
-            scored=self._scored,
-            solved=lambda: self._solved,
-            progress=lambda: self._reports,
+            beside=self,
         )
 
     def budget(self) -> Budget:
@@ -304,13 +300,26 @@ class CycleDriver:
         read_s = np.append(first_s, self._ended_s) + PROFILES_EVERY_S
         return float(np.min(read_s[read_s > report.now_s], initial=math.inf))
 
-    def _observed(self, state: ClusterState) -> None:
+    def entering(self, phase: str) -> None:
+        """Report that a phase of the cycle begins."""
+        self.began(phase)
+
+    def solved(self) -> SolvedStarts:
+        """Return the latest answer of the solver."""
+        return self._solved
+
+    def progress(self) -> ProgressTable:
+        """Return what jobs report of their pace."""
+        return self._reports
+
+    def observed(self, state: ClusterState) -> None:
+        """Note the pace of jobs, and the speeds of their kinds."""
         if self.policy.rules.migration is not None:
             self._reports = pace_reports(state)
         if self._measures_slowdowns:
             self._kind_speeds.observe(state)
 
-    def _scored(self, state: ClusterState) -> ClusterState:
+    def filled(self, state: ClusterState) -> ClusterState:
         """Return *state* with the share scores of jobs, where jobs share, and with what spreads and restarts cost."""
         state = self._kind_speeds.with_spread(state) if self._measures_slowdowns else state
         state = self._restart_costs.filled(state) if self.policy.rules.resizing is not None else state

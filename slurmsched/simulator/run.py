@@ -197,7 +197,7 @@ def _on_slurm(
         writes_burst=setup.writes_burst,
         arrivals=arrivals,
         watch=watch,
-        entering=decisions.entering,
+        began=decisions.entering,
     ).run()
     return replace(_modelled(cluster.model, jobs, fleet, setup, forecast), decisions=decisions.figures())
 
@@ -336,7 +336,7 @@ def decided(
         store=store,
         slowdowns_known=setup.slowdowns == "exact",
         watch=decisions.watch,
-        entering=decisions.entering,
+        began=decisions.entering,
     ).run()
     return replace(_modelled(cluster.model, jobs, fleet, setup, forecast, log), decisions=decisions.figures())
 

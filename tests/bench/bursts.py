@@ -16,6 +16,7 @@ from slurmsched.cluster.records.outcomes import OutcomeTable
 from slurmsched.cluster.records.usage import UsageTable
 from slurmsched.cluster.state import ClusterState
 from slurmsched.cluster.usage_history import LEAST, UsageHistory
+from slurmsched.cycle import Surroundings
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import (
     DeadlineRules,
@@ -61,6 +62,19 @@ class Job:
     def takes_s(self, gpu_type: str, gpus: int) -> float:
         """Return the seconds of its work on so many GPUs of a type."""
         return self.work_s / (self.speeds.get(gpu_type, 1.0) * (gpus / self.gpus) ** math.log2(DOUBLING))
+
+
+@dataclass(frozen=True)
+class Known(Surroundings):
+    """What a daemon knows of jobs and nodes, by what fills it in."""
+
+    fillers: tuple[Callable[[ClusterState], ClusterState], ...]
+
+    def filled(self, state: ClusterState) -> ClusterState:
+        """Fill in what is known."""
+        for filled in self.fillers:
+            state = filled(state)
+        return state
 
 
 @dataclass(frozen=True)
@@ -112,14 +126,14 @@ class Flow:
         parts = zip(self.spec.parts, self.cpus, strict=True)
         return [cpus for (_, _, count), cpus in parts for _ in range(count)]
 
-    def knowledge(self, user: str, monotonic: Callable[[], float]) -> Callable[[ClusterState], ClusterState]:
+    def knowledge(self, user: str, monotonic: Callable[[], float]) -> Known:
         """Return what fills in the columns that a daemon knows from history and from what it sees."""
         speeds, usage = KindSpeeds(), UsageHistory()
         speeds.learn(self._runs(user))
         usage.learn(self._usage(user))
         terms = self.rules.migration
         loads = NodeLoads(monotonic, lambda: None if terms is None else terms.for_s)
-        return lambda state: speeds.filled(usage.filled(loads.filled(state)))
+        return Known((loads.filled, usage.filled, speeds.filled))
 
     def _runs(self, user: str) -> OutcomeTable:
         """Return two earlier runs on each type of each kind of job whose speed depends on it."""

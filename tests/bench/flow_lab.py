@@ -132,7 +132,7 @@ def _driven(lab: Lab, flow: Flow) -> tuple[Course, dict[str, str]]:
         writer=Writer(cluster, Budget(20.0, 100)),
         clock=clock,
         learns=False,
-        scored=flow.knowledge(lab.user("alice"), clock.monotonic),
+        beside=flow.knowledge(lab.user("alice"), clock.monotonic),
     )
     _settle(lab)
     thread = threading.Thread(target=_submit, args=(lab, home, flow))

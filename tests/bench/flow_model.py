@@ -86,7 +86,8 @@ def modelled(flow: Flow, came_s: FloatArray, cost_s: float, config: dict[str, st
     cluster.model.clock[BACKFILL_LAST] = backfill_s - conf.rules.bf_interval_s
     cluster.advance(math.floor(came_s[0]) - 1.0)
     driver = CycleDriver(cluster, flow.policy, forecast_of(flow), every_s=flow.every_s, watch=course.watch)
-    driver.world.scored = flow.knowledge(USER, lambda: cluster.now_s)
+    known = flow.knowledge(USER, lambda: cluster.now_s)
+    driver.filled = known.filled
     driver.run()
     if not cluster.drained:
         raise LabError("the modelled Slurm has jobs left")

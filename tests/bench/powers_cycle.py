@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -30,7 +31,7 @@ from slurmsched.cluster.records.progress import ProgressTable
 from slurmsched.cluster.records.usage import UsageTable
 from slurmsched.cluster.state import ClusterState
 from slurmsched.cluster.usage_history import LEAST, UsageHistory
-from slurmsched.cycle import CycleContext, CycleReport, run_cycle
+from slurmsched.cycle import CycleContext, CycleReport, Surroundings, run_cycle
 from slurmsched.db.memory import Memory
 from slurmsched.db.store import Store
 from slurmsched.decide.policy import Policy
@@ -175,9 +176,24 @@ def made(directory: Path, rules: Rules) -> CycleContext:
         policy=Policy(find_ordering("qssf"), rules),
         writer=Writer(cluster, Budget(20.0, MOST_WRITES)),
         clock=SystemClock(),
-        scored=knowledge(jobs),
-        progress=lambda: reports(jobs),
+        beside=Beside(knowledge(jobs), jobs),
     )
+
+
+@dataclass(frozen=True)
+class Beside(Surroundings):
+    """What a daemon knows of the printed jobs."""
+
+    known: Callable[[ClusterState], ClusterState]
+    jobs: Rows
+
+    def filled(self, state: ClusterState) -> ClusterState:
+        """Fill in what is known of jobs."""
+        return self.known(state)
+
+    def progress(self) -> ProgressTable:
+        """Return what jobs report."""
+        return reports(self.jobs)
 
 
 def reports(jobs: Rows) -> ProgressTable:

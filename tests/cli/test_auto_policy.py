@@ -53,7 +53,7 @@ def cycle(site: Site, daemon: Daemon) -> Policy:
     site.clock.now_s += 15.0
     turn = daemon.service.once()
     assert turn.ok, turn.error
-    daemon.synthesis.once()
+    daemon.parts.synthesis.once()
     return Policy.from_json(site.store().latest_decision().settings_json)
 
 

@@ -208,7 +208,7 @@ def test_an_observer_that_stops_writes_nothing(site):
 
 def test_a_stop_gives_the_jobs_back_while_it_leads(site):
     daemon = build(site)
-    daemon.leadership.acquire()
+    daemon.parts.leadership.acquire()
     daemon.controller.cycle(site.clock.now_s, "act")
     assert any(isinstance(action, Rank) and action.points for action in site.slurm.written)
     daemon.controller.give_back(10.0)
@@ -218,9 +218,9 @@ def test_a_stop_gives_the_jobs_back_while_it_leads(site):
 
 def test_a_daemon_that_lost_the_lead_leaves_the_jobs_to_the_other_one(site):
     daemon = build(site)
-    daemon.leadership.acquire()
+    daemon.parts.leadership.acquire()
     daemon.controller.cycle(site.clock.now_s, "act")
-    daemon.leadership.release()
+    daemon.parts.leadership.release()
     other = leadership(site.store(), "fake")
     assert other.acquire()
     written = len(site.slurm.written)

@@ -81,7 +81,7 @@ def test_a_shadow_whose_process_has_ended_shows_in_the_status_and_the_cycles_go_
     short, long = cycle(site, daemon).view.pending.job_id.tolist()
     assert "in shadow" not in daemon.service.status()["degraded"]
     assert any(one.startswith("In shadow, fifo") for one in explained(long))
-    daemon.shadow.close()
+    daemon.parts.shadow.close()
     report = cycle(site, daemon)
     assert report.view.pending.job_id[report.plan.jobs.runs].tolist() == [short]
     status = daemon.service.status()

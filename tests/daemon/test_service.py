@@ -17,11 +17,12 @@ from slurmsched.config import DaemonSettings, MetricsSettings
 from slurmsched.daemon.api.http_metrics import metrics_access
 from slurmsched.daemon.api.query_protocol import DaemonUnreachable
 from slurmsched.daemon.api.questions.contract import Sources
+from slurmsched.daemon.follower import Follower
 from slurmsched.daemon.lock import StateLock
 from slurmsched.daemon.metrics import Metrics
 from slurmsched.daemon.notify import Notifier
 from slurmsched.daemon.predictions.prediction_service import PredictionService
-from slurmsched.daemon.service import Service, ServiceParts
+from slurmsched.daemon.service import Service, ServiceParts, metrics_door
 from slurmsched.daemon.signals import Flags
 from slurmsched.errors import ConfigError, MemoryUnavailable, SlurmError, SlurmschedError, SlurmUnavailable
 from slurmsched.explain.why import Why
@@ -75,7 +76,7 @@ class Leadership:
 class World:
     """A service with everything round it in the test's hands."""
 
-    def __init__(self, tmp_path, clock=None, **known):
+    def __init__(self, tmp_path, clock=None, listen="", **known):
         self.tmp_path, self.clock = tmp_path, clock or ManualClock(1000.0)
         self.memory, self.leadership, self.modes, self.trouble = Memory(), Leadership(), [], None
         self.shown: dict[str, object] = {}  #: what the reports of its cycles say instead
@@ -91,6 +92,7 @@ class World:
             sources=lambda status: Sources(
                 status, self.tell, self.tell, lambda view, plan: {}, lambda job_id, since_s: []
             ),
+            doors=[metrics_door(endpoint(listen), self.metrics)],
             **known,
         )
         self.service = Service(self.parts)
@@ -147,6 +149,26 @@ def test_without_the_leadership_it_observes_and_tries_again_each_cycle(world):
     world.leadership.free = True
     world.service.once()
     assert world.modes == ["observe", "act"]
+
+
+class Listening(Follower):
+    """A part beside the cycles that notes what it is told."""
+
+    def __init__(self, *, leader_only):
+        self.leader_only, self.cycles = leader_only, []
+
+    def observe(self, report):
+        self.cycles.append(report.number)
+
+
+def test_each_follower_hears_of_each_cycle_and_some_only_of_those_of_the_leader(tmp_path):
+    followers = [Listening(leader_only=False), Listening(leader_only=True)]
+    world = World(tmp_path, followers=followers)
+    world.leadership.free = False
+    world.service.once()
+    world.leadership.free = True
+    world.service.once()
+    assert [one.cycles for one in followers] == [[1, 2], [2]]
 
 
 def test_a_leadership_that_cannot_be_looked_up_is_none(world):
@@ -232,7 +254,7 @@ class Running:
             tmp_path,
             clock=SystemClock(),
             notifier=notifier,
-            metrics_access=endpoint(f"unix:{tmp_path}/m.sock"),
+            listen=f"unix:{tmp_path}/m.sock",
             **known,
         )
         self.failed: list[BaseException] = []
@@ -318,7 +340,7 @@ class Working(Failing):
 def test_predictions_that_work_are_no_trouble_before_the_first_one_or_after_it(tmp_path):
     player = Working()
     made = PredictionService(player, player, SystemClock(), 60.0, (0.85, 0.95))
-    running = Running(tmp_path, predictions=made)
+    running = Running(tmp_path, followers=[made])
 
     def healthy():
         status = ask(tmp_path / "slurmsched.sock", {"ask": "status"})
@@ -337,7 +359,7 @@ def test_predictions_that_work_are_no_trouble_before_the_first_one_or_after_it(t
 
 def test_predictions_that_fail_show_in_the_status_and_in_the_health(tmp_path):
     made = PredictionService(Failing(), Failing(), SystemClock(), 60.0, (0.85, 0.95))
-    running = Running(tmp_path, predictions=made)
+    running = Running(tmp_path, followers=[made])
 
     def steps():
         wait_until(lambda: "has died" in made.latest().trouble)
@@ -485,9 +507,9 @@ def test_a_second_daemon_on_the_same_state_is_refused_and_leaves_the_first_alone
 
 def test_an_address_others_could_reach_stops_the_start_and_leaves_nothing(tmp_path):
     with pytest.raises(ConfigError, match="can be reached from elsewhere"):
-        World(tmp_path, metrics_access=endpoint("0.0.0.0:9817")).service.run()
+        World(tmp_path, listen="0.0.0.0:9817").service.run()
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         with pytest.raises(ConfigError, match="Address already in use"):
-            World(tmp_path, metrics_access=endpoint(f"127.0.0.1:{taken.getsockname()[1]}")).service.run()
+            World(tmp_path, listen=f"127.0.0.1:{taken.getsockname()[1]}").service.run()
     assert [file.name for file in tmp_path.iterdir()] == ["daemon.lock"]

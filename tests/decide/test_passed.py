@@ -94,7 +94,7 @@ def test_why_and_story_tell_it_and_the_recorded_cycles_replayed_count_the_same(s
     short = [slurm.submit(50.0, gpus=total, time_limit_s=60.0, user="bob") for _ in range(2)]
     daemon = build(site)
     request.addfinalizer(daemon.close)
-    assert daemon.leadership.acquire()
+    assert daemon.parts.leadership.acquire()
     for _ in range(30):
         slurm.advance(10.0)
         site.clock.now_s = slurm.now_s

@@ -6,7 +6,7 @@ import numpy as np
 
 from slurmsched.clock import ManualClock
 from slurmsched.cluster.records.progress import ProgressTable
-from slurmsched.cycle import CycleContext, run_cycle
+from slurmsched.cycle import CycleContext, Surroundings, run_cycle
 from slurmsched.db.memory import Memory
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import Rules
@@ -27,6 +27,11 @@ def test_a_policy_sees_what_running_and_waiting_jobs_reported_and_of_no_others(s
     cluster = FakeSlurm(nodes=1)
     first, second = (cluster.submit(1000.0, gpus=4) for _ in range(2))
     cluster.advance(15.0)
+
+    class Reporting(Surroundings):
+        def progress(self) -> ProgressTable:
+            return reported(first, second, 999)
+
     world = CycleContext(
         cluster=cluster,
         memory=Memory(store, cluster="fake", monotonic=lambda: cluster.now_s),
@@ -35,7 +40,7 @@ def test_a_policy_sees_what_running_and_waiting_jobs_reported_and_of_no_others(s
         writer=Writer(cluster, Budget(20.0, 100)),
         clock=ManualClock(),
         learns=False,
-        progress=lambda: reported(first, second, 999),
+        beside=Reporting(),
     )
     view = run_cycle(world, 1, cluster.now_s, "act").view
     assert (view.running.job_id.tolist(), view.pending.job_id.tolist()) == ([first], [second])

@@ -9,6 +9,7 @@ import logging
 import os
 import signal
 import sys
+from dataclasses import replace
 
 from slurmsched.cli.app import App
 from slurmsched.cli.daemon.build import PATIENCE_S, build
@@ -33,5 +34,5 @@ class Doom:
 if __name__ == "__main__":
     log_to_stderr("info", os.environ)
     daemon = build(App(sys.argv[1]), patience_s=PATIENCE_S)
-    daemon.world.entering = Doom().entering
+    daemon.parts.context.beside = replace(daemon.parts.knowledge, progressed=Doom().entering)
     daemon.service.run()

@@ -70,7 +70,7 @@ def what_if(app: App, policies: tuple[str, ...], more: int | None, like: str | N
         config, associations = facts_of_slurm.config, associations_of(app)
         try:
             report = daemon.dry_run(app.clock.now())
-            past = _past(daemon.store, facts_of_slurm.cluster, report.now_s, config)
+            past = _past(daemon.parts.store, facts_of_slurm.cluster, report.now_s, config)
         finally:
             daemon.close()
     ours, arrivals, view = daemon.controller.policy, daemon.controller.arrivals, report.view

@@ -14,6 +14,7 @@ from prometheus_client.exposition import choose_encoder
 
 from ...config import MetricsSettings
 from ...errors import ConfigError
+from ..follower import Follower
 from .listener import Listener, Peer, host_and_port, tcp_server, unix_server
 from .server_tls import server_tls
 
@@ -83,7 +84,7 @@ def parse_listen(text: str, *, local: bool = True) -> Address | None:
     return Address(host=host, port=port)
 
 
-class MetricsServer:
+class MetricsServer(Follower):
     """Serves *registry* and the verdict of *problem* (empty: healthy) as *access* says; ConfigError if that is in use.
 
     A healthy verdict includes the text of *degraded*: a failure of a part that no cycle needs. *access* is called again

@@ -7,6 +7,7 @@ import logging
 from pathlib import Path
 
 from ...errors import SlurmschedError
+from ..follower import Follower
 from .listener import Listener, Peer, Turns, started_threads, unix_server
 from .query_arguments import AnswerRefused
 from .query_handlers import QueryHandlers, takes_long
@@ -68,7 +69,7 @@ class QueryWorkers:
         return answer if len(answer) <= ANSWER_B else refusal("the answer is too long; ask with a smaller limit")
 
 
-class QueryServer:
+class QueryServer(Follower):
     """Serves *questions* on ``run_dir``/slurmsched.sock to every user of the machine; ConfigError if it cannot.
 
     The kernel identifies the client (SO_PEERCRED). ``workers`` may serve other doors too, until this one closes.

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from ...errors import ConfigError
+from ..follower import Follower
 from .listener import Listener, Peer, Turns, tcp_server
 from .query_arguments import AnswerRefused
 from .query_protocol import DELIVER, DELIVERY_B, SCHEMA, line_of, parsed, refusal
@@ -38,7 +39,7 @@ Take = Callable[[object, int, str], str]
 """Takes a record that a user delivers from an address, and returns the answer to it."""
 
 
-class RemoteServer:
+class RemoteServer(Follower):
     """Answers the users of other hosts as *access* says, by *workers*; ConfigError if the address is in use.
 
     A client gets a line with a nonce first. *access* is called again after a reload. *take* gets what nodes and jobs

@@ -82,6 +82,12 @@ class PredictionService(CycleFollower):
         self._dirty: BoolArray = np.zeros(0, dtype=np.bool_)
         self._calibration, self._latest, self._alarm = Calibration.of(NO_RECORDS), LivePredictions(), False
 
+    @property
+    def degraded(self) -> str:
+        """Why nothing was predicted."""
+        trouble = self.latest().trouble
+        return f"no new predictions: {trouble}" if trouble else ""
+
     def latest(self) -> LivePredictions:
         """Return the latest predictions."""
         return self._latest

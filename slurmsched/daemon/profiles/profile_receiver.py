@@ -19,6 +19,7 @@ from ..api.hourly_warning import HourlyWarning
 from ..api.listener import Listener, Peer, Turns, host_and_port, tcp_server
 from ..api.munge_credential import CredentialRefused, IpAddress, MungeUnavailable, ip_address, open_credential
 from ..api.refusal_budget import RefusalBudget
+from ..follower import Follower
 from .fault_record import delivery_of
 from .profile_record import BadRecord, Record, opened
 from .progress_report import REPORT_B, ProgressReport, ReportedEarly, ReportRefused, report_of
@@ -189,7 +190,7 @@ class RecordIntake:
             self._receiver.save(record)
 
 
-class ProfileReceiver:
+class ProfileReceiver(Follower):
     """Receives munge credentials with records on TCP at *address*; ConfigError if the address is in use.
 
     What *receiver* and *clock* make of them is that of RecordIntake. *unmunge* is the command that opens credentials.
