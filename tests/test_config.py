@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from slurmsched.config import DaemonSettings, DatabaseSettings, Settings, load
 from slurmsched.config.catalogue import InvalidValue, catalogue, every_setting
 from slurmsched.config.example import example, toml_value
+from slurmsched.config.settings import LEVELS
 from slurmsched.config.toml_lines import lines_of
 from slurmsched.errors import ConfigError
 
@@ -140,6 +141,14 @@ def test_every_default_is_accepted_by_its_own_rules():
         assert setting.check(value) == setting.default, setting.name
         assert setting.help
         assert "\n" not in setting.help
+
+
+def test_each_setting_has_a_level_and_few_are_basic():
+    levels = {setting.name: setting.level for keys in catalogue().values() for setting in keys.values()}
+    assert set(levels.values()) == set(LEVELS), {name for name, level in levels.items() if level not in LEVELS}
+    shown = [{setting.name for setting in every_setting(level)} for level in LEVELS]
+    assert shown[0] < shown[1] < shown[2] == set(levels)
+    assert len(shown[0]) < len(levels) / 4
 
 
 @given(st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.lists(st.text()), st.dates()))

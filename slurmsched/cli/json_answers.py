@@ -167,6 +167,7 @@ class SettingsShown(TypedDict):
     """Every setting in force."""
 
     settings: dict[str, Any]
+    levels: dict[str, str]
     origins: NotRequired[dict[str, str]]
 
 

@@ -34,6 +34,10 @@ Settings are read from the file of `--config`, else of `$SLURMSCHED_CONFIG`, els
 then from `conf.d/*.toml` beside it in the order of their names; then, secrets only, from the environment or from
 systemd credentials. The last source wins. Unknown keys and wrong types are errors, all reported at once. On SIGHUP the
 daemon reads everything again; where that fails it keeps the old settings and logs why.
+
+Each setting has a level. A site sets the basic ones first; those of the level power belong to a power or a promise and
+matter where that is on; hardly any site changes the expert ones. `slurmsched config show --level basic` leaves out the
+rest.
 """
 
 
@@ -153,7 +157,7 @@ def _helps(command: click.Command, path: str, parent: click.Context | None) -> I
 
 def _setting(setting: Setting) -> str:
     lines = [f"### {setting.name}\n", f"{setting.help[:1].upper()}{setting.help[1:]}.\n"]
-    lines.append(f"* Accepts: {setting.accepts}")
+    lines += [f"* Level: {setting.level}", f"* Accepts: {setting.accepts}"]
     lines.append(f"* Default: `{toml_value(setting.default)}`")
     if setting.secret:
         lines.append(f"* Secret: also from `${setting.variable}` or the systemd credential `{setting.credential}`")

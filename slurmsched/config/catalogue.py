@@ -8,7 +8,7 @@ from dataclasses import Field, dataclass, fields
 from functools import cache
 from typing import Any, get_type_hints
 
-from .settings import Settings
+from .settings import LEVELS, Settings
 
 HIDDEN = "(hidden)"
 
@@ -25,7 +25,7 @@ class Setting:
     key: str
     kind: Any  #: str, bool, int, float or tuple[str, ...]
     default: Any
-    rules: Any  #: help, choices, least, most, secret
+    rules: Any  #: level, help, choices, least, most, secret
 
     @property
     def name(self) -> str:
@@ -36,6 +36,11 @@ class Setting:
     def help(self) -> str:
         """The help line."""
         return str(self.rules["help"])
+
+    @property
+    def level(self) -> str:
+        """Who needs it: one of LEVELS."""
+        return str(self.rules["level"])
 
     @property
     def secret(self) -> bool:
@@ -107,10 +112,11 @@ def catalogue() -> dict[str, dict[str, Setting]]:
     return {section: dict(_keys(section, kind)) for section, kind in get_type_hints(Settings).items()}
 
 
-def every_setting() -> Iterator[Setting]:
-    """Yield all settings."""
+def every_setting(level: str = LEVELS[-1]) -> Iterator[Setting]:
+    """Yield all settings of a *level* and of those before it."""
+    shown = LEVELS[: LEVELS.index(level) + 1]
     for keys in catalogue().values():
-        yield from keys.values()
+        yield from (setting for setting in keys.values() if setting.level in shown)
 
 
 def section_title(section: str) -> str:

@@ -40,6 +40,15 @@ def test_the_global_option_chooses_the_file(tmp_path):
     assert set(said["settings"]) == {setting.name for setting in every_setting()}
 
 
+def test_settings_are_shown_up_to_a_level():
+    shown = answer_of(["config", "show"], run("config", "show", "--level", "power", "--json").output)
+    assert set(shown["levels"].values()) == {"basic", "power"}
+    assert set(shown["settings"]) == set(shown["levels"]) == {setting.name for setting in every_setting("power")}
+    text = run("config", "show", "--level", "basic", "--columns", "SETTING,LEVEL").output
+    assert text.splitlines()[1].split() == ["daemon.mode", "basic"]
+    assert "slurm.backend" not in text
+
+
 def test_a_secret_is_hidden_whether_text_or_json():
     for words in (["config", "show"], ["config", "show", "--origin", "--json"]):
         result = run(*words, SLURMSCHED_DATABASE_URL="postgresql://u:canary@h/d")

@@ -12,6 +12,7 @@ from ...config import load
 from ...config.catalogue import every_setting
 from ...config.files import Problems
 from ...config.json_schema import settings_schema
+from ...config.settings import LEVELS
 from ...daemon.validation import named_partitions, problems_of, unknown_partitions
 from ...errors import SlurmError
 from ..app import App
@@ -70,19 +71,27 @@ def _unknown_partitions(app: App, notes: list[str]) -> list[str]:
 
 @config.command()
 @click.option("--origin", is_flag=True, help="Show the origin of each setting.")
+@click.option(
+    "--level",
+    type=click.Choice(LEVELS),
+    default=LEVELS[-1],
+    show_default=True,
+    help="basic: what a site sets first. power: also what belongs to a power. expert: all.",
+)
 @table_options
 @click.pass_obj
-def show(app: App, origin: bool, as_json: bool) -> None:
+def show(app: App, origin: bool, level: str, as_json: bool) -> None:
     """Show every setting in force; secrets are hidden."""
-    loaded = app.loaded
-    rows = [(setting.name, setting.shown(loaded.settings), loaded.origins[setting.name]) for setting in every_setting()]
-    facts: SettingsShown = {"settings": {name: value for name, value, _ in rows}}
+    loaded, chosen = app.loaded, list(every_setting(level))
+    facts: SettingsShown = {
+        "settings": {one.name: one.shown(loaded.settings) for one in chosen},
+        "levels": {one.name: one.level for one in chosen},
+    }
     if origin:
-        facts["origins"] = loaded.origins
-    sheet = TextTable(("SETTING", "VALUE", "ORIGIN"), [(name, _text(value), where) for name, value, where in rows])
-    if not origin:
-        sheet = TextTable(sheet.columns[:2], [row[:2] for row in sheet.rows])
-    emit(facts, sheet, as_json=as_json)
+        facts["origins"] = {one.name: loaded.origins[one.name] for one in chosen}
+    columns = ("SETTING", "VALUE", "LEVEL", *(["ORIGIN"] if origin else []))
+    rows = [(one.name, _text(facts["settings"][one.name]), one.level, loaded.origins[one.name]) for one in chosen]
+    emit(facts, TextTable(columns, [row[: len(columns)] for row in rows]), as_json=as_json)
 
 
 @config.command()
