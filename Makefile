@@ -13,7 +13,7 @@ POOL := tests/simulator/test_feasibility.py tests/simulator/test_elastic_replay.
 # Without bytecode each of many processes would compile all tests and the package for itself.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-lowest test-releases soak lint compile-machine compile-pool compile-tests bench packages \
+.PHONY: demo test test-fast test-lowest test-releases soak lint compile-machine compile-pool compile-tests bench packages \
 	packages-test packages-lock setup clean
 
 setup: .venv/.ready
@@ -47,11 +47,15 @@ compile-tests: setup
 # (Without job control the shell would have background tests ignore Ctrl-C, which some send.)
 test: setup
 	@$(MAKE) --no-print-directory -j2 compile-machine compile-pool lint compile-tests
-	@set -m; log=$$(mktemp); \
-	$(BIN)/pytest -m 'lab and not soak' -n 3 --dist loadfile >$$log 2>&1 & lab=$$!; \
-	nice -n 5 $(BIN)/pytest -m 'not lab and not soak' -n 3 --dist loadfile; others=$$?; \
-	wait $$lab; labs=$$?; cat $$log; rm -f $$log; \
+	@set -m; log=$$(mktemp); rm -f build/tests/*.xml; \
+	$(BIN)/pytest -m 'lab and not soak' -n 3 --dist loadfile --junitxml build/tests/lab.xml >$$log 2>&1 & lab=$$!; \
+	nice -n 5 $(BIN)/pytest -m 'not lab and not soak' -n 3 --dist loadfile --junitxml build/tests/others.xml; others=$$?; \
+	wait $$lab; labs=$$?; cat $$log; rm -f $$log; $(BIN)/python -m tests.durations; \
 	exit $$((others | labs))
+
+# Between commits: without a lab, and without the files that take longest (python -m tests.durations --fast chooses them).
+test-fast: setup
+	$(BIN)/pytest -m 'not lab and not soak' -n 2 --dist loadfile $(addprefix --ignore=,$(shell cat tests/slow_files.txt))
 
 # The oldest versions that setup.cfg allows of all that it names, on a Python that they know. Each version of Numba keeps
 # compiled code of its own, so that this one does not throw away what the others compiled.
