@@ -214,7 +214,7 @@ PARENTS = {
     ),
     "the process that predicts": (
         "from slurmsched.daemon.predictions.prediction_process import PredictionFailed, PredictionWorker\n"
-        "worker = PredictionWorker('slurmsched.simulator.prediction_worker', timeout_s=120)\n"
+        "worker = PredictionWorker('slurmsched.foresee.prediction_worker', timeout_s=120)\n"
         "try:\n    worker.predict(None, None, None, {})\n"
         "except PredictionFailed:\n    pass\n"
     ),

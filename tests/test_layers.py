@@ -18,6 +18,7 @@ LEVELS = (
     {"powers"},
     {"cycle", "explain"},
     {"daemon", "simulator"},
+    {"foresee"},
     {"demo"},
     {"cli"},
 )
@@ -114,7 +115,7 @@ def test_every_part_has_a_level():
         ("demo/show", "from ..cli.app import App"),
         ("prolog/sampler", "from ..errors import SlurmschedError"),
         ("models/runtime", "from ..policy import sjf"),
-        ("daemon/loop", 'WORKER = "slurmsched.simulator.prediction_worker"'),
+        ("daemon/loop", 'WORKER = "slurmsched.foresee.prediction_worker"'),
         ("slurm/command", "import_module('slurmsched.db.store')"),
     ],
 )
@@ -134,7 +135,7 @@ def test_a_bad_import_is_found(module, source):
         ("db/upgrades/versions/one", "from alembic import op\nfrom ...tables import metadata"),
         ("demo/modelled", "from ..simulator.cluster import SimulatedCluster"),
         ("prolog/sampler", "import os\nfrom .record import Record"),
-        ("cli/daemon/build", 'WORKER = "slurmsched.simulator.prediction_worker"'),
+        ("cli/daemon/build", 'WORKER = "slurmsched.foresee.prediction_worker"'),
         ("cluster/jobs", 'raise ValueError("slurmsched.db is no file")\nADDRESS = "slurmsched.example.org:80"'),
     ],
 )

@@ -16,12 +16,12 @@ from ..daemon.api.questions.table import QUESTIONS
 from ..daemon.api.record_summaries import Choice, ModelInFull, ModelWithImportances
 from ..demo.summary import BurstSummary
 from ..explain.impact import GroupImpact
+from ..foresee.whatif import LeftOut, OptionImpact
 from ..lab.status import NodeStatus, ProcessStatus
 from ..simulator.report.harm import SimulatedPolicy
 from ..simulator.studies.actor.judgement import ActorFigures
 from ..simulator.studies.early_stopping import CurveStudy
 from ..simulator.studies.tuning.search import Gain
-from ..simulator.studies.whatif import LeftOut, OptionImpact
 from ..slurm.checkup import Finding
 from ..slurm.write.release import ReleaseReport
 from .json_schema import DRAFT, schema_of

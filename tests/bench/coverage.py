@@ -21,12 +21,12 @@ from slurmsched.cluster.records.predictions import PredictionTable
 from slurmsched.cluster.state import View
 from slurmsched.cycle import CycleReport
 from slurmsched.daemon.predictions.prediction_service import PredictionService
+from slurmsched.foresee.predict_completion import predict_completion
 from slurmsched.models.completion.prediction_accuracy import accuracy
 from slurmsched.models.runtime.baseline import RuntimeModel
 from slurmsched.policies.contract import find_ordering
 from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.cycle_driver import CycleDriver, whole_queue
-from slurmsched.simulator.predict_completion import predict_completion
 from slurmsched.simulator.simulated_cluster import SimulatedCluster
 from slurmsched.simulator.slurmctld.slurmconf import SlurmConf
 from slurmsched.simulator.trace_forecasts import as_outcomes

@@ -14,9 +14,9 @@ from slurmsched.cluster.plan import Plan
 from slurmsched.cluster.state import View
 from slurmsched.decide.rules import AdmissionRules, LeaseRules, Rules
 from slurmsched.decide.synthesis import SynthesisRules
+from slurmsched.foresee.composition_outlooks import composition_outlooks
 from slurmsched.policies.contract import find_ordering
 from slurmsched.powers import decide
-from slurmsched.simulator.composition_outlooks import composition_outlooks
 from slurmsched.simulator.cycle_driver import whole_queue
 
 from .predictions import view

@@ -16,12 +16,12 @@ from slurmsched.cluster.state import View
 from slurmsched.daemon.predictions.prediction_process import PredictionWorker
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import Rules
+from slurmsched.foresee.predict_completion import predict_completion
+from slurmsched.foresee.snapshot import resumed
+from slurmsched.foresee.whatif import PASSES, Option, compare, span_s
 from slurmsched.policies.contract import find_ordering
 from slurmsched.simulator.cycle_driver import whole_queue
-from slurmsched.simulator.predict_completion import predict_completion
 from slurmsched.simulator.slurmctld.slurmconf import SlurmConf
-from slurmsched.simulator.snapshot import resumed
-from slurmsched.simulator.studies.whatif import PASSES, Option, compare, span_s
 
 NOW_S = 1_000_000.0
 CONFIG = {"SelectTypeParameters": "CR_CORE_MEMORY", "PriorityType": "priority/multifactor"}

@@ -31,7 +31,7 @@ from slurmsched.policies.compiled import compiled
 from slurmsched.simulator.run import simulate
 from slurmsched.simulator.setup import Setup
 from slurmsched.simulator.cluster_spec import ClusterSpec
-from slurmsched.simulator.studies.whatif import Option, compare
+from slurmsched.foresee.whatif import Option, compare
 
 @compiled
 def compiled_here(number):
@@ -70,7 +70,7 @@ def warm_up() -> dict[str, object]:
 @pytest.mark.skipif("NUMBA_CACHE_DIR" in os.environ, reason="compiled code is kept elsewhere")
 def test_after_root_has_warmed_up_other_users_compile_nothing():
     said = warm_up()
-    beside = Path(slurmsched.__file__).parent / "simulator" / "__pycache__"
+    beside = Path(slurmsched.__file__).parent / "foresee" / "__pycache__"
     assert (said["compiled"], said["kept"]) == (True, str(beside))
     path = [str(Path(slurmsched.__file__).parents[1]), str(TESTS), str(TESTS / "simulator"), *filter(None, sys.path)]
     as_alice = ["setpriv", f"--reuid={ALICE}", f"--regid={ALICE}", "--clear-groups"]

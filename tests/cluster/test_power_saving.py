@@ -13,9 +13,9 @@ from slurmsched.cluster.power_saving import LEAST, NodePower, ResumeTimes, power
 from slurmsched.cluster.state import ClusterState
 from slurmsched.decide.rules import Rules
 from slurmsched.explain.why import why
+from slurmsched.foresee.predict_completion import predict_completion
 from slurmsched.policies.contract import find_ordering
 from slurmsched.powers import decide
-from slurmsched.simulator.predict_completion import predict_completion
 from slurmsched.simulator.studies.conformance.random_views import (
     NOW_S,
     forecast,

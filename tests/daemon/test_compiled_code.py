@@ -12,7 +12,7 @@ from slurmsched.daemon.compiled_code import STARTING, CompiledCode
 
 pytest.importorskip("numba")
 
-WORKER = "slurmsched.simulator.warm_up_worker"
+WORKER = "slurmsched.foresee.warm_up_worker"
 
 
 def compiling() -> list[str]:

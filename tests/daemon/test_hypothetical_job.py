@@ -28,9 +28,9 @@ from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import Rules
 from slurmsched.errors import CommentError, ConfigError
 from slurmsched.explain.eta import Eta
+from slurmsched.foresee.predict_completion import predict_completion
 from slurmsched.models.runtime.baseline import RuntimeModel
 from slurmsched.policies.contract import find_ordering
-from slurmsched.simulator.predict_completion import predict_completion
 from slurmsched.slurm.adapters.fake import FakeSlurm
 
 NOW_S = 1_700_000_000.0

@@ -13,7 +13,7 @@ from slurmsched.daemon.predictions.prediction_process import PredictionFailed, P
 
 def test_a_question_does_not_wait_for_long_behind_another_one():
     player, asking, leave = (
-        PredictionWorker("slurmsched.simulator.prediction_worker", patience_s=0.05),
+        PredictionWorker("slurmsched.foresee.prediction_worker", patience_s=0.05),
         threading.Event(),
         threading.Event(),
     )

@@ -68,7 +68,7 @@ def test_a_process_that_cannot_be_started_costs_a_forecast_and_not_the_thread():
 
 
 def test_a_state_that_cannot_be_played_is_an_error_of_one_forecast():
-    player = CompositionPlayer("slurmsched.simulator.synthesis_worker")
+    player = CompositionPlayer("slurmsched.foresee.synthesis_worker")
     try:
         for _ in range(2):
             with pytest.raises(SynthesisFailed, match="the play-forward failed: ConfigError: this is no policy"):

@@ -18,9 +18,9 @@ from slurmsched.cluster.records.predictions import PredictionKind
 from slurmsched.cluster.reservations import ReservationTable
 from slurmsched.decide.rules import Rules
 from slurmsched.explain.why import Why, why
+from slurmsched.foresee.predict_completion import predict_completion
 from slurmsched.policies.contract import find_ordering
 from slurmsched.powers import decide
-from slurmsched.simulator.predict_completion import predict_completion
 
 STRINGS = json.loads(Path("tests/data/slurm_reasons.json").read_text())
 WORDS = sorted({word for change in STRINGS["words"].values() for word in change["adds"]})

@@ -15,9 +15,9 @@ from slurmsched.cluster.reservations import ReservationTable
 from slurmsched.cluster.state import View
 from slurmsched.decide.deadlines.gpu_availability import GpuAvailability
 from slurmsched.decide.rules import Composition, DeadlineRules, Rules, as_planned
+from slurmsched.foresee.predict_completion import predict_completion
 from slurmsched.policies.contract import find_ordering
 from slurmsched.powers import decide
-from slurmsched.simulator.predict_completion import predict_completion
 
 HOUR_S = 3600.0
 

@@ -12,8 +12,8 @@ from simulator.test_predict_completion import view as waiting
 
 from slurmsched.cluster.job_record import outcomes_of
 from slurmsched.decide.synthesis import SynthesisRules
+from slurmsched.foresee.composition_outlooks import composition_outlooks
 from slurmsched.policies.contract import find_ordering
-from slurmsched.simulator.composition_outlooks import composition_outlooks
 from slurmsched.simulator.cycle_driver import whole_queue
 
 AUTO = "auto orderings=fifo,sjf loads=all,1.4 rounds=2 arrivals=0"
@@ -29,7 +29,7 @@ def players(daemon: int) -> list[int]:
     for line in Path("/proc").glob("[0-9]*/cmdline"):
         words = line.read_bytes().split(b"\0") if line.exists() else []
         parent = (line.parent / "stat").read_text().rpartition(")")[2].split()[1] if words else ""
-        if b"slurmsched.simulator.synthesis_worker" in words and int(parent) == daemon:
+        if b"slurmsched.foresee.synthesis_worker" in words and int(parent) == daemon:
             found.append(int(line.parent.name))
     return found
 

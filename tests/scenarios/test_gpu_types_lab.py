@@ -20,13 +20,13 @@ from slurmsched.cluster.text.sbatch_values import gres_items
 from slurmsched.decide.rules import Rules
 from slurmsched.errors import ConfigError
 from slurmsched.explain.why import why
+from slurmsched.foresee.predict_completion import predict_completion
 from slurmsched.lab import Lab, LabSpec
 from slurmsched.lab.programs import slurm_release
 from slurmsched.lab.waiting import wait_until
 from slurmsched.models.runtime.baseline import RuntimeModel
 from slurmsched.policies.contract import find_ordering
 from slurmsched.powers import decide
-from slurmsched.simulator.predict_completion import predict_completion
 from slurmsched.slurm.adapters.command import SlurmCommand
 from slurmsched.slurm.adapters.command_runner import CommandRunner
 

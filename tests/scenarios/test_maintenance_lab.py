@@ -24,12 +24,12 @@ from slurmsched.cluster.state import ClusterState, View
 from slurmsched.cluster.text.tres import seconds
 from slurmsched.decide.rules import Rules
 from slurmsched.explain.why import why
+from slurmsched.foresee.predict_completion import predict_completion
 from slurmsched.lab import Lab, LabSpec
 from slurmsched.lab.waiting import wait_until
 from slurmsched.models.runtime.baseline import RuntimeModel
 from slurmsched.policies.contract import find_ordering
 from slurmsched.powers import decide
-from slurmsched.simulator.predict_completion import predict_completion
 
 AHEAD_MIN, LASTS_MIN = 4, 2
 JOBS, ENOUGH = 40, 34

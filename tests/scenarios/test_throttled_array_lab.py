@@ -11,9 +11,9 @@ from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.forecast import Forecast
 from slurmsched.cluster.jobs import JobTable
 from slurmsched.cluster.state import View
+from slurmsched.foresee.predict_completion import predict_completion
 from slurmsched.lab import Lab
 from slurmsched.lab.waiting import wait_until
-from slurmsched.simulator.predict_completion import predict_completion
 from slurmsched.slurm.adapters.command import SlurmCommand
 from slurmsched.slurm.adapters.command_runner import CommandRunner
 

@@ -14,8 +14,8 @@ from slurmsched.cluster.jobs import JobState
 from slurmsched.cluster.records.outcomes import OutcomeTable
 from slurmsched.cluster.state import View
 from slurmsched.decide.synthesis import Candidate, Outlook
+from slurmsched.foresee.composition_outlooks import ARRIVALS_MOST, composition_outlooks, expected_jobs
 from slurmsched.policies.contract import find_ordering
-from slurmsched.simulator.composition_outlooks import ARRIVALS_MOST, composition_outlooks, expected_jobs
 from slurmsched.simulator.cycle_driver import whole_queue
 
 FIFO, SJF = Candidate("fifo", "accept-all"), Candidate("sjf", "accept-all")

@@ -12,7 +12,7 @@ from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.forecast import Forecast
 from slurmsched.cluster.jobs import JobState
 from slurmsched.cluster.outlook.remaining import UNKNOWN_S
-from slurmsched.simulator.drawn_runtimes import certain, drawn
+from slurmsched.foresee.drawn_runtimes import certain, drawn
 
 MANY = 4000
 

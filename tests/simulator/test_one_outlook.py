@@ -19,11 +19,11 @@ from slurmsched.decide.sharing.queue_wait import own_waits_s
 from slurmsched.explain.eta import eta_of
 from slurmsched.explain.explain import explain
 from slurmsched.explain.why import Circumstances, why
+from slurmsched.foresee.predict_completion import predict_completion
+from slurmsched.foresee.whatif import Option, compare
 from slurmsched.policies.contract import find_ordering
 from slurmsched.powers import decide
-from slurmsched.simulator.predict_completion import predict_completion
 from slurmsched.simulator.studies.conformance.random_views import NOW_S, jobs, nodes, partitions, qos, running_jobs
-from slurmsched.simulator.studies.whatif import Option, compare
 
 SLURM = {"SchedulerParameters": "bf_interval=1,bf_resolution=1,batch_sched_delay=0"}
 ROOM = 4  #: GPUs of each node

@@ -13,12 +13,12 @@ from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.forecast import Forecast
 from slurmsched.cluster.jobs import JobState, job_table
 from slurmsched.cluster.state import View
+from slurmsched.foresee.snapshot import resumed, unplaced
 from slurmsched.policies.selection.free_resources import FreeResources
 from slurmsched.policies.selection.planned_room import FOUND, blank_outlook, earliest, look, reserve
 from slurmsched.policies.selection.resources import CHOSEN, CPUS, GPUS, NEXT, NODE, NONE, TAKEN, find
 from slurmsched.policies.selection.struct_arrays import records
 from slurmsched.simulator.cluster_spec import ClusterSpec, nodes_of, partition_of
-from slurmsched.simulator.snapshot import resumed, unplaced
 
 NOW_S, WINDOW_S = 1_700_000_000.0, 40_000.0
 CONFIG = {"PriorityType": "priority/multifactor", "SelectTypeParameters": "CR_CORE_MEMORY"}

@@ -19,8 +19,8 @@ from slurmsched.cluster.records.predictions import PredictionKind, PredictionTab
 from slurmsched.cluster.records.promises import PromiseState, promise_table
 from slurmsched.cluster.state import View
 from slurmsched.explain.eta import etas
+from slurmsched.foresee.predict_completion import predict_completion
 from slurmsched.simulator.cluster_spec import ClusterSpec, nodes_of, partition_of
-from slurmsched.simulator.predict_completion import predict_completion
 
 NOW_S = 1_000_000.0
 SLURM = {"SchedulerParameters": "bf_interval=1,bf_resolution=1,batch_sched_delay=0"}

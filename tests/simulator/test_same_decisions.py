@@ -14,11 +14,11 @@ from slurmsched.cluster.jobs import JobTable
 from slurmsched.cluster.state import View
 from slurmsched.db.memory import Memory
 from slurmsched.decide.rules import Rules, SharingRules
+from slurmsched.foresee.snapshot import resumed
 from slurmsched.lab import Lab, LabSpec, wait_until
 from slurmsched.models.runtime.baseline import RuntimeModel
 from slurmsched.policies.contract import find_ordering
 from slurmsched.powers import decide
-from slurmsched.simulator.snapshot import resumed
 from slurmsched.simulator.volatile_store import VolatileStore
 from slurmsched.slurm.adapters.command import SlurmCommand
 from slurmsched.slurm.adapters.command_runner import CommandRunner

@@ -35,10 +35,10 @@ from slurmsched.db.memory import Memory
 from slurmsched.decide.ordering.ranking import base_priority
 from slurmsched.decide.rules import DeadlineRules, ProfilingRules, Rules, SharingRules
 from slurmsched.errors import LabError
+from slurmsched.foresee.snapshot import resumed
 from slurmsched.lab import Lab, LabSpec, programs, wait_until
 from slurmsched.policies.contract import find_ordering
 from slurmsched.powers import decide
-from slurmsched.simulator.snapshot import resumed
 from slurmsched.simulator.volatile_store import VolatileStore
 from slurmsched.slurm.adapters.command import SlurmCommand
 from slurmsched.slurm.adapters.command_runner import CommandRunner

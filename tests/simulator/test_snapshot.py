@@ -20,6 +20,7 @@ from slurmsched.cluster.state import View
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import Rules
 from slurmsched.errors import ConfigError
+from slurmsched.foresee.snapshot import barred, held, resumed, unplaced
 from slurmsched.policies.contract import find_ordering
 from slurmsched.policies.selection.resources import validate
 from slurmsched.simulator.cluster_spec import ClusterSpec, nodes_of, partition_of
@@ -29,7 +30,6 @@ from slurmsched.simulator.simulated_cluster import SimulatedCluster
 from slurmsched.simulator.slurmctld.multifactor import Weights
 from slurmsched.simulator.slurmctld.slurmconf import SlurmConf
 from slurmsched.simulator.slurmctld.slurmctld import SlurmctldConfig as Loops
-from slurmsched.simulator.snapshot import barred, held, resumed, unplaced
 from slurmsched.simulator.workload.workload import Workload, workload
 
 CONFIG = {"PriorityType": "priority/multifactor"}

@@ -7,10 +7,10 @@ import numpy as np
 from slurmsched.cluster.actions import Share, StartShared
 from slurmsched.cluster.job_record import outcomes_of
 from slurmsched.cluster.state import View
+from slurmsched.foresee.snapshot import resumed
 from slurmsched.models.runtime.baseline import RuntimeModel
 from slurmsched.simulator.cluster_spec import ClusterSpec, nodes_of, partition_of
 from slurmsched.simulator.simulated_cluster import SimulatedCluster
-from slurmsched.simulator.snapshot import resumed
 from slurmsched.simulator.workload.workload import workload
 
 

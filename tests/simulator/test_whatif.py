@@ -14,10 +14,8 @@ from slurmsched.cluster.state import View
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import Rules
 from slurmsched.errors import ConfigError
-from slurmsched.policies.contract import find_ordering
-from slurmsched.simulator.cluster_spec import ClusterSpec, nodes_of, partition_of
-from slurmsched.simulator.snapshot import resumed
-from slurmsched.simulator.studies.whatif import (
+from slurmsched.foresee.snapshot import resumed
+from slurmsched.foresee.whatif import (
     MOST_JOBS,
     Comparison,
     Option,
@@ -25,6 +23,8 @@ from slurmsched.simulator.studies.whatif import (
     copies,
     simulated_tasks,
 )
+from slurmsched.policies.contract import find_ordering
+from slurmsched.simulator.cluster_spec import ClusterSpec, nodes_of, partition_of
 from slurmsched.simulator.workload.workload import workload
 
 CONFIG = {"PriorityType": "priority/multifactor"}

@@ -35,7 +35,7 @@ def warm_up(as_json: bool) -> None:
         facts: WarmedUp = {"compiled": False, "kept": None, "took_s": 0.0}
         return emit(facts, sentence, as_json=as_json)
     os.umask(0o022)  # all users may read it
-    from ...simulator import warm_up
+    from ...foresee import warm_up
 
     began_s = perf_counter()
     warm_up.warm_up()

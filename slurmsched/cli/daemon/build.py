@@ -65,11 +65,11 @@ from ..app import App, has_tables, make_tables
 logger = logging.getLogger(__name__)
 
 PATIENCE_S = 60.0  #: limit for a starting daemon's wait for slurmctld; then it exits and is started again
-PREDICTION_WORKER = "slurmsched.simulator.prediction_worker"
+PREDICTION_WORKER = "slurmsched.foresee.prediction_worker"
 """The module that predicts in a process of its own."""
-WARM_UP_WORKER = "slurmsched.simulator.warm_up_worker"
+WARM_UP_WORKER = "slurmsched.foresee.warm_up_worker"
 """The module that compiles in a process of its own."""
-SYNTHESIS_WORKER = "slurmsched.simulator.synthesis_worker"
+SYNTHESIS_WORKER = "slurmsched.foresee.synthesis_worker"
 """The module that plays compositions forward in a process of its own."""
 
 

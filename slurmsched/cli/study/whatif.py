@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ...config import Settings
     from ...db.store import Store
     from ...decide.policy import Policy
-    from ...simulator.studies.whatif import Comparison, LeftOut, Option
+    from ...foresee.whatif import Comparison, LeftOut, Option
     from ...simulator.workload.workload import Workload
     from ..json_answers import MoreNodes, WhatIf
 
@@ -86,7 +86,7 @@ def what_if(app: App, policies: tuple[str, ...], more: int | None, like: str | N
             "rows": [],
         }
         return emit(facts, f"no job waits, as of {moment(view.now_s)}", as_json=as_json)
-    from ...simulator.studies.whatif import compare, copies
+    from ...foresee.whatif import compare, copies
 
     nodes = copies(view, more, like or "") if more else None
     if nodes is not None:
@@ -103,8 +103,8 @@ def what_if(app: App, policies: tuple[str, ...], more: int | None, like: str | N
 
 def _options(settings: Settings, ours: Policy, policies: tuple[str, ...]) -> Iterator[Option]:
     """Yield the current policy first, then each policy in act mode under the settings; by default theirs."""
+    from ...foresee.whatif import Option
     from ...policies.contract import find_ordering
-    from ...simulator.studies.whatif import Option
 
     yield Option("as now", ours if _steers(settings) else None)
     rules = replace(ours.rules, powers=ours.rules.powers | {"order"})
@@ -120,9 +120,9 @@ def _orderings(settings: Settings, ours: Policy, policies: tuple[str, ...]) -> l
 
 def _ideal(name: str) -> Option:
     """Return the ordering as no site has it: over the whole queue, by the runtimes that jobs will need."""
+    from ...foresee.whatif import Option
     from ...policies.contract import find_ordering
     from ...simulator.cycle_driver import whole_queue
-    from ...simulator.studies.whatif import Option
 
     return Option(f"{name}, {IDEAL}", whole_queue(find_ordering(name)), exact=True)
 

@@ -32,7 +32,7 @@ class PredictionWorker:
         config: Mapping[str, str],
         delayed_until_s: FloatArray | None = None,
     ) -> PredictionTable:
-        """Return the result of ``simulator.predict_completion``; PredictionFailed where there is none."""
+        """Return the result of ``foresee.predict_completion``; PredictionFailed where there is none."""
         try:
             error, table = self._process.ask((view, rank, standing, config, delayed_until_s), self._timeout_s)
         except ChildFailed as failure:

@@ -1,4 +1,4 @@
-"""A process that predicts completions for its parent: ``python -m slurmsched.simulator.prediction_worker FD``.
+"""A process that predicts completions for its parent: ``python -m slurmsched.foresee.prediction_worker FD``.
 
 Compiled code holds Python's lock, and its compiler needs some hundred MiB; neither belongs in the daemon, whose cycles
 must be on time. A request is the arguments of ``predict_completion``, an answer is (error, table).

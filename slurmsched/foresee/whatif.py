@@ -11,25 +11,25 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels
-from ...cluster.forecast import Forecast
-from ...cluster.jobs import JobState, JobTable
-from ...cluster.nodes import NodeTable
-from ...cluster.reasons import reason_of
-from ...cluster.records.associations import AssociationTable
-from ...cluster.state import View
-from ...decide.policy import Policy
-from ...errors import ConfigError
-from ...models.arrival_counter import ArrivalCounter
-from ..cycle_driver import CycleDriver
-from ..drawn_runtimes import certain, drawn
-from ..engine.job_state import Life
-from ..few_reservations import with_few_reservations
-from ..fixed_forecast import FixedForecast
-from ..report.gain import Gain, gain_of
-from ..slurmctld.slurmconf import SlurmConf
-from ..snapshot import barred, held, one_row_per_task, resumed, unplaced
-from ..workload.workload import Workload
+from ..cluster.columns import BoolArray, FloatArray, IntArray, Labels
+from ..cluster.forecast import Forecast
+from ..cluster.jobs import JobState, JobTable
+from ..cluster.nodes import NodeTable
+from ..cluster.reasons import reason_of
+from ..cluster.records.associations import AssociationTable
+from ..cluster.state import View
+from ..decide.policy import Policy
+from ..errors import ConfigError
+from ..models.arrival_counter import ArrivalCounter
+from ..simulator.cycle_driver import CycleDriver
+from ..simulator.engine.job_state import Life
+from ..simulator.fixed_forecast import FixedForecast
+from ..simulator.report.gain import Gain, gain_of
+from ..simulator.slurmctld.slurmconf import SlurmConf
+from ..simulator.workload.workload import Workload
+from .drawn_runtimes import certain, drawn
+from .few_reservations import with_few_reservations
+from .snapshot import barred, held, one_row_per_task, resumed, unplaced
 
 MOST_JOBS = 20_000
 

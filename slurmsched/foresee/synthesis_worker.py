@@ -1,4 +1,4 @@
-"""A process that plays compositions forward for its parent: ``python -m slurmsched.simulator.synthesis_worker FD``.
+"""A process that plays compositions forward for its parent: ``python -m slurmsched.foresee.synthesis_worker FD``.
 
 It is apart from the process of predictions, whose users wait for it. A request is ``PlayRequest``, an answer is (error,
 scores).

@@ -19,15 +19,15 @@ from ..decide.rules import AdmissionRules
 from ..decide.synthesis import ACCEPT_ALL, UNKNOWN_S, Candidate, Outlook, expected_arrivals
 from ..policies.contract import find_ordering
 from ..powers import decide
-from .engine.calendar import NEVER
+from ..simulator.engine.calendar import NEVER
+from ..simulator.machine.event_loop import advance
+from ..simulator.slurmctld.multifactor import Weights
+from ..simulator.slurmctld.slurmconf import SlurmConf
+from ..simulator.slurmctld.slurmctld import CALC_DUE, Controller
 from .few_reservations import with_few_reservations
-from .machine.event_loop import advance
 from .predict_completion import places
-from .slurmctld.multifactor import Weights
-from .slurmctld.slurmconf import SlurmConf
-from .slurmctld.slurmctld import CALC_DUE, Controller
 from .snapshot import barred, held, one_row_per_task, reprioritize, resumed, unplaced
-from .studies.whatif import simulated_tasks, span_s
+from .whatif import simulated_tasks, span_s
 
 ARRIVALS_MOST = 2_000
 """Most jobs that are played in; where more came in the span, it is shortened to the latest of them."""

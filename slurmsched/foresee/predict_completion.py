@@ -25,14 +25,14 @@ from ..explain.obstacles import cannot_run, obstacles
 from ..explain.reserved_nodes import unread_words
 from ..explain.unclear_requests import unclear_requests
 from ..explain.unexplained_waits import unexplained
-from .engine.calendar import NEVER
+from ..simulator.engine.calendar import NEVER
+from ..simulator.simulated_cluster import SimulatedCluster
+from ..simulator.slurmctld.gates import met_by
+from ..simulator.slurmctld.slurmconf import SlurmConf
+from ..simulator.slurmctld.slurmctld import CALC_DUE
 from .few_reservations import with_few_reservations
-from .simulated_cluster import SimulatedCluster
-from .slurmctld.gates import met_by
-from .slurmctld.slurmconf import SlurmConf
-from .slurmctld.slurmctld import CALC_DUE
 from .snapshot import barred, held, resumed, unplaced
-from .studies.whatif import simulated_tasks
+from .whatif import simulated_tasks
 
 PASSES = 12
 """Passes of backfill before the interval doubles with each one."""

@@ -13,15 +13,15 @@ from ..cluster.state import View
 from ..decide.policy import Policy
 from ..decide.rules import DeadlineRules, Rules
 from ..policies.contract import find_ordering
-from .cluster_spec import ClusterSpec
-from .cycle_driver import whole_queue
+from ..simulator.cluster_spec import ClusterSpec
+from ..simulator.cycle_driver import whole_queue
+from ..simulator.run import simulate
+from ..simulator.setup import STOCK, Setup
+from ..simulator.simulated_cluster import SimulatedCluster
+from ..simulator.workload.synthetic import SyntheticSpec, synthetic
+from ..simulator.workload.workload import Workload
 from .predict_completion import predict_completion
-from .run import simulate
-from .setup import STOCK, Setup
-from .simulated_cluster import SimulatedCluster
-from .studies.whatif import Option, compare
-from .workload.synthetic import SyntheticSpec, synthetic
-from .workload.workload import Workload
+from .whatif import Option, compare
 
 JOBS, NODES, GPUS = 60, 4, 8
 POLICIES = (STOCK, "fifo", "sjf", "qssf", "srtf")

@@ -1,4 +1,4 @@
-"""A process that compiles the code of promises for its parent: ``python -m slurmsched.simulator.warm_up_worker FD``.
+"""A process that compiles the code of promises for its parent: ``python -m slurmsched.foresee.warm_up_worker FD``.
 
 The code is stored, and the parent only loads it. The answer to any request is an error, empty for none.
 """

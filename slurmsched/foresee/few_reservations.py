@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..cluster.state import View
-from .slurmctld.slurmconf import SlurmConf
+from ..simulator.slurmctld.slurmconf import SlurmConf
 
 WORK = 10_000
 """Approximate bound on nodes times reservations times sets of partitions in one pass of backfill."""

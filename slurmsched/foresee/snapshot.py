@@ -27,19 +27,19 @@ from ..policies.selection.resources import is_on, link, number_forms, take_slots
 from ..policies.selection.sorted_rows import Line
 from ..policies.selection.unit_choice import BASE, WHOLE
 from ..policies.selection.unit_rules import PATIENCE_S, most_together, unit_rules
+from ..simulator.cluster_spec import ClusterSpec
+from ..simulator.earlier_usage import so_far, use_before
+from ..simulator.engine.calendar import BEGIN, END, NEVER, SERIALS, Calendar
+from ..simulator.engine.job_state import PENDING, RUNNING, SUSPENDED
+from ..simulator.machine.controller import controller, note_openings
+from ..simulator.rows_by_type import one_row_per_type, rows_by_name, rows_of_job
+from ..simulator.simulated_cluster import SimulatedCluster
+from ..simulator.slurmctld.gates import gates_of
+from ..simulator.slurmctld.shared_accounts import SharedAccounts
+from ..simulator.slurmctld.slurmconf import SlurmConf
+from ..simulator.slurmctld.slurmctld import ACTIVE, ARRIVED, CALC_DUE, MOST_PRIORITY, NOW, Controller, stir
+from ..simulator.workload.workload import Workload, workload
 from ..slurm.port import counts_memory
-from .cluster_spec import ClusterSpec
-from .earlier_usage import so_far, use_before
-from .engine.calendar import BEGIN, END, NEVER, SERIALS, Calendar
-from .engine.job_state import PENDING, RUNNING, SUSPENDED
-from .machine.controller import controller, note_openings
-from .rows_by_type import one_row_per_type, rows_by_name, rows_of_job
-from .simulated_cluster import SimulatedCluster
-from .slurmctld.gates import gates_of
-from .slurmctld.shared_accounts import SharedAccounts
-from .slurmctld.slurmconf import SlurmConf
-from .slurmctld.slurmctld import ACTIVE, ARRIVED, CALC_DUE, MOST_PRIORITY, NOW, Controller, stir
-from .workload.workload import Workload, workload
 
 HELD = (ReasonKind.HELD_BY_USER, ReasonKind.HELD_BY_ADMIN, ReasonKind.HELD_BY_SLURM)
 MODELLED = (ReasonKind.WAITS, ReasonKind.BEGIN, *HELD)
