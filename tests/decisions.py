@@ -33,8 +33,10 @@ from slurmsched.policies.contract import (
 )
 from slurmsched.powers.profile import profiling_rules
 from slurmsched.powers.share import packing
+from slurmsched.research.actor import week_loop
+from slurmsched.research.elastic.experiment import shares_of
+from slurmsched.research.tasks.gangs import fits_in_turn
 from slurmsched.simulator.cycle_driver import composed, whole_queue
-from slurmsched.simulator.elastic.experiment import shares_of
 from slurmsched.simulator.fast import loops
 from slurmsched.simulator.fast.loops import run_preemptively, run_to_end
 from slurmsched.simulator.fast.queue import come_in
@@ -42,8 +44,6 @@ from slurmsched.simulator.machine import event_loop
 from slurmsched.simulator.pair_rules import pair_rules
 from slurmsched.simulator.setup import FAST_SELECTIONS, Setup
 from slurmsched.simulator.slurmctld.slurmctld import backfill_loop, main_loop, step_s
-from slurmsched.simulator.studies.actor import week_loop
-from slurmsched.simulator.tasks.gangs import fits_in_turn
 
 Function = Callable[..., Any]
 

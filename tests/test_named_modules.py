@@ -27,7 +27,7 @@ IMPORTED_BY_NAME = {
     "prolog/sampler.py": {"'pynvml'"},
     "prolog/watch.py": {"'pynvml'", "'sampler'"},
     "simulator/report/page.py": {"'plotly.offline'"},
-    "simulator/studies/pareto/search.py": {"f'pymoo.{module}'"},
+    "research/pareto/search.py": {"f'pymoo.{module}'"},
     "simulator/traces/native.py": {"'pyarrow'", "'pyarrow.parquet'"},
     "simulator/worker_pool.py": {"'joblib.externals.loky.process_executor'", "module"},
 }

@@ -18,10 +18,10 @@ from ..demo.summary import BurstSummary
 from ..explain.impact import GroupImpact
 from ..foresee.whatif import LeftOut, OptionImpact
 from ..lab.status import NodeStatus, ProcessStatus
+from ..research.actor.judgement import ActorFigures
+from ..research.early_stopping import CurveStudy
 from ..simulator.report.harm import SimulatedPolicy
-from ..simulator.studies.actor.judgement import ActorFigures
-from ..simulator.studies.early_stopping import CurveStudy
-from ..simulator.studies.tuning.search import Gain
+from ..simulator.tuning.search import Gain
 from ..slurm.checkup import Finding
 from ..slurm.write.release import ReleaseReport
 from .json_schema import DRAFT, schema_of

@@ -9,11 +9,11 @@ import numpy as np
 
 from ..cluster.columns import BoolArray
 from ..cluster.forecast import Forecast
+from .speeds.speed_files import SpeedFiles
 from .traces.convergence import stopped_at_convergence
 from .traces.partitions import mapped
 from .traces.source import Source
 from .traces.trace import Trace, TraceError
-from .training.speed_files import SpeedFiles
 from .workload.workload import EVERY_JOB, Workload
 
 

@@ -43,8 +43,8 @@ from .simulated_cluster import DEFAULT_CONFIG, SimulatedCluster
 from .slurmctld.shared_accounts import SharedAccounts
 from .slurmctld.slurmconf import SlurmConf
 from .slurmctld.slurmctld import FRAGMENTED, IDLE, Controller, SlurmctldConfig
+from .speeds.type_speeds import TypedJobs, at_mean_speed, on_types, with_type_speeds
 from .synthesizer import Synthesizer
-from .training.type_speeds import TypedJobs, at_mean_speed, on_types, with_type_speeds
 from .unfit_jobs import too_large
 from .workload.workload import EVERY_JOB, NO_EARLIER_JOBS, EarlierJobs, Workload, as_submitted
 

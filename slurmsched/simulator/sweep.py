@@ -13,8 +13,9 @@ from .case import Case
 from .cluster_spec import ClusterSpec
 from .replay import Replay
 from .report.metrics import Summary, summary, violations
+from .research_parts import research_part
 from .setup import LEARNT, Setup
-from .training.performance import Performance
+from .speeds.performance import Performance
 from .worker_pool import RunFailed, Workers, crew
 from .workload.workload import EVERY_JOB, Workload, workload
 
@@ -84,13 +85,9 @@ def _run(cell: Cell, fleet: ClusterSpec, check: bool) -> CellResult:
     try:
         jobs, performance = _jobs(cell, fleet)
         if performance is not None and cell.setup.scaling:
-            from .training.rounds import train
-
-            replay = train(jobs, fleet, cell.setup, performance, check=check)
+            replay = research_part("scaling")(jobs, fleet, cell.setup, performance, check=check)
         elif cell.setup.executor == "tasks":
-            from .tasks.gangs import play_gangs
-
-            replay = play_gangs(jobs, fleet, cell.setup, check=check)
+            replay = research_part("tasks")(jobs, fleet, cell.setup, check=check)
         else:
             replay = _scheduled(cell, jobs, fleet, check, performance)
         replay = replace(replay, measured=cell.case.measured())
@@ -109,7 +106,7 @@ def _run(cell: Cell, fleet: ClusterSpec, check: bool) -> CellResult:
 def _scheduled(cell: Cell, jobs: Workload, fleet: ClusterSpec, check: bool, performance: Performance | None) -> Replay:
     """Replay jobs with a runtime of their own; its module is imported here, since jobs that train do not need it."""
     from .run import simulate
-    from .training.type_speeds import TypedJobs
+    from .speeds.type_speeds import TypedJobs
 
     case, setup = cell.case, cell.setup
     pool = setup.executor == "direct" and fleet.equal

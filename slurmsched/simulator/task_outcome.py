@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from ..cluster.columns import BoolArray, FloatArray
+from .workload.workload import Workload
 
 
 @dataclass(frozen=True)
@@ -19,3 +23,9 @@ class TaskOutcome:
     overloads: int  #: servers above the threshold, counted in each round
     migrations: int  #: tasks moved
     decision_ms: FloatArray  #: processor time of each decision
+
+
+def accuracy_at(jobs: Workload, rows: Any, part: FloatArray) -> FloatArray:
+    """Return the accuracy of jobs after the given part of their iterations."""
+    rate = np.maximum(jobs.loss_rate[rows], 1e-9)
+    return np.asarray(jobs.accuracy[rows] * np.expm1(-rate * part) / np.expm1(-rate))

@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from slurmsched.research.tasks.gangs import play_gangs
 from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.report.metrics import Summary, summary
 from slurmsched.simulator.setup import Setup
-from slurmsched.simulator.tasks.gangs import play_gangs
 from slurmsched.simulator.traces.registry import read
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "mlfs"

@@ -16,12 +16,12 @@ from pathlib import Path
 import numpy as np
 
 from slurmsched.policies.ordering.wfq import Wfq
-from slurmsched.simulator.elastic.applications import Applications, applications, read_speedups
-from slurmsched.simulator.elastic.experiment import POLICIES, ElasticReplay, Policy, replay
-from slurmsched.simulator.elastic.samples import automl
-from slurmsched.simulator.studies.pareto.objectives import DEFAULT, objectives_of
-from slurmsched.simulator.studies.pareto.search import Front, Point
-from slurmsched.simulator.studies.pareto.workloads import Wish, search_on
+from slurmsched.research.elastic.applications import Applications, applications, read_speedups
+from slurmsched.research.elastic.experiment import POLICIES, ElasticReplay, Policy, replay
+from slurmsched.research.elastic.samples import automl
+from slurmsched.research.pareto.objectives import DEFAULT, objectives_of
+from slurmsched.research.pareto.search import Front, Point
+from slurmsched.research.pareto.workloads import Wish, search_on
 from slurmsched.simulator.traces.source import Source
 from slurmsched.simulator.worker_pool import Workers
 

@@ -17,13 +17,13 @@ import numpy as np
 
 from slurmsched.policies.scaling.goodput import best_batch
 from slurmsched.policies.scaling.speed_model import fitted, objective
+from slurmsched.research.training.applications import LIMITS, Application, read_applications
 from slurmsched.simulator.case import Case
 from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.setup import Setup
+from slurmsched.simulator.speeds.speed_files import SpeedFiles
 from slurmsched.simulator.sweep import Cell, sweep
 from slurmsched.simulator.traces.source import Source
-from slurmsched.simulator.training.applications import LIMITS, Application, read_applications
-from slurmsched.simulator.training.speed_files import SpeedFiles
 
 from .training_types import rows as type_rows
 

@@ -25,13 +25,13 @@ from slurmsched.policies.scaling.gavel_programs import (
     isolated,
     useful,
 )
+from slurmsched.research.training.cpu_profiles import ProfiledJobs, read_profiles
+from slurmsched.research.training.rounds import train
 from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.setup import Setup
+from slurmsched.simulator.speeds.performance import Performance
+from slurmsched.simulator.speeds.type_speeds import TypedJobs, read_throughputs
 from slurmsched.simulator.traces.registry import read
-from slurmsched.simulator.training.cpu_profiles import ProfiledJobs, read_profiles
-from slurmsched.simulator.training.performance import Performance
-from slurmsched.simulator.training.rounds import train
-from slurmsched.simulator.training.type_speeds import TypedJobs, read_throughputs
 from slurmsched.simulator.workload.workload import Workload
 
 DATA = Path(__file__).parents[3] / "shared" / "data"

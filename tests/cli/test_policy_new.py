@@ -21,7 +21,7 @@ from slurmsched.cluster.nodes import NodeTable
 from slurmsched.cluster.outlook.remaining import Remaining
 from slurmsched.cluster.state import View
 from slurmsched.errors import ConfigError
-from slurmsched.simulator.studies.conformance.demands import demands_on
+from slurmsched.research.conformance.demands import demands_on
 
 ROOT = Path(__file__).parents[2]
 

@@ -22,7 +22,7 @@ from slurmsched.models.runtime.estimator import Estimator
 from slurmsched.models.runtime.mixture import Mixture
 from slurmsched.models.runtime.point_predictors import LIMIT, Ga2m, repeating
 from slurmsched.policies.ordering.mlfs_rl import FEATURES
-from slurmsched.simulator.studies.actor.learning import static_actor
+from slurmsched.research.actor.learning import static_actor
 
 DAY_S = 86400.0
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.outlook.free_gpus import FreeGpus
 from slurmsched.cluster.outlook.remaining import UNKNOWN_S
-from slurmsched.simulator.studies.conformance.random_views import nodes, running_jobs
+from slurmsched.research.conformance.random_views import nodes, running_jobs
 
 INF = np.inf
 

@@ -7,7 +7,7 @@ from slurmsched.cluster.jobs import JobState, job_table
 from slurmsched.cluster.node_ranges import NodeRanges
 from slurmsched.cluster.nodes import PartitionTable, QosTable
 from slurmsched.cluster.state import ClusterState
-from slurmsched.simulator.studies.conformance.random_views import nodes
+from slurmsched.research.conformance.random_views import nodes
 
 
 def state(pending=(), running=()):

@@ -16,7 +16,7 @@ from slurmsched.explain.why import why
 from slurmsched.foresee.predict_completion import predict_completion
 from slurmsched.policies.contract import find_ordering
 from slurmsched.powers import decide
-from slurmsched.simulator.studies.conformance.random_views import (
+from slurmsched.research.conformance.random_views import (
     NOW_S,
     forecast,
     jobs,

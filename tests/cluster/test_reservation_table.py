@@ -9,7 +9,7 @@ import pytest
 
 from slurmsched.cluster.columns import Labels, table_of
 from slurmsched.cluster.reservations import Claimant, ReservationTable, claimant_of, keeping_out, windows_of
-from slurmsched.simulator.studies.conformance.random_views import jobs
+from slurmsched.research.conformance.random_views import jobs
 
 ALICE = Claimant("alice", "astro")
 

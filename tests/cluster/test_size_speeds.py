@@ -18,7 +18,7 @@ from slurmsched.cluster.records.outcomes import OutcomeTable
 from slurmsched.cluster.restart_costs import RestartCosts
 from slurmsched.cluster.speed_texts import read_sizes, write_speeds
 from slurmsched.cluster.state import ClusterState
-from slurmsched.simulator.studies.conformance.random_views import nodes
+from slurmsched.research.conformance.random_views import nodes
 
 SIZES = "slurmsched:gpus=1-8,ckpt"
 

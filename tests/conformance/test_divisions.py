@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from examples import examples
 from slurmsched.policies.contract import DIVISIONS
 from slurmsched.policies.division.state import ApplicationData, ElasticRules, State, fresh
-from slurmsched.simulator.elastic.experiment import shares_of
+from slurmsched.research.elastic.experiment import shares_of
 
 MOST = 8
 

@@ -23,18 +23,18 @@ from slurmsched.cluster.training import Allocations
 from slurmsched.errors import ConfigError
 from slurmsched.policies.contract import DIVISIONS, PROFILINGS, SHARINGS, Ordering, Scaling, find_ordering
 from slurmsched.policies.registry import Part
-from slurmsched.simulator.studies.conformance.check import Check
-from slurmsched.simulator.studies.conformance.day import BrokenRule, run_day
-from slurmsched.simulator.studies.conformance.demands import (
+from slurmsched.research.conformance.check import Check
+from slurmsched.research.conformance.day import BrokenRule, run_day
+from slurmsched.research.conformance.demands import (
     Case,
     demand_declared_changes,
     demand_declared_steps,
     demands_on,
     judged,
 )
-from slurmsched.simulator.studies.conformance.judgement import REGISTRIES, Judge
-from slurmsched.simulator.studies.conformance.random_views import random_view
-from slurmsched.simulator.studies.conformance.trials import TRIALS
+from slurmsched.research.conformance.judgement import REGISTRIES, Judge
+from slurmsched.research.conformance.random_views import random_view
+from slurmsched.research.conformance.trials import TRIALS
 
 ROOT = Path(__file__).parents[2]
 FEW = 50

@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from slurmsched.cluster.state import View
-from slurmsched.simulator.studies.conformance.random_views import (
+from slurmsched.research.conformance.random_views import (
     NOW_S,
     QOS,
     TIERS,

@@ -17,7 +17,7 @@ from slurmsched.explain.order_terms import terms_of
 from slurmsched.models.progress.learning_curve import LearningCurve
 from slurmsched.policies.contract import find_ordering
 from slurmsched.policies.ordering.mlfs import FORMS, loss_left
-from slurmsched.simulator.studies.conformance.random_views import random_view
+from slurmsched.research.conformance.random_views import random_view
 
 ALL = "mlfs-h across=all"
 ODD = st.sampled_from([-np.inf, -1.0, 0.0, 1.0, 1e9, 1e300, np.inf, np.nan])

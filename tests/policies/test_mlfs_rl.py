@@ -19,7 +19,7 @@ from slurmsched.policies.contract import find_ordering
 from slurmsched.policies.ordering.mlfs import Terms
 from slurmsched.policies.ordering.mlfs_rl import FEATURES, Actor, Supply, features
 from slurmsched.powers import decide
-from slurmsched.simulator.studies.conformance.random_views import random_view
+from slurmsched.research.conformance.random_views import random_view
 
 WIDE, UNITS = len(FEATURES), 5
 

@@ -17,7 +17,7 @@ from slurmsched.policies.contract import find_ordering
 from slurmsched.policies.ordering.fair_queueing import DEFAULT
 from slurmsched.policies.ordering.wfq import Wfq
 from slurmsched.policies.ordering.wfq_line import line_of, rules_from
-from slurmsched.simulator.studies.pareto.space import SearchSpace, setting_line
+from slurmsched.research.pareto.space import SearchSpace, setting_line
 
 THREE = "wfq thresholds=60,600,inf weights=2,1,1"
 

@@ -14,13 +14,13 @@ from slurmsched.models.artifact import Artifact
 from slurmsched.models.model_card import model_card
 from slurmsched.models.registry import ACTOR
 from slurmsched.policies.ordering.mlfs_rl import FEATURES, Actor
+from slurmsched.research.actor.imitation import imitated
+from slurmsched.research.actor.judgement import Against, TrainedActor, _against, reviewed, train_actor
+from slurmsched.research.actor.learning import STARTS, Effort, learn, static_actor
+from slurmsched.research.actor.week_loop import Decisions, play
+from slurmsched.research.actor.weeks import FLEET, WEEK_S, Weeks, drawn_week
 from slurmsched.simulator.run import simulate
 from slurmsched.simulator.setup import Setup
-from slurmsched.simulator.studies.actor.imitation import imitated
-from slurmsched.simulator.studies.actor.judgement import Against, TrainedActor, _against, reviewed, train_actor
-from slurmsched.simulator.studies.actor.learning import STARTS, Effort, learn, static_actor
-from slurmsched.simulator.studies.actor.week_loop import Decisions, play
-from slurmsched.simulator.studies.actor.weeks import FLEET, WEEK_S, Weeks, drawn_week
 from slurmsched.simulator.workload.workload import workload
 
 WEEKS = 8

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from json_forms import answer_of
 
 from slurmsched.cli import main
-from slurmsched.simulator.studies.early_stopping import study_curves
+from slurmsched.research.early_stopping import study_curves
 from slurmsched.simulator.traces.learning_curves import MeasuredCurve, read_curves
 from slurmsched.simulator.traces.trace import TraceError
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from slurmsched.policies.ordering.wfq import Wfq
-from slurmsched.simulator.elastic.applications import Applications, applications, read_speedups
-from slurmsched.simulator.elastic.experiment import Policy, replay
+from slurmsched.research.elastic.applications import Applications, applications, read_speedups
+from slurmsched.research.elastic.experiment import Policy, replay
 from slurmsched.simulator.traces.source import Source
 
 DATA = Path(__file__).parents[3] / "shared" / "data"

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from examples import examples
 from slurmsched.errors import ConfigError
 from slurmsched.policies.ordering.wfq import Wfq
-from slurmsched.simulator.elastic.applications import Applications, Curves, applications, read_speedups
-from slurmsched.simulator.elastic.experiment import POLICIES, Policy, replay
-from slurmsched.simulator.elastic.samples import MOST_SERVICE_S, MOST_TRIALS, Halves, automl, sample
+from slurmsched.research.elastic.applications import Applications, Curves, applications, read_speedups
+from slurmsched.research.elastic.experiment import POLICIES, Policy, replay
+from slurmsched.research.elastic.samples import MOST_SERVICE_S, MOST_TRIALS, Halves, automl, sample
 from slurmsched.simulator.workload.workload import workload
 
 TWO_CLASSES = Wfq((100.0, math.inf), (0.75, 0.25), 0.6, 0.1)

@@ -23,7 +23,7 @@ from slurmsched.foresee.predict_completion import predict_completion
 from slurmsched.foresee.whatif import Option, compare
 from slurmsched.policies.contract import find_ordering
 from slurmsched.powers import decide
-from slurmsched.simulator.studies.conformance.random_views import NOW_S, jobs, nodes, partitions, qos, running_jobs
+from slurmsched.research.conformance.random_views import NOW_S, jobs, nodes, partitions, qos, running_jobs
 
 SLURM = {"SchedulerParameters": "bf_interval=1,bf_resolution=1,batch_sched_delay=0"}
 ROOM = 4  #: GPUs of each node

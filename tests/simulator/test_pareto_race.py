@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from slurmsched.policies.ordering.wfq import Wfq
-from slurmsched.simulator.elastic.experiment import Policy
-from slurmsched.simulator.elastic.samples import automl
-from slurmsched.simulator.studies.pareto.checkpoint import Notebook
-from slurmsched.simulator.studies.pareto.measurement import Bench
-from slurmsched.simulator.studies.pareto.objectives import DEFAULT, objectives_of
-from slurmsched.simulator.studies.pareto.race import FIRST, Race
-from slurmsched.simulator.studies.pareto.search import Front
-from slurmsched.simulator.studies.pareto.workloads import Wish, search_on
+from slurmsched.research.elastic.experiment import Policy
+from slurmsched.research.elastic.samples import automl
+from slurmsched.research.pareto.checkpoint import Notebook
+from slurmsched.research.pareto.measurement import Bench
+from slurmsched.research.pareto.objectives import DEFAULT, objectives_of
+from slurmsched.research.pareto.race import FIRST, Race
+from slurmsched.research.pareto.search import Front
+from slurmsched.research.pareto.workloads import Wish, search_on
 
 FIVE = Bench(tuple(automl(10, 4, 0.9, seed) for seed in range(5)), 4, objectives_of(DEFAULT))
 WISH = Wish(objectives_of(DEFAULT), 16, 0.9, jobs=60, samples=4, evaluations=120, population=6)

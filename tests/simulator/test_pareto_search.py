@@ -16,12 +16,12 @@ from hypothesis.extra.numpy import arrays
 
 from slurmsched.errors import ConfigError
 from slurmsched.policies.ordering.wfq import Wfq
-from slurmsched.simulator.elastic.samples import automl
-from slurmsched.simulator.studies.pareto.checkpoint import Notebook
-from slurmsched.simulator.studies.pareto.objectives import DEFAULT, objectives_of, undominated
-from slurmsched.simulator.studies.pareto.search import Front, Search
-from slurmsched.simulator.studies.pareto.space import SearchSpace, setting_line
-from slurmsched.simulator.studies.pareto.workloads import Wish, search_on
+from slurmsched.research.elastic.samples import automl
+from slurmsched.research.pareto.checkpoint import Notebook
+from slurmsched.research.pareto.objectives import DEFAULT, objectives_of, undominated
+from slurmsched.research.pareto.search import Front, Search
+from slurmsched.research.pareto.space import SearchSpace, setting_line
+from slurmsched.research.pareto.workloads import Wish, search_on
 from slurmsched.simulator.worker_pool import Workers
 
 pytest.importorskip("pymoo")

@@ -15,10 +15,10 @@ from examples import examples
 from slurmsched.cli import main
 from slurmsched.cluster.columns import Labels
 from slurmsched.errors import ConfigError
+from slurmsched.research.tasks.gangs import LINK_B, play_gangs
 from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.report.training_figures import TrainingFigures
 from slurmsched.simulator.setup import LOAD_CONTROLS, TASK_PLACEMENTS, Setup
-from slurmsched.simulator.tasks.gangs import LINK_B, play_gangs
 from slurmsched.simulator.traces.mlfs import graph_of
 from slurmsched.simulator.traces.registry import read
 

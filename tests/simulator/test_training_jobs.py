@@ -21,20 +21,20 @@ from slurmsched.cli import main
 from slurmsched.cluster.training import Allocations, TrainingView
 from slurmsched.errors import ConfigError
 from slurmsched.policies.contract import SCALINGS, scaling
+from slurmsched.research.training.applications import ApplicationJobs, read_applications
+from slurmsched.research.training.feasibility import impossible_progress, wrong_amounts
+from slurmsched.research.training.progress import no_progress
+from slurmsched.research.training.reports import Reports
+from slurmsched.research.training.rounds import train
+from slurmsched.research.training.stored_times import StoredTimes
 from slurmsched.simulator.case import Case
 from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.setup import Setup
+from slurmsched.simulator.speeds.performance import Batch
+from slurmsched.simulator.speeds.speed_files import SpeedFiles
 from slurmsched.simulator.sweep import Cell, sweep
 from slurmsched.simulator.traces.source import Source
 from slurmsched.simulator.traces.trace import TraceError
-from slurmsched.simulator.training.applications import ApplicationJobs, read_applications
-from slurmsched.simulator.training.feasibility import impossible_progress, wrong_amounts
-from slurmsched.simulator.training.performance import Batch
-from slurmsched.simulator.training.progress import no_progress
-from slurmsched.simulator.training.reports import Reports
-from slurmsched.simulator.training.rounds import train
-from slurmsched.simulator.training.speed_files import SpeedFiles
-from slurmsched.simulator.training.stored_times import StoredTimes
 from slurmsched.simulator.worker_pool import RunFailed
 
 DATA = Path(__file__).parent.parent / "data" / "pollux"

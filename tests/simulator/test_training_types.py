@@ -13,18 +13,18 @@ from click.testing import CliRunner
 from slurmsched.cli import main
 from slurmsched.cluster.columns import Labels
 from slurmsched.errors import ConfigError
+from slurmsched.research.training.cpu_profiles import ProfiledJobs, read_profiles
+from slurmsched.research.training.rounds import train
 from slurmsched.simulator.case import Case
 from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.setup import Setup
+from slurmsched.simulator.speeds.performance import JobResources
+from slurmsched.simulator.speeds.speed_files import SpeedFiles
+from slurmsched.simulator.speeds.type_speeds import TypedJobs, read_throughputs
 from slurmsched.simulator.sweep import Cell, sweep
 from slurmsched.simulator.traces.registry import read
 from slurmsched.simulator.traces.source import Source
 from slurmsched.simulator.traces.trace import TraceError
-from slurmsched.simulator.training.cpu_profiles import ProfiledJobs, read_profiles
-from slurmsched.simulator.training.performance import JobResources
-from slurmsched.simulator.training.rounds import train
-from slurmsched.simulator.training.speed_files import SpeedFiles
-from slurmsched.simulator.training.type_speeds import TypedJobs, read_throughputs
 from slurmsched.simulator.worker_pool import Workers
 
 DATA = Path(__file__).parents[1] / "data"

@@ -16,9 +16,9 @@ from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.run import simulate
 from slurmsched.simulator.setup import Setup
 from slurmsched.simulator.simulated_cluster import SimulatedCluster
+from slurmsched.simulator.speeds.speed_files import SpeedFiles
+from slurmsched.simulator.speeds.type_speeds import read_throughputs
 from slurmsched.simulator.traces.source import Source
-from slurmsched.simulator.training.speed_files import SpeedFiles
-from slurmsched.simulator.training.type_speeds import read_throughputs
 from slurmsched.simulator.workload.workload import workload
 
 DATA = Path(__file__).parents[1] / "data"

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from ...errors import ConfigError
-from ...simulator.studies.conformance.judgement import REGISTRIES
+from ...research.conformance.judgement import REGISTRIES
 from ..failure import Failed
 
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
@@ -61,7 +61,7 @@ The {hook} `{name}` for slurmsched. Install it into the environment of slurmsche
 _TEST = '''\
 """Run this with pytest where slurmsched and this package are installed."""
 
-from slurmsched.simulator.studies.conformance.check import check
+from slurmsched.research.conformance.check import check
 
 
 def test_it_meets_the_demands_on_every_part():
@@ -76,8 +76,8 @@ _ORDERING_TEST = '''\
 import numpy as np
 
 from slurmsched import find_ordering
-from slurmsched.simulator.studies.conformance.check import check
-from slurmsched.simulator.studies.conformance.random_views import jobs, view
+from slurmsched.research.conformance.check import check
+from slurmsched.research.conformance.random_views import jobs, view
 
 
 def order(pending, runtimes_s=None):

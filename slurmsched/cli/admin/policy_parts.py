@@ -15,7 +15,7 @@ from ..failure import wrong_usage
 from ..output import Cell, TextTable, emit, json_option, table_options
 
 if TYPE_CHECKING:
-    from ...simulator.studies.conformance.check import Finding
+    from ...research.conformance.check import Finding
     from ..json_answers import CheckedPart, Demand, FailedDemand, NewPart, PartsChecked
 
 CHECKED = ("ordering", "admission", "selection", "placement", "preemption", "stopping", "scaling")
@@ -39,7 +39,7 @@ def check(words: Sequence[str], hook: str | None, views: int, as_json: bool) -> 
         slurmsched policy check mylas
         slurmsched policy check wfq thresholds=3600,inf weights=2,1
     """
-    from ...simulator.studies.conformance.check import check as judged
+    from ...research.conformance.check import check as judged
 
     began_s = monotonic()
     with wrong_usage():

@@ -128,7 +128,7 @@ def curves(path: Path, as_json: bool) -> None:
     FILE is csv, plain or gzip, with the columns run, epoch and accuracy, and perhaps loss and half: runs of half 1
     calibrate the intervals, and all figures are of the others.
     """
-    from ...simulator.studies.early_stopping import study_curves
+    from ...research.early_stopping import study_curves
     from ...simulator.traces.learning_curves import read_curves
 
     study = study_curves(read_curves(path))

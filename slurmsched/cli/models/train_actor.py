@@ -12,7 +12,7 @@ from ..output import Cell, TextTable, emit
 from .training_progress import active_artifact, showing
 
 if TYPE_CHECKING:
-    from ...simulator.studies.actor.weeks import Weeks
+    from ...research.actor.weeks import Weeks
     from ..json_answers import ActorTraining, Decision, TrainedModel
 
 DAY_S = 86400.0
@@ -30,8 +30,8 @@ def train_actor_of(
 ) -> None:
     """Train and judge the actor; write it unless it was not promoted and the active one was."""
     from ...models.registry import ACTOR
-    from ...simulator.studies.actor.judgement import demand_extra, train_actor
-    from ...simulator.studies.actor.weeks import Weeks
+    from ...research.actor.judgement import demand_extra, train_actor
+    from ...research.actor.weeks import Weeks
     from ...simulator.traces.source import Source
 
     artifacts = app.artifacts()
@@ -61,7 +61,7 @@ def review_actor(app: App, cluster_name: str | None, *, dry_run: bool) -> Traine
     """Review a promoted actor on the site's last week; return the result as ``train`` shows it, None without one."""
     from ...daemon.active_actor import FALLBACK
     from ...models.registry import ACTOR
-    from ...simulator.studies.actor.judgement import reviewed
+    from ...research.actor.judgement import reviewed
 
     artifacts = app.artifacts()
     artifact = active_artifact(artifacts, ACTOR)
@@ -87,7 +87,7 @@ def _reviewed(decision: Decision, why: str) -> TrainedModel:
 
 def _weeks_of_site(app: App, span_s: float | None, cluster_name: str | None) -> Weeks:
     """Return the weeks in the database, on the nodes of the last recorded cycle."""
-    from ...simulator.studies.actor.weeks import Weeks
+    from ...research.actor.weeks import Weeks
     from ...simulator.traces.database import from_store
     from ...simulator.traces.trace import TraceError
 

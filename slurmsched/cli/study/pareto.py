@@ -16,8 +16,8 @@ from ..progress import bar
 from .option_types import SpanType
 
 if TYPE_CHECKING:
-    from ...simulator.elastic.applications import Applications
-    from ...simulator.studies.pareto.search import Front, Point
+    from ...research.elastic.applications import Applications
+    from ...research.pareto.search import Front, Point
     from ...simulator.worker_pool import Workers
 
 FILE = click.Path(exists=True, dir_okay=False)
@@ -54,9 +54,9 @@ def pareto(
 
     Jobs of the trace are assumed to be elastic. Half of them are sampled for the search, the other half for validation.
     """
-    from ...simulator.studies.pareto.checkpoint import Notebook
-    from ...simulator.studies.pareto.objectives import DEFAULT, objectives_of
-    from ...simulator.studies.pareto.workloads import Wish, search_on
+    from ...research.pareto.checkpoint import Notebook
+    from ...research.pareto.objectives import DEFAULT, objectives_of
+    from ...research.pareto.workloads import Wish, search_on
 
     workers = _workers(options["backend"], options["workers"], options["scheduler"])
     objectives = objectives_of(options["objectives"] or DEFAULT)
@@ -87,7 +87,7 @@ def _workers(backend: str | None, number: int | None, scheduler: str | None) -> 
 
 def _applications(app: App, trace: str | None, options: dict[str, Any]) -> tuple[Applications, str]:
     """Return the jobs as elastic ones, and their source."""
-    from ...simulator.elastic.applications import applications, read_speedups
+    from ...research.elastic.applications import applications, read_speedups
     from ...simulator.traces.source import Source
 
     if (trace is None) == (options["from_db_s"] is None):
@@ -104,7 +104,7 @@ def _applications(app: App, trace: str | None, options: dict[str, Any]) -> tuple
 
 
 def _history(app: App, options: dict[str, Any]) -> tuple[Applications, str]:
-    from ...simulator.elastic.applications import applications, read_speedups
+    from ...research.elastic.applications import applications, read_speedups
     from ...simulator.traces.database import from_store
 
     store = app.store()
@@ -124,7 +124,7 @@ def _history(app: App, options: dict[str, Any]) -> tuple[Applications, str]:
 
 
 def _write_page(path: str, front: Front, source: str, head: str) -> None:
-    from ...simulator.studies.pareto.page import page
+    from ...research.pareto.page import page
 
     try:
         Path(path).write_text(page(front, f"Preferences for {source}", [head]), encoding="utf-8")
@@ -133,7 +133,7 @@ def _write_page(path: str, front: Front, source: str, head: str) -> None:
 
 
 def _facts(front: Front, settings: Any, source: str) -> dict[str, Any]:
-    from ...simulator.studies.pareto.page import line_of
+    from ...research.pareto.page import line_of
 
     names = [objective.name for objective in front.objectives]
 
@@ -159,7 +159,7 @@ def _sides(point: Point) -> tuple[tuple[str, tuple[float, ...]], ...]:
 
 
 def _sheet(front: Front) -> TextTable:
-    from ...simulator.studies.pareto.page import shown
+    from ...research.pareto.page import shown
 
     heads = [f"{one.name.upper()} {side}" for side in ("HELD OUT", "SEARCHED") for one in front.objectives]
     rows: list[list[str | int | float | None]] = []
@@ -179,6 +179,6 @@ def _sheet(front: Front) -> TextTable:
 
 
 def _lines(front: Front) -> list[str]:
-    from ...simulator.studies.pareto.page import line_of
+    from ...research.pareto.page import line_of
 
     return [f"{number}: {line_of(point)}" for number, point in enumerate(front.points, 1)]

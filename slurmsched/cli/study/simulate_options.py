@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from ...simulator.case import Case
     from ...simulator.cluster_spec import ClusterSpec
     from ...simulator.setup import Setup
+    from ...simulator.speeds.speed_files import SpeedFiles
     from ...simulator.traces.source import Source
-    from ...simulator.training.speed_files import SpeedFiles
     from ...simulator.worker_pool import Workers
 
 DEFAULT_POLICIES = ("fifo", "sjf", "qssf", "srtf")
@@ -194,7 +194,7 @@ class SimulateOptions:
 
     def speeds(self) -> SpeedFiles | None:
         """Return the files that say how fast jobs train; None where runtimes are in the trace."""
-        from ...simulator.training.speed_files import SpeedFiles
+        from ...simulator.speeds.speed_files import SpeedFiles
 
         given = {name: path for name in DEFAULT_SCALINGS if (path := getattr(self, name)) is not None}
         if not given:

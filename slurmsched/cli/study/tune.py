@@ -16,9 +16,9 @@ from .simulate_options import SimulateOptions
 
 if TYPE_CHECKING:
     from ...config import Settings
-    from ...simulator.studies.tuning.knobs import Knobs
-    from ...simulator.studies.tuning.search import TuningResult
-    from ...simulator.studies.tuning.trial import TuningSite
+    from ...simulator.tuning.knobs import Knobs
+    from ...simulator.tuning.search import TuningResult
+    from ...simulator.tuning.trial import TuningSite
     from ...simulator.workload.workload import Workload
     from ..json_answers import Tuned
 
@@ -59,8 +59,8 @@ def tune(app: App, /, as_json: bool, **options: Any) -> None:
     last seven days take no part in the search: the best settings found are recommended only where they are better on
     these days too, by more than the variation between days. Changes nothing.
     """
-    from ...simulator.studies.tuning.knobs import KnobSpace
-    from ...simulator.studies.tuning.search import tuned
+    from ...simulator.tuning.knobs import KnobSpace
+    from ...simulator.tuning.search import tuned
 
     if options["trace"] and options["from_db_s"] is not None:
         raise click.UsageError("--trace and --from-db exclude each other: jobs come from one of them.")
@@ -103,7 +103,7 @@ def _check_nodes(site: TuningSite, options: dict[str, Any]) -> None:
 
 def _current(settings: Settings, options: dict[str, Any], *, sharing: bool) -> Knobs:
     from ...daemon.policy_settings import ordering_of
-    from ...simulator.studies.tuning.knobs import Knobs
+    from ...simulator.tuning.knobs import Knobs
 
     return Knobs(
         settings.profile.t_s,
@@ -117,8 +117,8 @@ def _current(settings: Settings, options: dict[str, Any], *, sharing: bool) -> K
 def _site(app: App, settings: Settings, options: dict[str, Any]) -> TuningSite:
     """Return the jobs with all known data about them."""
     from ...daemon.policy_settings import policy_of
-    from ...simulator.studies.tuning.trial import TuningSite
     from ...simulator.trace_forecasts import learnt
+    from ...simulator.tuning.trial import TuningSite
 
     simulate_options = _simulate_options(options)
     fleet = simulate_options.fleet(app)
@@ -156,7 +156,7 @@ def _drawn(share: float | None) -> bool:
 
 def _measured(app: App, jobs: Workload, cluster_name: str | None) -> Workload:
     """Return the jobs with the nodes' measurements."""
-    from ...simulator.studies.tuning.trial import with_use
+    from ...simulator.tuning.trial import with_use
 
     store = app.store()
     name = cluster_name or store.clusters()[0]

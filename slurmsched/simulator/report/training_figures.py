@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..replay import Replay
-from ..tasks.learning import accuracy_at
+from ..task_outcome import accuracy_at
 
 URGENT = 8.0
 """Jobs of more urgency are urgent (MLFS, section 4.2.2)."""

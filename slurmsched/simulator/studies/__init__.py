@@ -1,1 +1,0 @@
-"""Studies made of many simulations: what-if, the Pareto front, tuning."""
