@@ -42,6 +42,8 @@ class Action:
     """How far ahead it sets a StartTime where its value does not say until when; None if it sets none."""
     remembered_s: ClassVar[float] = 0.0  #: how long answered ones count after they are closed
     undoes: ClassVar[tuple[str, ...]] = ()  #: stored spellings of actions that its effect closes
+    returned: ClassVar[tuple[str, str]] = ("", "")
+    """The count of ``ReleaseReport`` in which it is, and what that says of the {jobs}; empty if no release sends it."""
     settled_by_refusal: ClassVar[bool] = False  #: a refusal is final, and nothing else waits because of it
 
     @property

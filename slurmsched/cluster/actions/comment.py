@@ -24,6 +24,7 @@ class SetAdminComment(JobAction):
     text: str
     power = "comment"
     stored = "Tell"
+    returned = "emptied", "answers taken from the AdminComment of {jobs}"
     story = (("told", "we wrote {value} into its AdminComment"),)
     settled_by_refusal = True
 

@@ -65,6 +65,7 @@ class Release(JobAction):
 
     power = "hold"
     stored = "Release"
+    returned = "held", "holds of {jobs} ended"
     story = (("released", "we ended our delay"),)
     delays_s = 0.0
     undoes = ("Hold",)

@@ -25,6 +25,7 @@ class Rank(JobAction):
     points: int
     power = "order"
     stored = "Rank"
+    returned = "ranked", "points taken from {jobs}"
     story = (("ranked", "we gave it {value} points"),)
 
     @property

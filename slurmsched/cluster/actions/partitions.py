@@ -26,6 +26,7 @@ class MovePartition(JobAction):
     own: str = field(default="", compare=False)  #: those that its owner asked for; empty in records without them
     power = "partition"
     stored = "MovePartition"
+    returned = "moved", "{jobs} in their own partitions again"
     story = (("moved", "we moved it to partition {value}"),)
     modifies = "partition"
     accumulates = True

@@ -36,6 +36,7 @@ class Resize(JobAction):
     taken: int = 0  #: 0 where its request is whole
     power = "resize"
     stored = "Resize"
+    returned = "resized", "{jobs} have the GPUs back that they asked for"
     story = (("resized", "we set the GPUs that it asks for (those of its owner last): {value}"),)
     accumulates = True
 

@@ -95,6 +95,7 @@ class RestoreSize(JobAction):
     own: str
     power = "rightsize"
     stored = "RestoreSize"
+    returned = "restored", "{jobs} with their own CPUs and memory again"
     story = (("size restored", "we gave it back the CPUs and memory of its owner ({value})"),)
 
     @property

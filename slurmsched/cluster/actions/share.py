@@ -81,6 +81,10 @@ class Share(JobAction):
         return True
 
 
+SETTLED = "of jobs on their way to shared GPUs {shared} may start, {unshared} have their own"
+"""How a release tells of jobs that it takes off their way to shared GPUs."""
+
+
 @dataclass(frozen=True)
 class StartShared(JobAction):
     """Start now a job that requests exactly the slots of *token*."""
@@ -88,6 +92,7 @@ class StartShared(JobAction):
     token: str
     power = "share"
     stored = "StartShared"
+    returned = "shared", SETTLED
     story = (("let start", "we let it start on GPUs that it shares ({value})"),)
     slurm_event = "started"
     of_sharing = True
@@ -111,6 +116,7 @@ class Unmark(JobAction):
     comment: str
     power = "share"
     stored = "Unmark"
+    returned = "unshared", SETTLED
     story = (("unmarked", "we left its GPUs as they are, and gave its comment back to it"),)
     of_sharing = True
     delays_s = 0.0
@@ -138,6 +144,7 @@ class Unshare(JobAction):
     gpu_type: str = ""
     power = "share"
     stored = "Unshare"
+    returned = Unmark.returned
     story = (("unshared", "we gave its own GPUs back to it"),)
     of_sharing = True
     modifies = "partition"

@@ -100,6 +100,7 @@ class Unsteer(JobAction):
     before: str = ""  #: what Slurm has now, of ours
     power = "steer"
     stored = "Unsteer"
+    returned = "let_go", "{jobs} may start again on the nodes that we excluded"
     story = (("let go", "we lifted the nodes that we had excluded"),)
 
     @property

@@ -3,25 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
-from types import UnionType
+from dataclasses import asdict, dataclass, replace
 from typing import TypeVar
 
-from ...cluster.actions import (
-    Action,
-    MovePartition,
-    Rank,
-    Release,
-    Resize,
-    RestoreSize,
-    SetAdminComment,
-    StartShared,
-    Unmark,
-    Unshare,
-    Unsteer,
-    job_of,
-)
+from ...cluster.actions import ACTIONS, Action, Rank, Release, SetAdminComment, job_of
 from ...cluster.jobs import JobTable
 from ...cluster.state import ClusterState
 from ...cluster.text.plural import count
@@ -41,9 +28,9 @@ LEAST = 5
 class ReleaseReport:
     """Counts of the jobs given back; ``left`` is the number of writes not made when the time ran out."""
 
-    ranked: int  #: jobs whose points were taken away
-    held: int  #: jobs whose begin time was lifted
-    refused: tuple[str, ...]  #: Slurm's own words
+    ranked: int = 0  #: jobs whose points were taken away
+    held: int = 0  #: jobs whose begin time was lifted
+    refused: tuple[str, ...] = ()  #: Slurm's own words
     left: int = 0
     shared: int = 0  #: jobs on their way to shared GPUs that may start there now
     unshared: int = 0  #: such jobs that keep their own GPUs, or get them back
@@ -55,15 +42,13 @@ class ReleaseReport:
 
     @property
     def sentence(self) -> str:
-        """A summary for an admin."""
-        healed = f"of jobs on their way to shared GPUs {self.shared} may start, {self.unshared} have their own"
-        points = f"points taken from {count(self.ranked, 'job')}, holds of {count(self.held, 'job')} ended"
-        steered = f"; {count(self.let_go, 'job')} may start again on the nodes that we excluded" if self.let_go else ""
-        steered += f"; {count(self.moved, 'job')} in their own partitions again" if self.moved else ""
-        steered += f"; {count(self.restored, 'job')} with their own CPUs and memory again" if self.restored else ""
-        sized = f"; {count(self.resized, 'job')} have the GPUs back that they asked for" if self.resized else ""
-        sized += f"; answers taken from the AdminComment of {count(self.emptied, 'job')}" if self.emptied else ""
-        return (f"{points}; {healed}" if self.shared or self.unshared else points) + steered + sized
+        """A summary for an admin, in the words of the actions."""
+        counts, told = asdict(self), dict[str, int]()
+        for name, words in (kind.returned for kind in ACTIONS.values() if kind.returned[0]):
+            told[words] = told.get(words, 0) or counts[name]
+        always = Rank.returned[1], Release.returned[1]
+        parts = [(words, many) for words, many in told.items() if many or words in always]
+        return "; ".join(words.format(jobs=count(many, "job"), **counts) for words, many in parts)
 
 
 def release_all(
@@ -124,24 +109,8 @@ def release_all(
             for action, words in refusals
             if job_of(action) in (comments if isinstance(action, SetAdminComment) else waiting)
         }
-    went = [action for action in done if action not in refused]
-    return ReleaseReport(
-        ranked=_count(done, Rank),
-        held=_count(done, Release),
-        refused=tuple(refused.values()),
-        left=len(actions) - len(done),
-        shared=_count(went, StartShared),
-        unshared=_count(went, Unmark | Unshare),
-        let_go=_count(done, Unsteer),
-        moved=_count(went, MovePartition),
-        restored=_count(done, RestoreSize),
-        resized=_count(done, Resize),
-        emptied=_count(went, SetAdminComment),
-    )
-
-
-def _count(actions: Sequence[Action], kind: type[Action] | UnionType) -> int:
-    return sum(isinstance(action, kind) for action in actions)
+    counts = Counter(name for name in (action.returned[0] for action in done if action not in refused) if name)
+    return replace(ReleaseReport(refused=tuple(refused.values()), left=len(actions) - len(done)), **counts)  # type: ignore[arg-type]  # names of numbers
 
 
 def _wanted(pending: JobTable, ranked: set[int], held: set[int], now_s: float) -> list[Action]:
