@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 from threading import Event, Thread
-from typing import Protocol
 
 from ..clock import Clock, Timer
+from ..db.store import Store
 from ..errors import MemoryUnavailable
 from .follower import Follower
 
@@ -16,18 +16,10 @@ TABLES_S = 60.0  #: between two checks of the tables
 PAGES_S = 86_400.0  #: between two checks of every page of the file
 
 
-class Inspected(Protocol):
-    """The database under inspection."""
-
-    def inspect(self, *, thorough: bool) -> str:
-        """Describe the damage found; empty for none. MemoryUnavailable where the check is impossible."""
-        ...
-
-
 class Inspector(Follower):
     """Inspects *database* in a thread of its own, so that no cycle waits for it; a damaged one is used by no part."""
 
-    def __init__(self, database: Inspected, clock: Clock) -> None:
+    def __init__(self, database: Store, clock: Clock) -> None:
         self._database, self._clock = database, clock
         self._pages = Timer(clock.monotonic)
         self._damage = ""

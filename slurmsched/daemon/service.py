@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 from .. import __version__
 from ..clock import Clock
 from ..cluster.limits import why_unread
 from ..config import DaemonSettings
 from ..cycle import CycleReport
+from ..db.leader import Leadership
+from ..db.memory import Memory
 from ..errors import SlurmError, SlurmschedError
 from . import signals
 from .api.http_metrics import MetricsAccess, MetricsServer
@@ -36,54 +37,6 @@ LEAST_S = 20.0
 """The least time for giving jobs back, where a stop is requested during a long cycle."""
 
 STANDBY = "another daemon leads this cluster"
-
-
-class PauseSource(Protocol):
-    """An admin's last ``pause`` or ``resume``."""
-
-    @property
-    def paused(self) -> bool:
-        """True if we may only observe."""
-        ...
-
-    @property
-    def by(self) -> str:
-        """The admin who ran the command."""
-        ...
-
-
-class LeaderElection(Protocol):
-    """The right to steer a cluster, which one daemon has at a time."""
-
-    def acquire(self) -> bool:
-        """Try to take it; return True if it is ours now."""
-        ...
-
-    def held(self) -> bool:
-        """Report whether it is still ours, by reading it anew."""
-        ...
-
-    def release(self) -> None:
-        """Give it up."""
-        ...
-
-
-class MemoryStatus(Protocol):
-    """The part of the memory that the daemon itself reads."""
-
-    @property
-    def available(self) -> bool:
-        """True if the database accepts writes."""
-        ...
-
-    @property
-    def trouble(self) -> str:
-        """The reason why it does not; empty while it does."""
-        ...
-
-    def control(self, now_s: float) -> PauseSource:
-        """Return the admin's command in force at *now_s*; never raises for database trouble."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -108,8 +61,8 @@ class ServiceParts:
     cycle: Callable[[float, str], CycleReport]  #: (now_s, mode)
     clock: Clock
     settings: DaemonSettings
-    memory: MemoryStatus
-    leadership: LeaderElection
+    memory: Memory
+    leadership: Leadership
     metrics: Metrics
     sources: Callable[[Callable[[], DaemonStatus]], Sources]  #: builds the sources of answers, given status
     notifier: Notifier = field(default_factory=Notifier)

@@ -6,19 +6,17 @@ import json
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 
 from ...clock import Clock
 from ...cluster.records.outcomes import OutcomeTable
-from ...cluster.records.prediction_records import PredictionRecords
 from ...cluster.records.profiles import LinkUse
-from ...cluster.records.promises import PromiseTable
-from ...cluster.records.report_rows import JobKey, ReportRows
 from ...cluster.records.scope import Scope
 from ...cluster.text.gpu_types import is_mig
 from ...db.records.policy_choices import PolicyChoice
+from ...db.store import Store
 from ...errors import ModelUnusable
 from ...models.artifact import Artifact
 from ...models.completion.prediction_accuracy import PredictionAccuracy, accuracy
@@ -135,38 +133,6 @@ class LinksUsed(TypedDict):
     rows: Sequence[LinkUse]
 
 
-class Records(Protocol):
-    """The part of the database that is read."""
-
-    def predictions(self, cluster: str, since_s: float) -> PredictionRecords:
-        """Return the predictions made since then."""
-        ...
-
-    def promises(self, cluster: str, since_s: float) -> PromiseTable:
-        """Return the open promises, and all requests since then."""
-        ...
-
-    def held_jobs(self, cluster: str, since_s: float) -> frozenset[JobKey]:
-        """Return the jobs that we held since then."""
-        ...
-
-    def report_rows(self, cluster: str, since_s: float, until_s: float, of: Scope) -> ReportRows:
-        """Return all that a report needs."""
-        ...
-
-    def history(self, cluster: str, since_s: float | None = None) -> OutcomeTable:
-        """Return the runs that ended since then."""
-        ...
-
-    def link_use(self, cluster: str, since_s: float) -> list[LinkUse]:
-        """Return the use of links between GPUs by runs measured since then."""
-        ...
-
-    def choices(self, cluster: str) -> list[PolicyChoice]:
-        """Return the orderings an admin chose, the latest first."""
-        ...
-
-
 class FigureQueries:
     """Answers about accuracy, history, models and choices, from the contents of *records* and *shelf*.
 
@@ -174,7 +140,7 @@ class FigureQueries:
     """
 
     def __init__(
-        self, records: Callable[[], Records], cluster: Callable[[], str], artifacts: ArtifactRegistry, clock: Clock
+        self, records: Callable[[], Store], cluster: Callable[[], str], artifacts: ArtifactRegistry, clock: Clock
     ) -> None:
         self._records, self._cluster, self._artifacts, self._clock = records, cluster, artifacts, clock
         self._answers: OrderedDict[Hashable, tuple[float, Mapping[str, Any]]] = OrderedDict()

@@ -110,7 +110,7 @@ def release_all(
             if job_of(action) in (comments if isinstance(action, SetAdminComment) else waiting)
         }
     counts = Counter(name for name in (action.returned[0] for action in done if action not in refused) if name)
-    return replace(ReleaseReport(refused=tuple(refused.values()), left=len(actions) - len(done)), **counts)  # type: ignore[arg-type]  # names of numbers
+    return replace(ReleaseReport(refused=tuple(refused.values()), left=len(actions) - len(done)), **counts)  # type: ignore[arg-type]
 
 
 def _wanted(pending: JobTable, ranked: set[int], held: set[int], now_s: float) -> list[Action]:
