@@ -262,8 +262,8 @@ def test_with_tls_the_endpoint_may_listen_where_others_can_reach_it(site):
     [
         ({"certificate": ""}, r"metrics\.key: needs TLS"),
         ({"certificate": "", "key": "", "client_ca": ""}, r"metrics\.scrapers: needs TLS"),
-        ({"scrapers": ()}, r"metrics\.certificate: nobody could read"),
-        ({"client_ca": ""}, r"metrics\.certificate: nobody could read"),
+        ({"scrapers": ()}, r"metrics\.certificate is set, but no client is allowed: set metrics\.client_ca"),
+        ({"client_ca": ""}, r"metrics\.certificate is set, but no client is allowed: set metrics\.client_ca"),
         ({"client_ca": "/nowhere.pem"}, r"metrics\.client_ca: /nowhere\.pem: No such file"),
         ({"key": "/nowhere.pem"}, r"metrics\.key: /nowhere\.pem: No such file"),
         ({"listen": "unix:/run/m.sock"}, r"metrics\.certificate: a unix socket has no TLS"),

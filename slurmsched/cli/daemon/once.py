@@ -85,7 +85,7 @@ def _parts(report: CycleReport, shares: tuple[GroupImpact, ...]) -> Iterator[str
     for rule, times in Counter(refusal.rule for refusal in refusals).most_common():
         yield f"not allowed, {count(times, 'time')}: {rule}"
     if report.mode != "act" and actions:
-        yield sheet(asdict(share) for share in shares)
+        yield sheet("advice", (asdict(share) for share in shares))
     yield "took " + ", ".join(f"{phase} {took_s:.3f} s" for phase, took_s in report.phases_s.items())
 
 

@@ -52,7 +52,7 @@ def eta(
         slurmsched eta --script train.sh --check "-t 30"
     """
     if bool(jobs) + (options is not None or script is not None) + everybody > 1:
-        raise click.UsageError("Say JOBs, a job to try out (--check, --script) or --all, one of them.")
+        raise click.UsageError("Give exactly one of JOB..., --check/--script, --all.")
     options = options_of(options, script)
     missing = _one_page(app, jobs, options, everybody, limit, as_json)
     while watch and not missing:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ..app import App
-from ..jobs.advice import beyond_sheet, fragmented_sheet, links_sheet, sheet, spread_sheet, stranded_sheet, types_sheet
+from ..jobs.advice import SHEETS, sheet
 from ..output import TextTable, table_options
 from ..query import print_reply
 from .gain_in_force import gain_in_force, headline
@@ -56,20 +56,9 @@ def advice(app: App, from_db_s: float | None, gain: bool, as_json: bool) -> None
     if from_db_s is not None and not gain:
         raise click.UsageError("--from-db is the history behind the gain: it does not go with --no-gain.")
     reply = app.answers().query("advice")
-    parts: list[str | TextTable] = [sheet(reply["advice"])]
+    parts: list[str | TextTable] = [sheet("advice", reply["advice"])]
     if gain:
         reply = {**reply, "gain": gain_in_force(app, from_db_s)}
         parts = [*headline(reply["gain"]), *parts]
-    if beyond := reply.get("overrunners"):
-        parts.append(beyond_sheet(beyond))
-    if links := reply.get("links"):
-        parts.append(links_sheet(links))
-    if spread := reply.get("spread"):
-        parts.append(spread_sheet(spread))
-    if types := reply.get("types"):
-        parts.append(types_sheet(types))
-    if stranded := reply.get("stranded"):
-        parts.append(stranded_sheet(stranded))
-    if fragmented := reply.get("fragmented"):
-        parts.append(fragmented_sheet(fragmented))
+    parts += [sheet(name, rows) for name in SHEETS if name != "advice" and (rows := reply.get(name))]
     print_reply(reply, *parts, now_s=app.clock.now(), as_json=as_json)

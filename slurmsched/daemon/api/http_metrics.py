@@ -60,7 +60,9 @@ def metrics_access(settings: MetricsSettings) -> MetricsAccess | None:
     if address.path:
         raise ConfigError("metrics.certificate: a unix socket has no TLS; set metrics.listen to an address and port")
     if not (settings.client_ca and settings.scrapers):
-        raise ConfigError("metrics.certificate: nobody could read; set metrics.client_ca and metrics.scrapers")
+        raise ConfigError(
+            "metrics.certificate is set, but no client is allowed: set metrics.client_ca and metrics.scrapers"
+        )
     files = settings.certificate, settings.key, settings.client_ca
     tls = server_tls("metrics", *files, clients=ssl.CERT_REQUIRED)
     return MetricsAccess(address, tls, frozenset(settings.scrapers))
