@@ -18,9 +18,11 @@ from slurmsched.cluster.records.promises import promise_table
 from slurmsched.cluster.stranded_gpus import StrandedBy
 from slurmsched.daemon.api.privacy import HIDDEN
 from slurmsched.daemon.api.query_arguments import AnswerRefused
-from slurmsched.daemon.api.query_handlers import QueryHandlers, plain
+from slurmsched.daemon.api.query_handlers import QueryHandlers, plain, takes_long
 from slurmsched.daemon.api.questions.advice import OVERRUNNERS_MOST
-from slurmsched.daemon.api.questions.contract import Sources
+from slurmsched.daemon.api.questions.contract import Sources, Who
+from slurmsched.daemon.api.questions.table import QUESTIONS
+from slurmsched.daemon.api.remote_server import REMOTE_ASKS
 from slurmsched.errors import MemoryUnavailable
 from slurmsched.explain.eta import LivePredictions
 from slurmsched.models.runtime.overruns import Overrunner
@@ -307,3 +309,17 @@ def test_advice_names_whose_runs_go_far_beyond_their_forecasts_to_those_who_see_
     assert answer["overrunners"][0] == named
     with pytest.raises(AnswerRefused, match="only operators"):
         questions(seen(), overrunners=lambda: beyond, private=lambda: True).answer({"ask": "advice"}, uid=ALICE)
+
+
+def test_what_other_hosts_may_ask_takes_long_or_runs_compiled_code_is_said_one_by_one():
+    users = {"status", "queue", "why", "mine", "explain", "story", "accuracy", "eta", "eta_check"}
+    assert set(REMOTE_ASKS) == users | {"deadline", "deadlines", "check", "chart", "claims"}
+    slow = {"accuracy", "history", "models", "choices", "report", "queue", "advice", "mine"}
+    slow |= {"deadlines", "check", "chart", "eta_check", "claims"}
+    assert {name for name in QUESTIONS if takes_long({"ask": name})} == slow
+    assert {name for name, one in QUESTIONS.items() if one.compiled} == {"check", "chart", "eta_check"}
+    operators = {name for name, one in QUESTIONS.items() if one.who is Who.OPERATOR}
+    owners = {name for name, one in QUESTIONS.items() if one.who is Who.OWNER}
+    assert (operators, owners) == ({"advice", "claims"}, {"why", "explain", "story", "deadline", "chart"})
+    assert all(one.read_only for one in QUESTIONS.values())
+    assert all("job_id" in [parameter.name for parameter in QUESTIONS[name].parameters] for name in owners)

@@ -92,6 +92,5 @@ QUESTIONS = (
     Question(
         *("advice", "the effect of our order on accounts", _advice, AdviceAnswer, (), Who.OPERATOR, "advice"),
         slow=True,
-        remote=False,
     ),
 )

@@ -6,7 +6,7 @@ import pwd
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NoReturn, NotRequired, TypedDict
 
 from ....cluster.kind_speeds import SpreadSpeed, TypeSpeed
@@ -179,11 +179,15 @@ class Question:
     live_only: str = ""  #: why records cannot answer it; empty where they can
     slow: bool = False  #: plans, forecasts or goes through all jobs: 10 ms and more on a busy cluster
     compiled: bool = False  #: runs compiled code that no cycle may have run before
-    remote: bool = True  #: also for users of other hosts, as what users ask; the rest is for the daemon's own host
+    remote: bool = False  #: also for users of other hosts; the rest is for those of the daemon's own host
 
     def given(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Return a value for each parameter; AnswerRefused where *request* has one that is not accepted."""
         return {one.name: one.of(request) for one in self.parameters}
+
+
+for_users = partial(Question, remote=True)
+"""A question that users ask, from other hosts too."""
 
 
 def named(uid: int, why: str = "") -> str:

@@ -13,7 +13,7 @@ from ....decide.deadlines.deadline_usage import DeadlineUsage, claims
 from ....explain.deadlines import DeadlineAnswer, deadline, deadlines
 from ....explain.lease_chart import LeaseChart, chart
 from ..query_arguments import JOB, OPTIONS, QUEUE_MOST
-from .contract import Asked, OfCycle, Question, Who
+from .contract import Asked, OfCycle, Who, for_users
 
 
 class DeadlineOfJob(OfCycle):
@@ -75,10 +75,10 @@ def _check(asked: Asked) -> DeadlineOfNewJob:
     return {**asked.head, "check": asked.sources.check(view, plan, asked.given["options"], asked.asker.user)}
 
 
-_planned = partial(Question, command="deadline", slow=True)
+_planned = partial(for_users, command="deadline", slow=True)
 
 QUESTIONS = (
-    Question("deadline", "the promise to a job", _deadline, DeadlineOfJob, (JOB,), Who.OWNER, "deadline"),
+    for_users("deadline", "the promise to a job", _deadline, DeadlineOfJob, (JOB,), Who.OWNER, "deadline"),
     _planned(
         *("check", "what a new job would be promised", _check, DeadlineOfNewJob, (OPTIONS,)),
         live_only="only a running daemon can answer about a new job",

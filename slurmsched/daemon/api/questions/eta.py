@@ -15,7 +15,7 @@ from ....cluster.records.promises import SAME_S
 from ....cluster.state import View
 from ....explain.eta import Coverage, Eta, coverage_words, eta_of, etas
 from ..query_arguments import ALL, JOBS, OPTIONS, SKIP, AnswerRefused, limit
-from .contract import Asked, OfCycle, Question
+from .contract import Asked, OfCycle, for_users
 
 ETA_USUAL = 100
 ETA_MOST = 500  #: rows in one answer: a longer one takes more than 50 ms, which delays the next query
@@ -100,7 +100,7 @@ def _still_there(table: PredictionTable, view: View) -> BoolArray:
 
 
 _predicted = partial(
-    Question, command="eta", live_only="only a running daemon can predict starts and finishes", form=EtaAnswer
+    for_users, command="eta", live_only="only a running daemon can predict starts and finishes", form=EtaAnswer
 )
 
 QUESTIONS = (

@@ -12,7 +12,7 @@ from ....explain.explain import Explanation
 from ....explain.why import Why
 from ..privacy import owns
 from ..query_arguments import JOB, limit
-from .contract import Asked, OfCycle, Question, Who
+from .contract import Asked, OfCycle, Who, for_users
 
 MINE_USUAL = 10
 MINE_MOST = 100  #: jobs explained in one answer
@@ -79,8 +79,8 @@ def _story(asked: Asked) -> Story:
 
 
 QUESTIONS = (
-    Question("why", "why a job waits", _why, WhyAnswer, (JOB,), Who.OWNER, "why"),
-    Question("mine", "why your pending jobs wait", _mine, MyJobs, (limit(MINE_USUAL),), command="why", slow=True),
-    Question("explain", "the terms of a job's place", _explain, ExplainAnswer, (JOB,), Who.OWNER, "explain"),
-    Question("story", "all that happened to a job", _story, Story, (JOB,), Who.OWNER, "story", decided=False),
+    for_users("why", "why a job waits", _why, WhyAnswer, (JOB,), Who.OWNER, "why"),
+    for_users("mine", "why your pending jobs wait", _mine, MyJobs, (limit(MINE_USUAL),), command="why", slow=True),
+    for_users("explain", "the terms of a job's place", _explain, ExplainAnswer, (JOB,), Who.OWNER, "explain"),
+    for_users("story", "all that happened to a job", _story, Story, (JOB,), Who.OWNER, "story", decided=False),
 )

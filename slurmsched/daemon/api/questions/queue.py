@@ -10,7 +10,7 @@ from ....cluster.plan import Plan
 from ....explain.explain import QueueRow, chosen_rows
 from ..privacy import narrow, owns, veil
 from ..query_arguments import ONLY, filters_of, limit
-from .contract import Asked, OfCycle, Question
+from .contract import Asked, OfCycle, for_users
 
 QUEUE_USUAL = 500
 
@@ -48,5 +48,7 @@ def _queue(asked: Asked) -> QueueAnswer:
 
 
 QUESTIONS = (
-    Question("queue", "the pending jobs", _queue, QueueAnswer, (limit(QUEUE_USUAL), *ONLY), command="queue", slow=True),
+    for_users(
+        "queue", "the pending jobs", _queue, QueueAnswer, (limit(QUEUE_USUAL), *ONLY), command="queue", slow=True
+    ),
 )

@@ -13,7 +13,7 @@ from ....report.answer import Report
 from ...daemon_status import DaemonStatus
 from ..query_arguments import DAYS, ONE_JOB, ONLY, SPAN, AnswerRefused, filters_of
 from ..record_summaries import Accuracy, Choice, Choices, HistoryStats, ModelList
-from .contract import Asked, OfCycle, Question, user_name
+from .contract import Asked, OfCycle, Question, for_users, user_name
 
 
 class RecordedStatus(OfCycle):
@@ -73,24 +73,25 @@ def _visible(of: Scope, asked: Asked) -> Scope:
 
 
 _recorded = partial(Question, decided=False, slow=True)
-_about_past = partial(_recorded, remote=False)
 
 QUESTIONS = (
-    Question(
+    for_users(
         *("status", "the state of the daemon", _status, DaemonStatus),
         command="status",
         recorded_form=RecordedStatus,
         decided=False,
     ),
     _recorded(
-        *("accuracy", "predictions beside what came", _figures("accuracy"), Accuracy, (DAYS,)), command="accuracy"
+        *("accuracy", "predictions beside what came", _figures("accuracy"), Accuracy, (DAYS,)),
+        command="accuracy",
+        remote=True,
     ),
-    _about_past(
+    _recorded(
         *("report", "what jobs held, used and waited for", _report, Report, (SPAN, *ONLY, ONE_JOB)), command="report"
     ),
-    _about_past(
+    _recorded(
         *("history", "the runs in the database", _figures("history"), HistoryStats, (DAYS,)), command="history stats"
     ),
-    _about_past("models", "the trained models", _figures("models"), ModelList, (DAYS,), command="models list"),
-    _about_past("choices", "the choices of an ordering", _choices, Choices, (DAYS,)),
+    _recorded("models", "the trained models", _figures("models"), ModelList, (DAYS,), command="models list"),
+    _recorded("choices", "the choices of an ordering", _choices, Choices, (DAYS,)),
 )
