@@ -63,7 +63,7 @@ class Labels:
 
     def map(self, values: Sequence[Any], dtype: Any) -> NDArray[Any]:
         """Return an array with one value per row, given *values* per distinct text (aligned with ``names``)."""
-        if len(values) < 2:
+        if len(values) < 2 or all(value == values[0] for value in values):
             return np.full(len(self), values[0] if len(values) else 0, dtype=dtype)
         return np.array(values, dtype=dtype)[self.codes]
 

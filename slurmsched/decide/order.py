@@ -29,7 +29,8 @@ def ordered(view: View, ordering: Ordering, rules: Rules, entering: Watch) -> Dr
     view = rank_profiling_last(view, rules.profiling)
     jobs = view.pending
     standings = standing(jobs, view.partitions, rules.only_partitions)
-    starving = waited_s(jobs, view.now_s) > rules.starvation_s
+    waited = waited_s(jobs, view.now_s)
+    starving = waited > rules.starvation_s
     promised = stopping = None
     if rules.deadlines is not None:
         entering(DEADLINES)
@@ -41,7 +42,7 @@ def ordered(view: View, ordering: Ordering, rules: Rules, entering: Watch) -> Dr
     standings = waiting_outside(view, rules, standings, starving)
     rows = np.flatnonzero(standings == Standing.RANKED)
     due = nobody(jobs) if promised is None else promised.due & (standings == Standing.RANKED)
-    ranked = _ranked(view, ordering, rules, rows, starving, promised, due)
+    ranked = _ranked(view, ordering, rules, rows, (waited, starving), promised, due)
     held = rows[:0]
     if promised is not None and rules.deadlines is not None:
         entering(DEADLINES)
@@ -52,7 +53,7 @@ def ordered(view: View, ordering: Ordering, rules: Rules, entering: Watch) -> Dr
         endangered &= standings == Standing.RANKED
         if (endangered & ~due).any():
             due |= endangered
-            ranked = _ranked(view, ordering, rules, rows, starving, promised, due)
+            ranked = _ranked(view, ordering, rules, rows, (waited, starving), promised, due)
     return Draft(view, ordering, rules, standings, starving, ranked, due, held, promised, stopping)
 
 
@@ -71,12 +72,15 @@ def _ranked(
     ordering: Ordering,
     rules: Rules,
     rows: IntArray,
-    starving: BoolArray,
+    waits: tuple[FloatArray, BoolArray],
     promised: Promised | None,
     due: BoolArray,
 ) -> IntArray:
-    """Sort *rows*: within a class starving jobs first, then jobs that are due by laxity, then the others by key."""
-    jobs, waited = view.pending, waited_s(view.pending, view.now_s)
+    """Sort *rows*: within a class starving jobs first, then jobs that are due by laxity, then the others by key.
+
+    *waits* are the times that jobs have waited, and which of them starve.
+    """
+    jobs, (waited, starving) = view.pending, waits
     tier, qos, base = tiers(jobs, view.partitions), qos_classes(jobs, view.qos), base_priority(jobs)
     if ordering.native:
         key, classes = -base.astype(np.float64), tier

@@ -10,7 +10,7 @@ from ...cluster.columns import BoolArray, IntArray
 from ...cluster.jobs import JobTable
 from ...cluster.nodes import PartitionTable
 from ...cluster.plan import Standing
-from ...cluster.reasons import ReasonKind, reason_of, where_kind
+from ...cluster.reasons import ReasonKind, of_one_way, reason_of
 
 _BY_KIND = {
     ReasonKind.WAITS: Standing.RANKED,
@@ -48,18 +48,19 @@ def standing(jobs: JobTable, partitions: PartitionTable, only: Collection[str] =
     # Slurm takes the priority of a job that it can never start, and nobody holds it.
     never = jobs.reason.map([reason_of(text).kind is ReasonKind.CANNOT_RUN for text in jobs.reason.names], np.bool_)
     by_partition = [_of_partitions(names.split(","), closed, only) for names in jobs.partition.names]
+    without_priority = jobs.priority == 0
     for rows, why in (
         (
             jobs.partition.map([s == Standing.PARTITION_CLOSED for s in by_partition], np.bool_),
             Standing.PARTITION_CLOSED,
         ),
-        (jobs.reservation.map([bool(name) for name in jobs.reservation.names], np.bool_), Standing.IN_RESERVATION),
+        (jobs.reservation.said(), Standing.IN_RESERVATION),
         (jobs.het_job_id > 0, Standing.HETEROGENEOUS),
         (jobs.partition.map([s == Standing.OUT_OF_SCOPE for s in by_partition], np.bool_), Standing.OUT_OF_SCOPE),
         (jobs.nice != 0, Standing.NICE_SET),
         (jobs.fixed, Standing.PRIORITY_FIXED),
-        ((jobs.priority == 0) & ~never & (result != Standing.HELD_BY_USER), Standing.HELD_BY_ADMIN),
-        ((jobs.priority == 0) & never, Standing.CANNOT_RUN),
+        (without_priority & ~never & (result != Standing.HELD_BY_USER), Standing.HELD_BY_ADMIN),
+        (without_priority & never, Standing.CANNOT_RUN),
         (result == Standing.HELD_BY_USER, Standing.HELD_BY_USER),
         (jobs.off, Standing.OWNER_SAID_OFF),
         # Slurm's reason (BadConstraints, BeginTime) is a result of our own change.
@@ -71,9 +72,8 @@ def standing(jobs: JobTable, partitions: PartitionTable, only: Collection[str] =
 
 
 def _of_reasons(jobs: JobTable) -> IntArray:
-    result = np.full(len(jobs), Standing.RANKED, dtype=np.int64)
-    for kind in {reason_of(text).kind for text in jobs.reason.names}:
-        result[where_kind(jobs, kind)] = _BY_KIND[kind]
+    result: IntArray = jobs.reason.map([_BY_KIND[reason_of(text).kind] for text in jobs.reason.names], np.int64)
+    result[of_one_way(jobs)] = _BY_KIND[ReasonKind.WAITS]
     return result
 
 

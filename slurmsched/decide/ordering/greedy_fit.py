@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...cluster.columns import BoolArray, IntArray, numbered
+from ...cluster.columns import BoolArray, IntArray, Labels, numbered
 from ...cluster.exclusions import sent_to
 from ...cluster.jobs import JobTable
 from ...cluster.nodes import NodeTable
@@ -77,14 +77,13 @@ def _cells(nodes: NodeTable, kinds: list[tuple[str, str]]) -> tuple[BoolArray, I
     """
     free = _free(nodes)
     some = np.flatnonzero((free > 0) & nodes.usable)
-    alike = nodes.partitions.codes[some]
-    for column in (nodes.gpu_type, nodes.gpu_types):
-        alike = alike * len(column.names) + column.codes[some]
-    _, first, group_of = np.unique(alike, return_index=True, return_inverse=True)
+    groups, group_of = numbered(*_codes((nodes.partitions, nodes.gpu_type, nodes.gpu_types), some))
+    first = np.empty(len(groups), dtype=np.int64)
+    first[group_of[::-1]] = np.arange(len(some))[::-1]
     firsts = nodes.take(some[first])
     may_use = np.array([firsts.with_gpus_for(*kind) for kind in kinds], dtype=np.bool_).reshape(len(kinds), len(first))
     cells, cell_of = _distinct(may_use.T)
-    sums = np.bincount(cell_of[group_of.reshape(-1)], free[some], len(cells))
+    sums = np.bincount(cell_of[group_of], free[some], len(cells))
     return cells.T, sums.astype(np.int64)
 
 
@@ -101,6 +100,15 @@ def _free(nodes: NodeTable) -> IntArray:
     return np.asarray(np.maximum(nodes.gpus - nodes.gpus_used, 0))
 
 
+def _codes(columns: tuple[Labels, ...], rows: IntArray) -> tuple[IntArray, int]:
+    """Return a number for the texts of all *columns* in each of *rows*, and how many numbers there may be."""
+    codes, size = np.zeros(len(rows), dtype=np.int64), 1
+    for column in columns:
+        if len(column.names) > 1:  # a long queue waits for each sum
+            codes, size = codes * len(column.names) + column.codes[rows], size * len(column.names)
+    return codes, size
+
+
 def _kinds(jobs: JobTable, rows: IntArray) -> tuple[list[tuple[str, str]], IntArray]:
     """Return the distinct pairs of partitions and GPU types of *rows*, and the index of the pair of each row.
 
@@ -108,8 +116,7 @@ def _kinds(jobs: JobTable, rows: IntArray) -> tuple[list[tuple[str, str]], IntAr
     """
     types, steered = len(jobs.gpu_type.names), len(jobs.steered.names)
     sent = list(map(sent_to, jobs.steered.names))
-    codes = (jobs.partition.codes[rows] * types + jobs.gpu_type.codes[rows]) * steered + jobs.steered.codes[rows]
-    found, which = numbered(codes, len(jobs.partition.names) * types * steered)
+    found, which = numbered(*_codes((jobs.partition, jobs.gpu_type, jobs.steered), rows))
     kinds = [
         (
             jobs.partition.names[code // steered // types],
