@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.forecast import Forecast
+from slurmsched.cluster.records.prediction_records import KeptState, kept_table
 from slurmsched.cluster.state import View
 from slurmsched.decide.deadlines.gpu_availability import GpuAvailability
 from slurmsched.decide.phrasing import spell
@@ -21,6 +22,7 @@ from slurmsched.explain.explain import explain
 from slurmsched.explain.why import Circumstances, why
 from slurmsched.foresee.predict_completion import predict_completion
 from slurmsched.foresee.whatif import Option, compare
+from slurmsched.models.completion.completion_calibration import Calibration
 from slurmsched.policies.contract import find_ordering
 from slurmsched.powers import decide
 from slurmsched.research.conformance.random_views import NOW_S, jobs, nodes, partitions, qos, running_jobs
@@ -79,6 +81,16 @@ def said(runtimes_s: list[float]) -> Forecast:
     return Forecast(runtime_s, runtime_s, runtime_s, Labels.of(["median of 7 runs"] * len(runtimes_s)))
 
 
+def calibration() -> Calibration:
+    """What a daemon learnt from a hundred predictions whose jobs took five times as long as was said."""
+    many = 100
+    times = {"raw_start_s": 1e4, "start_from_s": 1e4, "start_s": 1e4, "start_by_s": 1e4, "started_s": 5e4}
+    times |= {"raw_finish_s": 2e4, "finish_from_s": 2e4, "finish_s": 2e4, "finish_by_s": 2e4, "ended_s": 1e5}
+    columns = {name: np.full(many, value) for name, value in times.items()}
+    kept = kept_table(many, **columns, scale=np.ones(many), state=np.full(many, int(KeptState.SETTLED)))
+    return Calibration.of(kept, NOW_S)
+
+
 @settings(max_examples=200)
 @given(states())
 def test_every_answer_has_the_same_remaining_time_and_the_same_start(seen):
@@ -105,3 +117,19 @@ def test_every_answer_has_the_same_remaining_time_and_the_same_start(seen):
     assert f"It should start {when}" in why(seen, plan, rules, 1, Circumstances(eta=eta)).time
     (now,) = compare(seen, SLURM, [Option("now")], 15.0).rows
     assert now.mean_wait_s == free_s
+
+
+@given(states())
+def test_why_and_eta_give_a_running_job_the_same_time_for_nine_in_ten_whatever_past_predictions_missed(seen):
+    told = seen.forecast_running
+    seen = replace(seen, forecast_running=replace(told, low_s=told.runtime_s / 2, high_s=told.runtime_s * 3))
+    plan = decide(seen, find_ordering("fifo"), Rules())
+    table = predict_completion(seen, plan.jobs.rank, plan.jobs.standing, SLURM)
+    shown = calibration().calibrated(table)
+    for row, job_id in enumerate(seen.running.job_id.tolist()):
+        high_s, by_s = float(seen.remaining.high_s[row]), eta_of(shown, seen, job_id, NOW_S).finish_by_s
+        assert (by_s is not None) == np.isfinite(high_s)
+        assert by_s is None or abs(by_s - NOW_S - high_s) < 0.001
+        within = "" if by_s is None else f", within {spell(high_s)} nine times in ten"
+        words = f"It should be done in about {spell(seen.remaining.median_s[row])}{within} ("
+        assert words in why(seen, plan, Rules(), job_id).time
