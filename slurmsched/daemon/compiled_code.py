@@ -7,7 +7,9 @@ from collections.abc import Callable
 from threading import Event, Lock, Thread
 
 from ..child_process import ChildFailed, ChildProcess
-from ..policies.compiled import HAVE_NUMBA
+from ..decide.deadlines import blocking
+from ..policies.compiled import HAVE_NUMBA, load_stored
+from ..policies.deadlines import latest_leases, reservations
 from .follower import Follower
 from .notify import Notifier
 
@@ -19,6 +21,14 @@ STARTING = (
     "the daemon is still starting: it compiles the code of promises, for a minute or two after an installation and for "
     "seconds at other times; ask again in a moment"
 )
+
+OF_DECISIONS = (blocking, latest_leases, reservations)
+"""The modules whose compiled code decides about promises."""
+
+
+def load_decisions() -> None:
+    """Load the code of decisions that is stored; the first cycle would, and take half a second of it."""
+    load_stored(OF_DECISIONS)
 
 
 class CompiledCode(Follower):
@@ -50,6 +60,11 @@ class CompiledCode(Follower):
     def start(self) -> None:
         """Start to compile what is needed."""
         self.missing()
+
+    def before_first_cycle(self) -> None:
+        """Load what the first cycle needs of the stored code; what is not stored is left to the process."""
+        if HAVE_NUMBA and self._is_needed():
+            load_decisions()
 
     def close(self) -> None:
         """Stop compiling."""

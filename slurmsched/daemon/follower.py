@@ -13,6 +13,9 @@ class Follower:
     def start(self) -> None:
         """Start to work."""
 
+    def before_first_cycle(self) -> None:
+        """Do once what the first cycle would wait for; the daemon has said that it is ready."""
+
     def observe(self, report: CycleReport) -> None:
         """Note a cycle; return at once."""
 

@@ -117,6 +117,8 @@ class Service:
                 part.start()
             stack.enter_context(signals.listening(parts.flags))
             parts.notifier.ready(f"one cycle every {settings.every_s:g} s")
+            for follower in parts.followers:
+                follower.before_first_cycle()
             self._loop.run()
             parts.notifier.stopping("stopping")
             if not parts.flags.keep_jobs:

@@ -183,6 +183,15 @@ class CacheLayers:
                 return found
         return None
 
+    def stored(self, context: Any) -> list[Any]:
+        """Return the signatures that there is compiled code for, for the processor of *context*."""
+        found: list[Any] = []
+        for layer in self._layers.values():
+            with suppress(Exception):  # unpickling a damaged file may raise anything
+                keys = list(layer._cache_file._load_index())
+                found += [key[0] for key in keys if key == layer._index_key(key[0], context.codegen())]
+        return list(dict.fromkeys(found))
+
     def save_overload(self, signature: Any, code: Any) -> None:
         """Store compiled code, if possible."""
         if self._writable is not None:

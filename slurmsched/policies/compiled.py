@@ -6,11 +6,12 @@ Numba is imported at the first call: a command that decides nothing starts witho
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import chdir, nullcontext
 from functools import cache, cached_property, update_wrapper
 from importlib import import_module
 from importlib.util import find_spec
+from types import ModuleType
 from typing import Any, TypeVar
 
 from .codecache import CacheLayers
@@ -62,6 +63,13 @@ class Compiled:
         entry = self._function if "no_cpython_wrapper" in self._flags else self.dispatcher  # without one Python crashes
         return entry(*arguments)
 
+    def load(self) -> None:
+        """Load the code that is stored, for all types of arguments; nothing is compiled."""
+        cache = getattr(self.dispatcher, "_cache", None)
+        if isinstance(cache, CacheLayers) and "no_cpython_wrapper" not in self._flags:
+            for signature in cache.stored(self.dispatcher.targetctx):
+                self.dispatcher.compile(signature)
+
     @cached_property
     def dispatcher(self) -> Any:
         """Numba's object for the function; the plain function if compiling is switched off."""
@@ -69,6 +77,14 @@ class Compiled:
         if jitted is not self._function:
             jitted._cache = CacheLayers(self._function, import_module("numba.core.caching"), self._variant)
         return jitted
+
+
+def load_stored(modules: Iterable[ModuleType]) -> None:
+    """Load the stored code of all functions of *modules* that Python calls."""
+    for module in modules:
+        for function in vars(module).values():
+            if isinstance(function, Compiled) and function.__module__ == module.__name__:
+                function.load()
 
 
 @cache

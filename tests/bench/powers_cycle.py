@@ -32,6 +32,7 @@ from slurmsched.cluster.records.usage import UsageTable
 from slurmsched.cluster.state import ClusterState
 from slurmsched.cluster.usage_history import LEAST, UsageHistory
 from slurmsched.cycle import CycleContext, CycleReport, Surroundings, run_cycle
+from slurmsched.daemon.compiled_code import load_decisions
 from slurmsched.db.memory import Memory
 from slurmsched.db.store import Store
 from slurmsched.decide.policy import Policy
@@ -111,6 +112,8 @@ def bench_alone(title: str, rules: Rules) -> None:
 def bench(directory: Path, title: str, rules: Rules) -> None:
     """Print the cycles under *rules*: the first one, those that write what it left, and those without changes."""
     world = made(directory, rules)
+    if rules.deadlines is not None:
+        load_decisions()  # as a daemon does before its first cycle
     first_s, first = cycle(world)
     print(
         f"  {title}: first {first_s:.2f} s (target: {MOST_S} s), {first.ranked:,} ranked, {written(first)} writes,"

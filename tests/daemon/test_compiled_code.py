@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from contextlib import closing
 
@@ -44,3 +46,32 @@ def test_a_process_that_fails_leaves_the_compiling_to_the_answers(caplog):
         code.start()
         wait_until(lambda: not code.missing())
     assert "the code of promises was not compiled in advance" in caplog.text
+
+
+DECIDES = """
+from slurmsched.daemon.compiled_code import OF_DECISIONS, CompiledCode
+from slurmsched.policies.compiled import Compiled
+from slurmsched.simulator.warm_up import promises
+
+def loaded():
+    functions = [one for module in OF_DECISIONS for one in vars(module).values() if isinstance(one, Compiled)]
+    return {(one.__name__, str(types)) for one in functions for types in one.dispatcher.signatures}
+
+if {loads}:
+    CompiledCode("not started", lambda: True).before_first_cycle()
+before = loaded()
+promises()
+print(len(before), len(loaded() - before))
+"""
+
+
+def test_a_daemon_has_loaded_the_stored_code_before_its_first_cycle_decides():
+    nothing, stored = (loaded(loads) for loads in (False, True))
+    assert nothing[0] == 0
+    assert stored[0] >= nothing[1] > 0 == stored[1]
+
+
+def loaded(loads: bool) -> tuple[int, ...]:
+    """How many functions a new process has loaded before decisions with promises, and how many more after them."""
+    program = [sys.executable, "-c", DECIDES.replace("{loads}", str(loads))]
+    return tuple(map(int, subprocess.run(program, check=True, capture_output=True, text=True).stdout.split()))
