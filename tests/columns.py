@@ -1,4 +1,4 @@
-"""Each column of the table of jobs: who fills it in, and which modules read it.
+"""Each column of the tables that Slurm shows: who fills it in, and which modules read it.
 
 ``python -m tests.columns`` prints the table.
 """
@@ -10,26 +10,33 @@ from collections import defaultdict
 from pathlib import Path
 
 import slurmsched
-from slurmsched.cluster.columns import declared
+from slurmsched.cluster.columns import Table, declared
 from slurmsched.cluster.jobs import JobTable
+from slurmsched.cluster.limits import LimitTable
+from slurmsched.cluster.nodes import AccountTable, NodeTable, PartitionTable, QosTable
+from slurmsched.cluster.reservations import ReservationTable
 
 PACKAGE = Path(slurmsched.__file__).parent
+TABLES = (JobTable, NodeTable, PartitionTable, QosTable, AccountTable, LimitTable, ReservationTable)
 
 
-def readers() -> dict[str, list[str]]:
-    """Return the modules that read an attribute of the name of each column."""
+def readers(kind: type[Table]) -> dict[str, list[str]]:
+    """Return the modules that read an attribute of the name of each column of a table."""
     found: defaultdict[str, set[str]] = defaultdict(set)
     for file in PACKAGE.rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
             if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
                 found[node.attr].add(file.relative_to(PACKAGE).as_posix())
-    return {name: sorted(found[name]) for name in JobTable.__dataclass_fields__}
+    return {name: sorted(found[name]) for name in kind.__dataclass_fields__}
 
 
 def table() -> str:
     """Return a line for each column."""
-    columns = declared(JobTable)
-    return "\n".join(f"{name}: {columns[name].by.value}; {', '.join(files)}" for name, files in readers().items())
+    return "\n".join(
+        f"{kind.__name__}.{name}: {declared(kind)[name].by.value}; {', '.join(files)}"
+        for kind in TABLES
+        for name, files in readers(kind).items()
+    )
 
 
 if __name__ == "__main__":

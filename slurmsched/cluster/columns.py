@@ -163,7 +163,7 @@ class Column:
 
     by: Filler
     neutral: Any = 0  #: 0 stands for an empty text too
-    fields: tuple[str, ...] = ()  #: of squeue -O (squeue(1))
+    fields: tuple[str, ...] = ()  #: of squeue -O, or of sinfo -N -O
     read: Callable[..., Any] | None = None  #: makes the column of the texts of all fields, or an option of a comment
     each: Callable[[str], Any] | None = None  #: makes the value of one text, in place of *read*
     part: int | None = None  #: which part of what *read* returns, where several columns are read at once
@@ -171,10 +171,26 @@ class Column:
     recorded: bool = True  #: decision records hold it
 
 
-def column(by: Filler, squeue: str | tuple[str, ...] = (), read: Any = None, **rest: Any) -> Any:
-    """Declare a column of a table; *squeue* names the fields of squeue that it is made of."""
-    names = (squeue,) if isinstance(squeue, str) else squeue
-    return field(metadata={"column": Column(by, fields=names, read=read, **rest)})
+UNREAD: Any = np.zeros(0)
+"""In place of a column that a source does not read; ``fill_unread`` puts its neutral value into each row."""
+
+
+def column(by: Filler, shown: str | tuple[str, ...] = (), read: Any = None, given: bool = True, **rest: Any) -> Any:
+    """Declare a column of a table; *shown* names the fields of Slurm's command that it is made of.
+
+    One that not every source has is not *given*, and may be left out.
+    """
+    names = (shown,) if isinstance(shown, str) else shown
+    metadata = {"column": Column(by, fields=names, read=read, **rest)}
+    return field(metadata=metadata) if given else field(default_factory=lambda: UNREAD, metadata=metadata)
+
+
+def fill_unread(table: Table) -> None:
+    """Give the columns of *table* that were not read their neutral values."""
+    kind: Any = type(table)
+    for name, one in declared(kind).items():
+        if getattr(table, name) is UNREAD:
+            object.__setattr__(table, name, _column(_types(kind)[name], len(table), None, one.neutral))
 
 
 from_slurm, from_comment = partial(column, Filler.SLURM), partial(column, Filler.COMMENT, (), recorded=False)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .columns import BoolArray, FloatArray, IntArray, Labels, Table, table_of
+from .columns import BoolArray, FloatArray, IntArray, Labels, Table, from_slurm, table_of
 from .jobs import JobTable
 from .reasons import Limit, Whose, reason_of
 
@@ -37,14 +37,15 @@ _LICENCE = re.compile(r"([^:=@]+)(?:@[^:=]+)?(?:[:=]\s*\+?(\d+))?")
 class LimitTable(Table):
     """Limits as Slurm has them, one row each; empty where nobody needs them or Slurm has none."""
 
-    whose: Labels  #: QOS, ACCOUNT or LICENCE; UNREAD in a table of one row
-    name: Labels  #: of the QOS, account or licence
-    members: Labels  #: the accounts whose jobs count, a comma list; empty where they are not asked for
-    user: Labels  #: the one user for whose jobs it is; empty for all
-    partition: Labels  #: the one partition for whose jobs it is; empty for all
-    counts: Labels  #: GROUP, USER, EACH_ACCOUNT, JOB, NODE or LEAST
-    resource: Labels  #: jobs, gpu, gpu:TYPE, cpu, mem (MiB), node, wall (seconds), licence, or one of UNCOUNTED
-    most: FloatArray
+    whose: Labels = from_slurm()  #: QOS, ACCOUNT or LICENCE; UNREAD in a table of one row
+    name: Labels = from_slurm()  #: of the QOS, account or licence
+    members: Labels = from_slurm()  #: the accounts whose jobs count, a comma list; empty where they are not asked for
+    user: Labels = from_slurm()  #: the one user for whose jobs it is; empty for all
+    partition: Labels = from_slurm()  #: the one partition for whose jobs it is; empty for all
+    counts: Labels = from_slurm()  #: GROUP, USER, EACH_ACCOUNT, JOB, NODE or LEAST
+    #: jobs, gpu, gpu:TYPE, cpu, mem (MiB), node, wall (seconds), licence, or one of UNCOUNTED
+    resource: Labels = from_slurm()
+    most: FloatArray = from_slurm()
 
 
 NO_LIMITS = table_of(LimitTable, 0, {}, {})

@@ -3,63 +3,79 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
-from .columns import BoolArray, FloatArray, IntArray, Labels, Table, table_of
+from .columns import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    Labels,
+    Table,
+    fill_unread,
+    from_memory,
+    from_slurm,
+    table_of,
+)
+from .sinfo_values import (
+    all_types,
+    allocated,
+    as_it_is,
+    decimals,
+    first_type,
+    gpu_counts,
+    gpus_in_use,
+    is_default,
+    is_up,
+    limits_s,
+    mib,
+    or_none,
+    types_used,
+    whole,
+)
 from .text.gpu_types import several
 
-_UNREAD: Any = np.zeros(0)
 _OF_TYPE = re.compile(r"(?:^|\+)([^=]+)=([0-9]+)(?=\+|$)")
-
-
-def _unread() -> Any:
-    """Return a column of a source that does not read it; the table fills in its neutral value for each row."""
-    return _UNREAD
-
-
-def _fill(table: Table, **neutral: float | bool | str) -> None:
-    """Give the columns of *table* that were not read their *neutral* values."""
-    for name, value in neutral.items():
-        if getattr(table, name) is _UNREAD:
-            many = len(table)
-            texts = isinstance(value, str)
-            column = Labels(np.zeros(many, dtype=np.int64), (str(value),)) if texts else np.full(many, value)
-            object.__setattr__(table, name, column)
 
 
 @dataclass(frozen=True, eq=False)
 class NodeTable(Table):
     """Nodes with their resources and the part of them in use."""
 
-    name: Labels
-    partitions: Labels  #: comma list of every partition the node is in
-    state: Labels  #: in Slurm's spelling
-    usable: BoolArray  #: may take new jobs, also where power saving has switched it off
-    cpus: IntArray  #: that jobs may have, without the cores that the node keeps for itself (CPUEfctv)
-    cpus_used: IntArray
-    memory_mib: FloatArray  #: that jobs may have, without what the node keeps for itself (MemSpecLimit)
-    memory_used_mib: FloatArray
-    gpus: IntArray
-    gpus_used: IntArray  #: all of them on a node whose GPUs are shared, since no job can have a whole one
-    gpu_type: Labels  #: of a node with several, the first
-    features: Labels
-    cpu_load: FloatArray = field(
-        default_factory=_unread
-    )  #: processes that run or wait for a CPU; NaN where nobody reads it (``power.migrate``)
-    free_memory_mib: FloatArray = field(default_factory=_unread)  #: as the node reports it; NaN likewise
-    gpu_types: Labels = field(default_factory=_unread)  #: of a node with several, as a100=2+v100=2; else empty
-    down_reason: Labels = field(default_factory=_unread)  #: why it takes no jobs, in an admin's or Slurm's words
-    down_by: Labels = field(default_factory=_unread)  #: the user who said so
-    down_since_s: FloatArray = field(default_factory=_unread)  #: when; NaN where unknown
-    ready_s: FloatArray = field(default_factory=_unread)  #: seconds until it has powered up; 0 of one that is up
-    gpu_types_used: Labels = field(default_factory=_unread)  #: of a node with several, those in use, as a100=1+v100=0
+    name: Labels = from_slurm("NodeList")
+    partitions: Labels = from_slurm("PartitionName")  #: comma list of every partition the node is in
+    state: Labels = from_slurm("StateComplete", as_it_is)  #: in Slurm's spelling
+    #: may take new jobs, also where power saving has switched it off
+    usable: BoolArray = from_slurm("StateComplete")
+    #: that jobs may have, without the cores that the node keeps for itself (CPUEfctv)
+    cpus: IntArray = from_slurm("CPUs", whole)
+    cpus_used: IntArray = from_slurm("CPUsState", allocated)
+    #: that jobs may have, without what the node keeps for itself (MemSpecLimit)
+    memory_mib: FloatArray = from_slurm("Memory", mib)
+    memory_used_mib: FloatArray = from_slurm("AllocMem", mib)
+    gpus: IntArray = from_slurm("Gres", gpu_counts)
+    #: all of them on a node whose GPUs are shared, since no job can have a whole one
+    gpus_used: IntArray = from_slurm(("Gres", "GresUsed"), gpus_in_use)
+    gpu_type: Labels = from_slurm("Gres", first_type)  #: of a node with several, the first
+    features: Labels = from_slurm("Features", or_none)
+    #: processes that run or wait for a CPU; NaN where nobody reads it (``power.migrate``)
+    cpu_load: FloatArray = from_slurm("CPUsLoad", decimals, given=False, neutral=np.nan, optional=True)
+    #: as the node reports it; NaN likewise
+    free_memory_mib: FloatArray = from_slurm("FreeMem", decimals, given=False, neutral=np.nan, optional=True)
+    #: of a node with several, as a100=2+v100=2; else empty
+    gpu_types: Labels = from_slurm("Gres", all_types, given=False)
+    #: why it takes no jobs, in an admin's or Slurm's words
+    down_reason: Labels = from_slurm("Reason", given=False)
+    down_by: Labels = from_slurm("User", given=False)  #: the user who said so
+    down_since_s: FloatArray = from_slurm("Timestamp", given=False, neutral=np.nan)  #: when; NaN where unknown
+    #: seconds until it has powered up; 0 of one that is up
+    ready_s: FloatArray = from_memory(given=False)
+    #: of a node with several, those in use, as a100=1+v100=0
+    gpu_types_used: Labels = from_slurm(("Gres", "GresUsed"), types_used, given=False)
 
     def __post_init__(self) -> None:
-        _fill(self, cpu_load=np.nan, free_memory_mib=np.nan, down_since_s=np.nan, ready_s=0.0)
-        _fill(self, gpu_types="", gpu_types_used="", down_reason="", down_by="")
+        fill_unread(self)
         super().__post_init__()
 
     def with_gpus_for(self, partitions: str, gpu_type: str) -> BoolArray:
@@ -114,30 +130,29 @@ def by_type(text: str) -> dict[str, int]:
 class PartitionTable(Table):
     """Partitions; Slurm serves a higher tier first, whatever the priorities."""
 
-    name: Labels
-    tier: IntArray
-    up: BoolArray
-    max_time_s: FloatArray  #: infinite where unlimited
-    nodes: Labels  #: host list
-    default: BoolArray = field(default_factory=_unread)  #: takes jobs that name no partition
-    default_time_s: FloatArray = field(default_factory=_unread)  #: limit of jobs that name none; NaN: the longest
-    least_nodes: IntArray = field(default_factory=_unread)  #: that a job must have
-    most_nodes: IntArray = field(default_factory=_unread)  #: that a job may have; 0 for any number
-    node_cpus: IntArray = field(default_factory=_unread)  #: CPUs of a node for all its jobs; 0 for all
-    node_memory_mib: FloatArray = field(default_factory=_unread)  #: memory of a node for one job; 0 for all
-    cpu_memory_mib: FloatArray = field(default_factory=_unread)  #: memory for each CPU of a job; 0 for any amount
-    qos: Labels = field(default_factory=_unread)  #: whose limits all its jobs keep; empty for none
-    default_cpu_memory_mib: FloatArray = field(default_factory=_unread)  #: of jobs that name no memory; 0: none
-    default_node_memory_mib: FloatArray = field(default_factory=_unread)  #: likewise
-    default_gpu_memory_mib: FloatArray = field(default_factory=_unread)  #: likewise, of jobs with GPUs
-    default_gpu_cpus: IntArray = field(default_factory=_unread)  #: CPUs that come with a GPU; 0: none
-    job_factor: IntArray = field(default_factory=_unread)  #: PriorityJobFactor, a part of the priority of its jobs
+    name: Labels = from_slurm("PartitionName")
+    tier: IntArray = from_slurm("PriorityTier", whole)
+    up: BoolArray = from_slurm("Available", is_up)
+    max_time_s: FloatArray = from_slurm("Time", limits_s)  #: infinite where unlimited
+    nodes: Labels = from_slurm("NodeList")  #: host list
+    #: takes jobs that name no partition
+    default: BoolArray = from_slurm(("Partition", "PartitionName"), is_default, given=False)
+    #: limit of jobs that name none; NaN: the longest
+    default_time_s: FloatArray = from_slurm("DefaultTime", limits_s, given=False, neutral=np.nan)
+    least_nodes: IntArray = from_slurm(given=False)  #: that a job must have
+    most_nodes: IntArray = from_slurm(given=False)  #: that a job may have; 0 for any number
+    node_cpus: IntArray = from_slurm(given=False)  #: CPUs of a node for all its jobs; 0 for all
+    node_memory_mib: FloatArray = from_slurm(given=False)  #: memory of a node for one job; 0 for all
+    cpu_memory_mib: FloatArray = from_slurm(given=False)  #: memory for each CPU of a job; 0 for any amount
+    qos: Labels = from_slurm(given=False)  #: whose limits all its jobs keep; empty for none
+    default_cpu_memory_mib: FloatArray = from_slurm(given=False)  #: of jobs that name no memory; 0: none
+    default_node_memory_mib: FloatArray = from_slurm(given=False)  #: likewise
+    default_gpu_memory_mib: FloatArray = from_slurm(given=False)  #: likewise, of jobs with GPUs
+    default_gpu_cpus: IntArray = from_slurm(given=False)  #: CPUs that come with a GPU; 0: none
+    job_factor: IntArray = from_slurm(given=False, neutral=1)  #: PriorityJobFactor, a part of the priority of its jobs
 
     def __post_init__(self) -> None:
-        _fill(self, default=False, default_time_s=np.nan)
-        _fill(self, least_nodes=0, most_nodes=0, node_cpus=0, node_memory_mib=0.0, cpu_memory_mib=0.0, qos="")
-        _fill(self, default_cpu_memory_mib=0.0, default_node_memory_mib=0.0)
-        _fill(self, default_gpu_memory_mib=0.0, default_gpu_cpus=0, job_factor=1)
+        fill_unread(self)
         super().__post_init__()
 
 
@@ -145,16 +160,16 @@ class PartitionTable(Table):
 class QosTable(Table):
     """Qualities of service with their priority; empty without accounting."""
 
-    name: Labels
-    priority: IntArray
+    name: Labels = from_slurm()
+    priority: IntArray = from_slurm()
 
 
 @dataclass(frozen=True, eq=False)
 class AccountTable(Table):
     """Accounts with a limit on their GPUs at once (GrpTRES); empty where Slurm itself enforces it."""
 
-    name: Labels
-    gpus: IntArray
+    name: Labels = from_slurm()
+    gpus: IntArray = from_slurm()
 
 
 NO_ACCOUNTS = table_of(AccountTable, 0, {}, {})

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .columns import BoolArray, FloatArray, IntArray, Labels, Table, table_of
+from .columns import BoolArray, FloatArray, IntArray, Labels, Table, from_slurm, table_of
 from .jobs import JobTable
 from .nodes import NodeTable
 from .outlook.free_gpus import HeldGpus
@@ -31,20 +31,20 @@ FREE, OVERLAPS, CROSSES, STARTS = 0, 1, 2, 3
 class ReservationTable(Table):
     """Windows of reservations, one row each; one that repeats has a row for each of its next windows."""
 
-    name: Labels
-    start_s: FloatArray
-    end_s: FloatArray
-    nodes: Labels  #: host list; empty for one of licences alone
-    whole: BoolArray  #: takes all cores of its nodes; else only the cores and GPUs below
-    cores: IntArray  #: on all its nodes together
-    gpus: IntArray  #: likewise, where it reserves a number of GPUs (23.11 and later); else 0
-    gpu_types: Labels  #: of these, as a100=2+v100=2; empty where they have no type
-    flags: Labels  #: a comma list in Slurm's spelling
-    partition: Labels
-    users: Labels  #: a comma list; with a sign before each: all but these
-    groups: Labels  #: likewise, of unix groups
-    accounts: Labels  #: likewise
-    licences: Labels
+    name: Labels = from_slurm()
+    start_s: FloatArray = from_slurm()
+    end_s: FloatArray = from_slurm()
+    nodes: Labels = from_slurm()  #: host list; empty for one of licences alone
+    whole: BoolArray = from_slurm()  #: takes all cores of its nodes; else only the cores and GPUs below
+    cores: IntArray = from_slurm()  #: on all its nodes together
+    gpus: IntArray = from_slurm()  #: likewise, where it reserves a number of GPUs (23.11 and later); else 0
+    gpu_types: Labels = from_slurm()  #: of these, as a100=2+v100=2; empty where they have no type
+    flags: Labels = from_slurm()  #: a comma list in Slurm's spelling
+    partition: Labels = from_slurm()
+    users: Labels = from_slurm()  #: a comma list; with a sign before each: all but these
+    groups: Labels = from_slurm()  #: likewise, of unix groups
+    accounts: Labels = from_slurm()  #: likewise
+    licences: Labels = from_slurm()
 
     def has(self, flag: str) -> BoolArray:
         """Select the windows with a flag, such as MAINT; a flag with a value (PURGE_COMP=00:05:00) has its name."""
