@@ -230,31 +230,78 @@ def _closed(how: int, begin_s: float, end_s: float, nodes: BoolArray) -> ClosedT
 
 def _outside_own(table: ReservationTable, nodes: NodeTable, job: Claimant) -> Iterator[ClosedTime]:
     """Yield the times in which a job that names a reservation may not start, and the nodes that this does not have."""
-    own, everywhere = np.flatnonzero(_named(table, job)), np.ones(len(nodes), dtype=np.bool_)
-    if not len(own) or not _admitted(table, int(own[0]), job):
-        yield _closed(OVERLAPS, -np.inf, np.inf, everywhere)
+    own = np.flatnonzero(_named(table, job))
+    if not len(own) or not all(_admitted(table, row, job) for row in own.tolist()):
+        yield _closed(OVERLAPS, -np.inf, np.inf, np.ones(len(nodes), dtype=np.bool_))
         return
     if table.has(FLEX)[own].any():
         return  # it is bound to neither the nodes nor the time
-    inside = np.logical_or.reduce([nodes_in(table, row, nodes) for row in own.tolist()])
-    if not inside.all() and not table.has(ANY_NODES)[own].any():
-        yield _closed(OVERLAPS, -np.inf, np.inf, ~inside)
+    inside = np.array([nodes_in(table, row, nodes) for row in own.tolist()])
+    inside |= table.has(ANY_NODES)[own].any()
+    kinds, of = np.unique(inside, axis=1, return_inverse=True)
+    for number, rows in enumerate(kinds.T):
+        yield from _outside_windows(table, own[rows], of.reshape(-1) == number)
+
+
+def _outside_windows(table: ReservationTable, rows: IntArray, here: BoolArray) -> Iterator[ClosedTime]:
+    """Yield the times in which no job may start on the nodes *here*, which just the windows in *rows* open."""
+    if not len(rows):
+        yield _closed(OVERLAPS, -np.inf, np.inf, here)
+        return
     closed_s = -np.inf
-    for row in own[np.argsort(table.start_s[own], kind="stable")].tolist():
+    for row in rows[np.argsort(table.start_s[rows], kind="stable")].tolist():
         if table.start_s[row] > closed_s:
-            yield _closed(STARTS, closed_s, float(table.start_s[row]), everywhere)
+            yield _closed(STARTS, closed_s, float(table.start_s[row]), here)
         closed_s = max(closed_s, float(table.end_s[row]))
-    yield _closed(STARTS, closed_s, np.inf, everywhere)
+    yield _closed(STARTS, closed_s, np.inf, here)
 
 
 def followed(table: ReservationTable, jobs: JobTable) -> BoolArray:
     """Select the *jobs* of which it is known when and where reservations let them run.
 
-    Not so of one that names several, one that is not there, or one of parts of nodes.
+    Not so of one that names one that is not there or of parts of nodes. Of several it uses the first that has room,
+    which is followed for a job on one node, and without flags that open other nodes or times.
     """
-    unknown = np.flatnonzero((~table.whole & ~table.has(FLEX)) | table.has(UNREAD))
-    known = set(table.name.names) - {table.name[row] for row in unknown.tolist()}
-    return jobs.reservation.map([not text or text in known for text in jobs.reservation.names], np.bool_)
+    known = _known_names(table, table.has(UNREAD) | (~table.whole & ~table.has(FLEX)))
+    plain = _known_names(table, table.has(UNREAD) | ~table.whole | _opens_more(table))
+    texts = jobs.reservation.names
+    one = jobs.reservation.map([not text or text in known for text in texts], np.bool_)
+    several = jobs.reservation.map(["," in text and plain.issuperset(text.split(",")) for text in texts], np.bool_)
+    return np.asarray(one | (several & (jobs.nodes == 1)))
+
+
+def _known_names(table: ReservationTable, but: BoolArray) -> set[str]:
+    return set(table.name) - set(table.name.take(np.flatnonzero(but)))
+
+
+def _opens_more(table: ReservationTable) -> BoolArray:
+    """Select the windows with a flag that lets their jobs be elsewhere, or at other times."""
+    return np.asarray(np.logical_or.reduce([table.has(flag) for flag in (MAINT, OVERLAP, FLEX, ANY_NODES)]))
+
+
+def doubts_of(table: ReservationTable, text: str, job: Claimant, parents: Mapping[str, str]) -> tuple[str, ...]:
+    """Return what is not known of the reservations *text* that a new *job* names; *parents* are those of accounts."""
+    found = []
+    for name in filter(None, text.split(",")):
+        rows = np.flatnonzero(table.name.map([one == name for one in table.name.names], np.bool_)).tolist()
+        if not rows or table.has(UNREAD)[rows].any():
+            found.append(f"--reservation={name} (it is not shown)")
+        elif not table.whole[rows].all() and not table.has(FLEX)[rows].any():
+            found.append(f"--reservation={name} (of parts of nodes)")
+        elif not all(_surely_admitted(table, row, job, parents) for row in rows):
+            found.append(f"--reservation={name} (whether the user may use it)")
+    return tuple(found)
+
+
+def _surely_admitted(table: ReservationTable, row: int, job: Claimant, parents: Mapping[str, str]) -> bool:
+    """Report whether a reservation is plainly for a job: by its user or by its account, where it names no others."""
+    users, accounts = table.users[row], table.accounts[row]
+    if table.groups[row] or "-" in (users[:1], accounts[:1]) or (users and accounts):
+        return False
+    line, account = {job.account}, job.account
+    while (account := parents.get(account, "")) and account not in line:
+        line.add(account)
+    return job.user in users.split(",") or not line.isdisjoint(filter(None, accounts.split(",")))
 
 
 def in_part_of_nodes(table: ReservationTable, jobs: JobTable) -> BoolArray:
@@ -266,15 +313,20 @@ def in_part_of_nodes(table: ReservationTable, jobs: JobTable) -> BoolArray:
 def own_bounds_s(table: ReservationTable, jobs: JobTable, now_s: float) -> tuple[FloatArray, FloatArray]:
     """Return when the reservation that each of *jobs* names is open next, from *now_s* on; -inf and inf for none.
 
-    Slurm ends a job with its reservation, but not where that has the flag FLEX.
+    Of several the first begin and the last end count. Slurm ends a job with its reservation, but not where that has
+    the flag FLEX.
     """
     begin_s, end_s = np.full(len(jobs), -np.inf), np.full(len(jobs), np.inf)
     for code in np.unique(jobs.reservation.codes).tolist():
-        named = Claimant("", "", (jobs.reservation.names[code],))
-        own = np.flatnonzero(_named(table, named) & (table.end_s > now_s))
-        if jobs.reservation.names[code] and len(own) and not table.has(FLEX)[own].any():
-            first, mine = int(own[np.argmin(table.start_s[own])]), jobs.reservation.codes == code
-            begin_s[mine], end_s[mine] = max(now_s, float(table.start_s[first])), float(table.end_s[first])
+        begins_s, ends_s, mine = [], [], jobs.reservation.codes == code
+        for name in filter(None, jobs.reservation.names[code].split(",")):
+            own = np.flatnonzero(_named(table, Claimant("", "", (name,))) & (table.end_s > now_s))
+            if len(own) and not table.has(FLEX)[own].any():
+                first = int(own[np.argmin(table.start_s[own])])
+                begins_s.append(max(now_s, float(table.start_s[first])))
+                ends_s.append(float(table.end_s[first]))
+        if begins_s:
+            begin_s[mine], end_s[mine] = min(begins_s), max(ends_s)
     return begin_s, end_s
 
 

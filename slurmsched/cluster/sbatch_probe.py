@@ -18,14 +18,26 @@ from .jobs import JobTable, job_table
 from .limits import LICENCE, NO_LIMITS, LimitTable
 from .nodes import NodeTable, PartitionTable
 from .permissions import Permissions, Verdict, Wish
+from .reservations import NO_RESERVATIONS, ReservationTable, claimant_of, doubts_of, followed
 from .sbatch_defaults import defaults_of, with_defaults
-from .sbatch_request import SbatchRequest, request_of
+from .sbatch_request import SbatchRequest, exclusive_of, request_of
 from .text.comment import parse
 from .text.constraint import constraint_of
 from .text.hostlist import expand
 from .text.sbatch import not_understood
-from .text.sbatch_values import array_tasks, gres_items, node_range, refuse, submission_failed
+from .text.sbatch_values import (
+    SWITCH_WAIT_S,
+    array_tasks,
+    gres_items,
+    limit_s,
+    node_range,
+    positive,
+    refuse,
+    submission_failed,
+    switches,
+)
 from .text.slurm_time import begin_s
+from .topology import FLAT, Topology, TopologyRequest, topology_request_text
 
 PROBE_ID = 2**32
 """The id of a hypothetical job, higher than any id of Slurm."""
@@ -44,6 +56,8 @@ class Site:
     limits: LimitTable = NO_LIMITS  #: where they were read
     permissions: Permissions = field(default_factory=Permissions)
     groups: Callable[[str], Collection[str] | None] = field(default=lambda user: None)  #: of a user, in unix
+    topology: Topology = FLAT
+    reservations: ReservationTable = NO_RESERVATIONS
 
 
 @dataclass(frozen=True)
@@ -58,7 +72,7 @@ class Probe:
 def probe(options: Mapping[str, str], user: str, now_s: float, zone: tzinfo, site: Site) -> Probe:
     """Return the job that *options* would submit now; ConfigError or CommentError where it would be refused."""
     request = request_of(options)
-    granted = _granted(options, user, _partition(options, site.partitions), site)
+    granted = _granted(options, user, _partition(options, site), site)
     partition = ",".join(granted.partitions)
     rows = [list(site.partitions.name).index(name) for name in granted.partitions]
     request = with_defaults(request, options, defaults_of(site.partitions, rows[0]))
@@ -104,6 +118,7 @@ def probe(options: Mapping[str, str], user: str, now_s: float, zone: tzinfo, sit
         excluded_nodes=[options.get("exclude", "")],
         reservation=[options.get("reservation", "")],
         exclusive=[request.exclusive],
+        topology_request=[topology_request_text(_topology_request(options))],
         per_node=[request.per_node],
         per_job=["gpus" in options],
         per_task=[request.per_task],
@@ -115,13 +130,22 @@ def probe(options: Mapping[str, str], user: str, now_s: float, zone: tzinfo, sit
         first_submit_s=[now_s],
         eligible_s=[max(now_s, starts_s)],
     )
-    return Probe(job, (*not_understood(options), *granted.unsure, *_unsure(options, request, site)), request)
+    unsure = (*granted.unsure, *_unsure(options, request, site))
+    if named := options.get("reservation"):
+        unsure += doubts_of(site.reservations, named, claimant_of(job, 0), site.permissions.parents)
+        if "," in named and not followed(site.reservations, job)[0]:
+            unsure += (f"--reservation={named} (which of them has room first)",)
+    return Probe(job, (*not_understood(options), *unsure), request)
 
 
-def _partition(options: Mapping[str, str], partitions: PartitionTable) -> str:
-    """Return the partitions that the job asks for, else the default one."""
+def _partition(options: Mapping[str, str], site: Site) -> str:
+    """Return the partitions that the job asks for, else that of its reservation, else the default one."""
+    partitions = site.partitions
     names = list(partitions.name)
     if "partition" not in options:
+        rows = zip(site.reservations.name, site.reservations.partition, strict=True)
+        if of_own := [partition for name, partition in rows if partition and name == options.get("reservation")]:
+            return of_own[0]
         default = [name for name, is_default in zip(names, partitions.default.tolist(), strict=True) if is_default]
         if not default:
             submission_failed(
@@ -219,6 +243,13 @@ def _memory_mib(request: SbatchRequest, allowed: BoolArray, nodes: NodeTable, co
     return request.started_memory_mib if request.memory_per_cpu else request.memory_on(count)
 
 
+def _topology_request(options: Mapping[str, str]) -> TopologyRequest:
+    """Return what the job asks of the topology."""
+    few, wait_s = switches(options["switches"]) if "switches" in options else (0, 0.0)
+    segment = positive("segment", options["segment"]) if "segment" in options else 0
+    return TopologyRequest(few, wait_s, segment, exclusive_of(options) == "topo")
+
+
 def _limit_s(request: SbatchRequest, rows: list[int], partitions: PartitionTable) -> float:
     """Return the time limit: the job's own, else DefaultTime of its first partition, else the longest one there."""
     if not math.isnan(request.time_limit_s):
@@ -247,16 +278,16 @@ def _unsure(options: Mapping[str, str], request: SbatchRequest, site: Site) -> t
     found = [f"--gres={name}" for name in request.other_gres]
     if not constraint_of(options.get("constraint", "")).understood:
         found.append(f"--constraint={options['constraint']}")
-    found += [f"{what} of Slurm {how}" for what, how in _by_release(options, request)]
+    found += [f"{what} of Slurm {how}" for what, how in _by_release(options, request, site)]
     if options.get("licenses") and not licences_of(site.limits):
         found.append(f"--licenses={options['licenses']} (how many are free was not read)")
-    if options.get("reservation"):
-        found.append(f"--reservation={options['reservation']} (Slurm gives its nodes to its own jobs, when it begins)")
+    if site.topology.levels and limit_s(options.get("switches", "").partition("@")[2] or "5") > SWITCH_WAIT_S:
+        found.append(f"--switches={options['switches']} (for more than 5 min only where max_switch_wait lets it wait)")
     kinds = [kind for kind in request.gpus if kind]
     return (*found, *([f"GPUs of several types ({', '.join(kinds)})"] if len(kinds) > 1 else []))
 
 
-def _by_release(options: Mapping[str, str], request: SbatchRequest) -> Iterator[tuple[str, str]]:
+def _by_release(options: Mapping[str, str], request: SbatchRequest, site: Site) -> Iterator[tuple[str, str]]:
     """Yield the options that releases of Slurm read differently, and how."""
     if "gpus-per-socket" in options and "gpus" in options:
         yield "--gpus-per-socket (some releases", "count it otherwise beside --gpus)"
@@ -267,6 +298,10 @@ def _by_release(options: Mapping[str, str], request: SbatchRequest) -> Iterator[
         yield "--gpus-per-task (some releases", "count a type that is named twice otherwise)"
     if "gpus-per-node" in options and _GPU_GRES.search(options.get("gres", "")):
         yield f"--gpus-per-node={options['gpus-per-node']} (some releases", "refuse it beside --gres=gpu)"
+    if "segment" in options and site.topology.plugin != "block":
+        yield f"--segment={options['segment']} (some releases", "refuse it)"
+    if exclusive_of(options) == "topo" and not site.topology.levels:
+        yield "--exclusive=topo (some releases", "refuse it)"
     if "exclusive" in options and "oversubscribe" in options:
         yield "--oversubscribe (some releases", "refuse it beside --exclusive)"
     if "cpus-per-gpu" in options and not request.gpus:

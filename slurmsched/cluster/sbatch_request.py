@@ -146,7 +146,7 @@ def request_of(options: Mapping[str, str]) -> SbatchRequest:
         memory_per_cpu="mem-per-cpu" in options,
         all_memory=any(_memory(options, name) == 0 for name in ("mem", "mem-per-cpu")),
         per_gpu="cpus-per-gpu" in options or "mem-per-gpu" in options,
-        exclusive=_is_exclusive(options),
+        exclusive=exclusive_of(options) == "exclusive",
         required=required,
         time_limit_s=limit_s(options["time"]) if "time" in options else math.nan,
         other_gres=others,
@@ -372,10 +372,10 @@ def _whole_memory_mib(options: Mapping[str, str], made: SbatchRequest) -> float:
     return math.nan
 
 
-def _is_exclusive(options: Mapping[str, str]) -> bool:
-    """Return True for whole nodes: of --exclusive and --oversubscribe the later one counts."""
+def exclusive_of(options: Mapping[str, str]) -> str:
+    """Return the mode of --exclusive in force, empty for none: of it and --oversubscribe the later one counts."""
     last = [name for name in options if name in ("exclusive", "oversubscribe")][-1:]
-    return last == ["exclusive"] and exclusive_mode(options["exclusive"]) == "exclusive"
+    return exclusive_mode(options["exclusive"]) if last == ["exclusive"] else ""
 
 
 def _memory(options: Mapping[str, str], name: str) -> int | None:

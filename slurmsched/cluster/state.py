@@ -61,7 +61,7 @@ class View:
     progress: ProgressTable = NO_PROGRESS  #: of running jobs that report it, and of those that wait again
     limits: LimitTable = NO_LIMITS  #: read only where one blocks a pending job or rules need them
     reservations: ReservationTable = NO_RESERVATIONS
-    topology: Topology = FLAT  #: not in records
+    topology: Topology = FLAT
     gpu_parts: GpuParts = NVIDIAS  #: how much of a GPU a slice counts as, in amounts that are shown
 
     @cached_property

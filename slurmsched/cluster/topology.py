@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
-from .columns import IntArray
+from .columns import IntArray, Labels, Table, table_of
+from .text.hostlist import expanded
 
 NONE = -1
 _SWITCHES = re.compile(r"switches=([0-9]{1,6})@([0-9]{1,9})")
@@ -24,6 +25,17 @@ class Unit(NamedTuple):
     name: str
     nodes: tuple[str, ...]
     size: int  #: the nodes that jobs may plan with; of a switch all of its nodes
+
+
+@dataclass(frozen=True, eq=False)
+class UnitTable(Table):
+    """The units of a network as records hold them, the smallest ones first."""
+
+    plugin: Labels
+    level: IntArray
+    name: Labels
+    nodes: Labels  #: host list
+    size: IntArray
 
 
 @dataclass(frozen=True)
@@ -44,6 +56,30 @@ class Topology:
         names = list(nodes)
         found = [[place.get(name, NONE) for name in names] for place in places]
         return np.array(found, dtype=np.int64).reshape(len(places), len(names))
+
+    @cached_property
+    def table(self) -> UnitTable:
+        """The units as rows, of which ``of_table`` makes the same topology."""
+        units = [(level, unit) for level, of_level in enumerate(self.levels) for unit in of_level]
+        columns = {
+            "plugin": Labels.of(self.plugin for _ in units),
+            "level": [level for level, _ in units],
+            "name": Labels.of(unit.name for _, unit in units),
+            "nodes": Labels.of(",".join(unit.nodes) for _, unit in units),
+            "size": [unit.size for _, unit in units],
+        }
+        return table_of(UnitTable, len(units), {}, columns)
+
+    @classmethod
+    def of_table(cls, table: UnitTable) -> Topology:
+        """Return the topology of these rows; FLAT for none."""
+        if not len(table):
+            return FLAT
+        levels: list[list[Unit]] = [[] for _ in range(int(table.level.max()) + 1)]
+        rows = zip(table.level.tolist(), table.name, table.nodes, table.size.tolist(), strict=True)
+        for level, name, nodes, size in rows:
+            levels[level].append(Unit(name, tuple(expanded(nodes)), size))
+        return cls(table.plugin[0], tuple(map(tuple, levels)))
 
 
 FLAT = Topology()
@@ -68,6 +104,13 @@ def read_topology_request(text: str) -> TopologyRequest:
         int(segment[1]) if segment else 0,
         WHOLE in text.split(),
     )
+
+
+def topology_request_text(asked: TopologyRequest) -> str:
+    """Return the text of the column ``topology_request`` that is parsed as *asked*."""
+    found = [f"switches={asked.switches}@{asked.wait_s:.0f}"] if asked.switches else []
+    found += [f"segment={asked.segment}"] if asked.segment else []
+    return " ".join([*found, *([WHOLE] if asked.whole else [])])
 
 
 class UnitRule(NamedTuple):

@@ -99,8 +99,8 @@ _TIMES = (
 _WHY_NONE = {
     PredictionKind.HELD: "It is held: its start can be predicted once it is released ('scontrol release {job}').",
     PredictionKind.DEPENDENT: "It waits for other jobs; its place in the queue counts only after they have ended.",
-    PredictionKind.RESERVED: "It asks for a reservation that is not played forward: one of several, of parts of nodes, "
-    "or one that is not shown. Slurm starts it when the nodes are free for it.",
+    PredictionKind.RESERVED: "It asks for a reservation that is not played forward: of parts of nodes, one of several "
+    "for a job on several nodes, or one that is not shown. Slurm starts it when the nodes are free for it.",
     PredictionKind.LIMITED: "Slurm's reason is {reason}: the queue does not show when that ends.",
     PredictionKind.HETEROGENEOUS: "It is part of a heterogeneous job, of which another part cannot start as it is.",
     PredictionKind.PARTITION_DOWN: "Its partition ({partition}) takes no jobs now, and it is not known when it will.",

@@ -78,10 +78,11 @@ def own_reservation_words(view: View, row: int) -> tuple[str, str] | None:
     out = f"'scontrol update jobid={jobs.job_id[row]} reservationname=' lets it queue like any other job."
     if not np.isfinite(end_s[0]):
         return None
+    whose = f"one of the reservations {name.replace(',', ', ')}" if "," in name else f"reservation {name}"
     if begin_s[0] > now_s:
-        return f"It belongs to reservation {name}, which begins in {spell(begin_s[0] - now_s)}.", out
+        return f"It belongs to {whose}, which begins in {spell(begin_s[0] - now_s)}.", out
     left_s = float(end_s[0]) - now_s
-    text = f"It belongs to reservation {name}, which is open for {spell(left_s)} more: it waits for room on its nodes"
+    text = f"It belongs to {whose}, which is open for {spell(left_s)} more: it waits for room on its nodes"
     ends = ", and Slurm ends it with the reservation" if jobs.time_limit_s[row] > left_s else ""
     return f"{text}{ends}.", out
 

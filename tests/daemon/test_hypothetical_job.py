@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from slurmsched.clock import SystemClock
-from slurmsched.cluster.columns import Labels
+from slurmsched.cluster.columns import Labels, table_of
 from slurmsched.cluster.forecast import Forecast
 from slurmsched.cluster.job_record import outcomes_of
 from slurmsched.cluster.jobs import JobTable
@@ -18,10 +18,12 @@ from slurmsched.cluster.permissions import RELEASES, PartitionAccess, Permission
 from slurmsched.cluster.plan import Plan
 from slurmsched.cluster.records.prediction_records import NO_RECORDS, PredictionRecords
 from slurmsched.cluster.records.predictions import PredictionTable
+from slurmsched.cluster.reservations import ReservationTable
 from slurmsched.cluster.sbatch_probe import PROBE_ID, Site, probe
 from slurmsched.cluster.state import View
 from slurmsched.cluster.text.sbatch import read_options
-from slurmsched.daemon.predictions.hypothetical_job import try_out
+from slurmsched.cluster.topology import Topology, Unit
+from slurmsched.daemon.predictions.hypothetical_job import new_job, try_out
 from slurmsched.daemon.predictions.play_forward import with_new_job
 from slurmsched.daemon.predictions.prediction_service import PredictionService
 from slurmsched.decide.policy import Policy
@@ -38,7 +40,7 @@ RULES = Rules(powers=frozenset({"order"}), scope="queue")
 
 
 class World:
-    """A fake cluster of two nodes with eight GPUs each, seen now."""
+    """A fake cluster of four nodes with four GPUs each, seen now."""
 
     def __init__(self):
         self.slurm = FakeSlurm(now_s=NOW_S)
@@ -158,6 +160,97 @@ def test_a_job_that_names_no_memory_has_the_default_of_its_partition(world):
     assert size(f"-p {name} -G 2 --mem-per-cpu=10") == (4, 40.0)
     assert size(f"-p {name} -c 3 -G 2 --mem=50") == (3, 50.0)
     assert size(f"-p {name} -n 2 -G 2 --cpus-per-gpu=3") == (6, 1400.0)
+
+
+def four_nodes(taken: list[int]) -> tuple[World, View]:
+    """A cluster of four nodes of which an hour's jobs have those *taken* as a whole, and how it is seen."""
+    world = World()
+    for _ in taken:
+        world.slurm.submit(3600.0, gpus=4, time_limit_s=3600.0)
+    world.slurm.advance(1.0)
+    seen = world.seen()
+    used = np.where(np.isin(np.arange(4), taken), 4, 0)
+    nodes = replace(seen.nodes, gpus_used=used, cpus_used=np.where(used > 0, seen.nodes.cpus, 0))
+    where = Labels.of(seen.nodes.name[row] for row in taken)
+    return world, replace(seen, nodes=nodes, running=seen.running.changed(node_list=where))
+
+
+def test_what_a_job_asks_of_the_topology_is_counted():
+    world, seen = four_nodes([1, 3])
+    names = tuple(seen.nodes.name)
+    blocks = Topology("block", ((Unit("b1", names[:2], 2), Unit("b2", names[2:], 2)),))
+    view, options = replace(seen, topology=blocks), f"-p {partition(world)} -N2 --gpus-per-node=4 -t 60"
+    assert world.told(options, seen).start_s == pytest.approx(NOW_S, abs=120)
+    assert world.told(options, view).start_s == pytest.approx(NOW_S + 3600, abs=300)
+    apart = world.told(f"{options} --segment=1", view)
+    assert (apart.start_s, apart.not_understood) == (pytest.approx(NOW_S, abs=120), ())
+    alone = world.told(f"-p {partition(world)} -N1 -G1 -t 60 --exclusive=topo", view)
+    assert (alone.start_s, alone.not_understood) == (pytest.approx(NOW_S + 3600, abs=300), ())
+    flat = world.told(f"{options} --segment=1", seen)
+    assert flat.not_understood == ("--segment=1 (some releases of Slurm refuse it)",)
+
+
+def test_a_job_waits_for_few_switches_as_long_as_slurm_lets_it():
+    world, seen = four_nodes([1])
+    names = tuple(seen.nodes.name)
+    leaves = (Unit("s1", names[:2], 2), Unit("s2", names[2:], 2))
+    view = replace(seen, topology=Topology("tree", (leaves, (Unit("top", names, 4),))))
+    options = f"-p {partition(world)} -N3 --gpus-per-node=4 -t 60"
+    assert world.told(f"{options} --switches=2", view).start_s == pytest.approx(NOW_S, abs=120)
+    assert world.told(f"{options} --switches=1", view).start_s == pytest.approx(NOW_S + 300, abs=60)
+    assert world.told(f"{options} --switches=1@2:00", view).start_s == pytest.approx(NOW_S + 120, abs=60)
+    (unsure,) = world.told(f"{options} --switches=1@60", view).not_understood
+    assert unsure.startswith("--switches=1@60 (for more than 5 min")
+
+
+def window(view: View, name: str, begins_s: float, **columns: object) -> ReservationTable:
+    """A reservation for ann of the first node, and for bob of all."""
+    texts = {
+        "name": [name, "theirs"],
+        "nodes": [view.nodes.name[0], ",".join(view.nodes.name)],
+        "users": ["ann", "bob"],
+    }
+    times = {"start_s": [NOW_S + begins_s, NOW_S + 9e5], "end_s": [NOW_S + begins_s + 7200.0, NOW_S + 9.1e5]}
+    return table_of(ReservationTable, 2, {}, {"whole": [True, True], **texts, **times, **columns})
+
+
+def test_a_reservation_that_is_for_the_user_is_counted_and_another_is_said(world):
+    seen = world.seen()
+    view = replace(seen, reservations=window(seen, "course", 1800.0))
+    options = f"-p {partition(world)} -G 1 -t 60"
+    told = world.told(f"{options} --reservation=course", view)
+    assert (told.start_s, told.not_understood) == (pytest.approx(NOW_S + 1800, abs=120), ())
+    theirs = world.told(f"{options} --reservation=theirs", view)
+    assert (theirs.start_s, theirs.not_understood) == (None, ("--reservation=theirs (whether the user may use it)",))
+    unknown = world.told(f"{options} --reservation=none", view)
+    assert (unknown.start_s, unknown.not_understood) == (None, ("--reservation=none (it is not shown)",))
+    part = replace(seen, reservations=window(seen, "course", 0.0, whole=[False, True], cores=[2, 0]))
+    told = world.told(f"{options} --reservation=course", part)
+    assert (told.start_s, told.not_understood) == (None, ("--reservation=course (of parts of nodes)",))
+
+
+def test_a_job_without_a_partition_gets_that_of_its_reservation(world):
+    seen = world.seen()
+    both = replace(seen.partitions.take(np.zeros(2, dtype=np.int64)), name=Labels.of(["usual", "other"]))
+    reservations = window(seen, "course", 0.0, partition=["other", ""])
+    view = replace(seen, partitions=replace(both, default=np.array([True, False])), reservations=reservations)
+    for options, partition_ in (("--reservation=course", "other"), ("--reservation=theirs", "usual")):
+        job = new_job(view, world.permissions, f"-t 60 {options}", "ann").job
+        assert job.partition[0] == partition_
+
+
+def test_of_several_reservations_a_job_on_one_node_uses_the_first_to_open(world):
+    seen = world.seen()
+    table = window(seen, "course", 1800.0, users=["ann", "ann"], start_s=[NOW_S + 1800, NOW_S + 600])
+    view = replace(seen, reservations=replace(table, end_s=np.full(2, NOW_S + 9e5)))
+    options = f"-p {partition(world)} -G 2 -t 60 --reservation=course,theirs"
+    told = world.told(options, view)
+    assert (told.start_s, told.not_understood) == (pytest.approx(NOW_S + 600, abs=120), ())
+    wide = world.told(f"{options} -N2", view)
+    assert (wide.start_s, wide.not_understood) == (
+        None,
+        ("--reservation=course,theirs (which of them has room first)",),
+    )
 
 
 def test_a_begin_time_is_waited_for(world):

@@ -11,12 +11,16 @@ import numpy as np
 import pytest
 from db_worlds import decision, jobs, same_decision
 
+from slurmsched.cluster.topology import FLAT
 from slurmsched.db.database import insert_or
 from slurmsched.db.store import Store
 from slurmsched.db.tables import cycle_blobs
 from slurmsched.db.tracking import decisions
 from slurmsched.db.tracking.decision_layers import LAYERS, BlobLayers
 from slurmsched.errors import SchemaMismatch
+from slurmsched.slurm.read.topology import read_topology
+
+GOLDEN = Path(__file__).parents[1] / "golden"
 
 
 def cycles(count, jobs_there=300, seed=0):
@@ -53,6 +57,16 @@ def test_every_record_of_a_long_run_comes_back_bit_for_bit(store):
         store.save_decision("c", record)
     for record in kept:
         assert same_decision(record, store.decision(record.number, "c"))
+
+
+def test_a_record_gives_the_topology_of_its_cycle_back_and_a_flat_one_after_it(store):
+    texts = [path.read_text() for path in sorted(GOLDEN.glob("*/topology-*.txt"))]
+    assert len(texts) >= 4
+    kept = list(cycles(len(texts) + 1))
+    for record, topology in zip(kept, [*map(read_topology, texts), FLAT], strict=True):
+        store.save_decision("c", replace(record, view=replace(record.view, topology=topology)))
+    found = [store.decision(record.number, "c").view.topology for record in kept]
+    assert found == [*map(read_topology, texts), FLAT]
 
 
 def test_two_daemons_that_use_the_same_numbers_leave_whole_records(store, url):

@@ -48,7 +48,7 @@ VALUES: dict[str, st.SearchStrategy[str]] = {
     "cpus-per-gpu": small,
     "cpus-per-task": st.one_of(small, st.sampled_from(["0", "two", "9", "-1", " 2", "+2"])),
     "exclude": st.sampled_from(["n1", "n[2-3]", "n4,n3", "n9"]),
-    "exclusive": st.sampled_from(["", "", "user", "mcs", "exclusive", "me"]),
+    "exclusive": st.sampled_from(["", "", "user", "mcs", "topo", "exclusive", "me"]),
     "gpus": gpus,
     "gpus-per-node": gpus,
     "gpus-per-socket": small,
@@ -89,7 +89,9 @@ VALUES: dict[str, st.SearchStrategy[str]] = {
     "partition": st.sampled_from(["gpu", SECOND, f"gpu,{SECOND}", f"{SECOND},gpu", "nowhere"]),
     "qos": st.sampled_from(["normal", "high", "low"]),
     "reservation": st.just(RESERVATION),
+    "segment": small,
     "sockets-per-node": small,
+    "switches": st.sampled_from(["1", "2", "1@2:00", "2@0:30", "3@60", "0", "x", "-1"]),
     "threads-per-core": st.sampled_from(["1", "2"]),
     "time": times,
 }

@@ -6,18 +6,33 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from slurmsched.cluster.columns import table_of
 from slurmsched.cluster.nodes import NodeTable
-from slurmsched.cluster.reservations import Claimant, ReservationTable, kept_nodes, windows_of
+from slurmsched.cluster.plan import Standing
+from slurmsched.cluster.records.outcomes import OutcomeTable
+from slurmsched.cluster.reservations import (
+    Claimant,
+    ReservationTable,
+    closed_times,
+    keeps_out,
+    kept_nodes,
+    windows_of,
+)
+from slurmsched.cluster.state import View
+from slurmsched.daemon.predictions.hypothetical_job import new_job
+from slurmsched.foresee.predict_completion import predict_completion
 from slurmsched.lab import Lab, LabSpec
 from slurmsched.lab.waiting import wait_until
+from slurmsched.models.runtime.baseline import RuntimeModel
 from slurmsched.slurm.adapters.command import SlurmCommand
 from slurmsched.slurm.adapters.command_runner import CommandRunner
 
@@ -40,6 +55,9 @@ MAGNETIC = ("n3", "n7")
 """Nodes on which a job may come to run in a reservation that it does not name, which ``--test-only`` does not try."""
 
 ACCOUNTS = {"alice": "astro", "carol": "bio"}
+LOOK_S = 8.0
+"""Until Slurm's backfill has looked at a job, and given it a start if it has one."""
+
 START = re.compile(r"to start at (\d+) ")
 
 
@@ -65,13 +83,16 @@ def site() -> Iterator[Site]:
         pytest.skip("only root brings up accounting")
     directory = Path(tempfile.mkdtemp(prefix="sslab-", dir="/tmp"))
     directory.chmod(0o755)
-    with Lab(directory / "lab", LabSpec(nodes=10, extra_conf=CONF)) as lab:
+    with Lab(directory / "lab", LabSpec(nodes=11, extra_conf=CONF)) as lab:
         for node, made in KINDS.items():
             for name, whose, flags, begins in made:
                 when = f"starttime=now+{begins}minutes" if begins else "starttime=now"
                 words = [*whose.replace("ALICE", lab.user("alice")).split(), *([flags] if flags else [])]
                 asked = ["scontrol", "create", "reservation", f"reservationname={name}", when, "duration=120"]
                 lab.ask([*asked, f"nodes={node}", *words])
+        lab.ask(["scontrol", "create", "partition=other", "nodes=n11", "state=up"])
+        elsewhere = ["reservationname=elsewhere", f"starttime=now+{FAR}minutes", "duration=120", "partition=other"]
+        lab.ask(["scontrol", "create", "reservation", *elsewhere, f"users={lab.user('alice')}", "nodecnt=1"])
         command = SlurmCommand(CommandRunner(environment=lab.env()))
         seen = command.observe()
         assert command.observe().reservations is seen.reservations, "an equal answer is read once"
@@ -148,3 +169,83 @@ def test_nodes_that_are_kept_are_those_with_a_window(site):
     }
     alone = kept_nodes(site.table, site.nodes, site.now_s, site.now_s + 3_600.0, who, exclusive=True)
     assert (alone & ~kept).sum() == 1, "one of which a part is reserved"
+
+
+def started(site: Site, jobs: Collection[int]) -> dict[int, str]:
+    """The node of each of *jobs*, empty for one that waits, once Slurm has looked at all."""
+    shown: dict[int, tuple[str, str]] = {}
+
+    def looked_at() -> bool:
+        for line in site.lab.ask(["squeue", "-h", "-o", "%A|%N|%r"]).splitlines():
+            job, node, reason = line.split("|")
+            shown[int(job)] = node, reason
+        return all(node or reason != "None" for node, reason in (shown[job] for job in jobs))
+
+    wait_until(looked_at, 60.0, "a look of Slurm at each job", every_s=0.5)
+    return {job: shown[job][0] for job in jobs}
+
+
+@pytest.mark.lab
+def test_a_job_that_names_several_reservations_starts_in_the_first_that_lets_it(site):
+    cases = ("mine,open", "open,mine", "mine,accounts", "accounts,open", "mine")
+    jobs = {
+        site.lab.submit("-N1", "-t20", "-o/dev/null", f"--reservation={named}", "--wrap=sleep 600", user="alice"): named
+        for named in cases
+    }
+    nodes = started(site, jobs)
+    site.lab.cancel_all()
+    for job, named in jobs.items():
+        who = Claimant(site.lab.user("alice"), ACCOUNTS["alice"], tuple(named.split(",")))
+        now_s, open_ = time.time(), np.ones(len(site.nodes), dtype=np.bool_)
+        for closed in closed_times(site.table, site.nodes, who, {}):
+            shut = keeps_out(closed.how, closed.begin_s, closed.end_s, now_s, now_s + 1200.0)
+            open_ &= ~(shut & (closed.gpus > 0))
+        may = {name for name, one in zip(site.nodes.name, open_.tolist(), strict=True) if one}
+        assert (nodes[job] in may) if nodes[job] else not may, (named, nodes[job], may)
+
+
+def start_of(site: Site, words: str) -> tuple[float, str]:
+    """The start that Slurm gives to a job of alice, NaN for none, and its partitions; empty where it is refused."""
+    done = site.lab.run(["sbatch", "--parsable", "-o/dev/null", *words.split(), "--wrap=sleep 600"], user="alice")
+    if not done.stdout.strip().isdecimal():
+        return np.nan, ""
+    started(site, [int(done.stdout)])
+    shown = ["env", "SLURM_TIME_FORMAT=%s", "squeue", "-h", "-j", done.stdout.strip(), "-o", "%S|%P"]
+
+    def planned() -> list[str]:
+        return site.lab.ask(shown).strip().split("|")
+
+    until_s = time.monotonic() + LOOK_S
+    while not planned()[0].isdecimal() and time.monotonic() < until_s:
+        time.sleep(0.5)
+    start, partition = planned()
+    site.lab.cancel_all()
+    return float(start) if start.isdecimal() else np.nan, partition
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("options", ["", "-pother"])
+@pytest.mark.parametrize("named", ["mine", "flex", "open", "over", "elsewhere"])
+def test_a_job_to_try_out_in_a_reservation_starts_when_slurm_would_start_it(site, named, options):
+    user, words = site.lab.user("alice"), f"-N1 -t20 --reservation={named} {options}"
+    cluster = SlurmCommand(CommandRunner(environment=site.lab.env()))
+    state, facts, now_s = cluster.observe(), cluster.facts(), time.time()
+    model = RuntimeModel.fit(table_of(OutcomeTable, 0, {}, {}))
+    names = ("running", "nodes", "partitions", "qos", "accounts", "limits", "reservations", "topology")
+    forecasts = {"forecast": model.forecast(state.pending, now_s)}
+    forecasts["forecast_running"] = model.forecast(state.running, now_s)
+    view = View(now_s=now_s, pending=state.pending, **{name: getattr(state, name) for name in names}, **forecasts)
+    tried = new_job(view, facts.permissions, words, user)
+    view = replace(view, pending=tried.job, forecast=model.forecast(tried.job, now_s))
+    table = predict_completion(view, np.array([0]), np.array([Standing.RANKED]), facts.config)
+    start_s, partition = start_of(site, words)
+    assert bool(tried.not_understood) == (named == "over"), tried.not_understood
+    if not partition:
+        assert named == "over" or options
+        assert np.isnan(table.start_s[0])
+        return
+    assert tried.job.partition[0] == partition
+    begins_s = float(site.table.start_s[list(site.table.name).index(named)])
+    if np.isnan(start_s) and begins_s > now_s:  # Slurm plans no start in a reservation before that begins
+        start_s = begins_s if np.isfinite(table.start_s[0]) else np.nan
+    assert float(table.start_s[0]) == pytest.approx(start_s, abs=90.0, nan_ok=True)

@@ -29,6 +29,7 @@ from slurmsched.lab import Lab
 from slurmsched.slurm.adapters.command import SlurmCommand
 from slurmsched.slurm.adapters.command_runner import CommandRunner
 from slurmsched.slurm.read.limits import read_shared_limits
+from slurmsched.slurm.read.topology import request_in
 
 TOGETHER = 20
 """Jobs that are submitted before Slurm is asked what it made of them."""
@@ -176,6 +177,9 @@ def of_the_rest(job: Probe, shown: dict[str, str], now_s: float) -> Iterator[tup
     """Yield what we and scontrol say of limits, features and begin times."""
     yield "limit", float(job.job.time_limit_s[0]), seconds(shown["TimeLimit"])
     yield "features", job.job.features[0].replace(",", "&"), shown_features(shown)
+    if not by_release(job):
+        line = " ".join(f"{name}={value}" for name, value in shown.items())
+        yield "topology", job.job.topology_request[0], request_in(line, int(shown["JobId"]))
     begins_s = float(job.job.eligible_s[0])
     if begins_s > now_s + 1:
         eligible = time.mktime(time.strptime(shown["StartTime"], "%Y-%m-%dT%H:%M:%S"))

@@ -20,7 +20,7 @@ from .sbatch_options import (
     WITHOUT_EFFECT,
     whole_name,
 )
-from .sbatch_values import exclusive_mode, limit_s, mebibytes, node_range, positive, refuse, submission_failed
+from .sbatch_values import exclusive_mode, limit_s, mebibytes, node_range, positive, refuse, submission_failed, switches
 from .slurm_time import begin_s
 
 LONGEST_B = 4 * 1024**2
@@ -50,15 +50,25 @@ def _begin(name: str, text: str) -> None:
 
 _CHECKS: dict[str, Callable[[str, str], object]] = {
     **dict.fromkeys(
-        ("ntasks", "cpus-per-task", "cpus-per-gpu", "mincpus", "ntasks-per-node", "ntasks-per-gpu", "sockets-per-node"),
+        (
+            "ntasks",
+            "cpus-per-task",
+            "cpus-per-gpu",
+            "mincpus",
+            "ntasks-per-node",
+            "ntasks-per-gpu",
+            "sockets-per-node",
+            "segment",
+        ),
         _count,
     ),
-    "threads-per-core": _count,
+    **dict.fromkeys(("threads-per-core", "segment"), _count),
     **dict.fromkeys(OF_MEMORY, _memory),
     "nodes": lambda _, text: node_range(text),
     "time": lambda _, text: limit_s(text),
     "begin": _begin,
     "exclusive": lambda _, text: exclusive_mode(text),
+    "switches": lambda _, text: switches(text),
 }
 """What sbatch checks as soon as it reads an option, even if a later one replaces it."""
 
@@ -71,7 +81,9 @@ class _Options:
     from_environment: set[str] = field(default_factory=set)
 
     def set(self, name: str, value: str, *, by_environment: bool = False) -> None:
-        if check := _CHECKS.get(name):
+        if by_environment and name == "switches":
+            positive(name, value)  # their time has a variable of its own
+        elif check := _CHECKS.get(name):
             check(name, value)
         if name in ("exclusive", "oversubscribe"):
             self.values.pop(name, None)  # the last of these counts

@@ -15,7 +15,14 @@ _NODES = re.compile(rf"{_SPACE}\+?([0-9]{{1,9}})(K?)(M?){_SPACE}", re.IGNORECASE
 _TASK_RANGE = re.compile(r"\[?([0-9]{1,9})\]?(?:-([0-9]{1,9})\]?(?::([0-9]{1,9})\]?)?)?(?:%.*)?")
 _COUNT = re.compile(r"([0-9]{1,15})([KMGTP]?)", re.IGNORECASE)
 _UNITS: dict[str, int] = {unit: 1024**power for power, unit in enumerate(("", *"KMGTP"))}
-_EXCLUSIVE = {"": "exclusive", "exclusive": "exclusive", "oversubscribe": "shared", "user": "user", "mcs": "mcs"}
+_EXCLUSIVE = {
+    "": "exclusive", "exclusive": "exclusive", "oversubscribe": "shared", "user": "user", "mcs": "mcs",
+    "topo": "topo",
+}  # fmt: skip
+
+
+SWITCH_WAIT_S = 300.0
+"""How long Slurm lets a job wait for its switches at most, unless max_switch_wait says otherwise."""
 
 
 def refuse(words: str) -> NoReturn:
@@ -84,6 +91,12 @@ def limit_s(text: str) -> float:
     return math.inf if not whole_s else float(-(-whole_s // 60) * 60)
 
 
+def switches(text: str) -> tuple[int, float]:
+    """Parse the most switches of a job, and the seconds for which it waits for so few: ``1``, ``2@10:00``."""
+    count, _, wait = text.partition("@")
+    return positive("switches", count), min(limit_s(wait), SWITCH_WAIT_S) if wait else SWITCH_WAIT_S
+
+
 def array_tasks(text: str) -> int:
     """Count the tasks of an array such as ``1-10:2,15%4``."""
     tasks: set[int] = set()
@@ -97,7 +110,7 @@ def array_tasks(text: str) -> int:
 
 
 def exclusive_mode(text: str) -> str:
-    """Parse the value of --exclusive: exclusive, user, mcs or shared."""
+    """Parse the value of --exclusive: exclusive, user, mcs, topo (24.11 and newer) or shared."""
     mode = _EXCLUSIVE.get(text.lower())
     if mode is None:
         refuse("Invalid --exclusive specification")

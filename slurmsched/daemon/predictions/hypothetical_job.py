@@ -27,7 +27,7 @@ def new_job(view: View, permissions: Permissions, options: str, user: str) -> Pr
 
     ConfigError or CommentError describes options that sbatch or slurmctld would refuse.
     """
-    site = Site(view.partitions, view.nodes, view.limits, permissions, unix_groups)
+    site = Site(view.partitions, view.nodes, view.limits, permissions, unix_groups, view.topology, view.reservations)
     return probe(read_options(options), user, view.now_s, local_zone(), site)
 
 

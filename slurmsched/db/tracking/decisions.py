@@ -25,6 +25,7 @@ from ...cluster.records.solved_starts import SolvedStarts
 from ...cluster.reservations import ReservationTable
 from ...cluster.state import View
 from ...cluster.table_delta import normal
+from ...cluster.topology import Topology, UnitTable
 from ...errors import SchemaMismatch
 from ..database import insert_or
 from ..tables import blobs, cycle_blobs, cycles, intents
@@ -51,6 +52,7 @@ TABLES: dict[str, type[Table]] = _VIEW | {
     "progress": ProgressTable,
     "limits": LimitTable,
     "reservations": ReservationTable,
+    "topology": UnitTable,
 }
 
 #: The key of the probe, in place of a digest.
@@ -78,6 +80,7 @@ def layers_of(record: DecisionRecord) -> RecordParts:
     tables |= {"placing": plan.jobs, "promises": record.view.promises, "promised": plan.promises}
     tables |= {"accounts": record.view.accounts, "solver": record.view.solved, "progress": record.view.progress}
     tables |= {"limits": record.view.limits, "reservations": record.view.reservations}
+    tables["topology"] = record.view.topology.table
     texts = {
         "actions": _lines(_action_row(action) for action in plan.actions),
         "refusals": _lines([_action_row(r.action), r.rule, r.detail] for r in plan.refusals),
@@ -93,7 +96,8 @@ def record_of_parts(parts: RecordParts, *, now_s: float, **rest: Any) -> Decisio
     try:
         tables: Any = parts.tables
         stored = {name: tables[name] for name in (*_VIEW, "promises", "accounts", "progress", "limits", "reservations")}
-        view = View(now_s=now_s, **stored, solved=tables["solver"])
+        topology = Topology.of_table(tables["topology"])
+        view = View(now_s=now_s, **stored, solved=tables["solver"], topology=topology)
         actions = tuple(_action(row) for row in _rows(parts.texts["actions"]))
         refusals = tuple(Refusal(_action(row), *rest) for row, *rest in _rows(parts.texts["refusals"]))
         (solved,) = _rows(parts.texts["solved"])

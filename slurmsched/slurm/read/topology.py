@@ -9,7 +9,7 @@ from ...cluster.columns import Labels
 from ...cluster.jobs import JobTable
 from ...cluster.text.hostlist import expanded
 from ...cluster.text.tres import seconds
-from ...cluster.topology import FLAT, WHOLE, Topology, Unit
+from ...cluster.topology import FLAT, Topology, TopologyRequest, Unit, topology_request_text
 
 SHOW = ("scontrol", "show", "topology")
 
@@ -53,15 +53,15 @@ def request_in(text: str, job_id: int) -> str:
     if not line.startswith(f"JobId={job_id} "):
         return ""
     fields = dict(_ASKED.findall(line))
-    found: list[str] = []
     switches, at, wait = fields.get("Switches", "").partition("@")
-    if switches.isdecimal() and int(switches):
-        found.append(f"switches={int(switches)}@{int(seconds(wait)) if at and wait else 0}")
-    if (segment := fields.get("SegmentSize", "")).isdecimal() and int(segment):
-        found.append(f"segment={int(segment)}")
-    if "TOPO" in (fields.get("Exclusive", ""), fields.get("OverSubscribe", "")):
-        found.append(WHOLE)
-    return " ".join(found)
+    segment = fields.get("SegmentSize", "")
+    asked = TopologyRequest(
+        int(switches) if switches.isdecimal() else 0,
+        int(seconds(wait)) if at and wait else 0,
+        int(segment) if segment.isdecimal() else 0,
+        "TOPO" in (fields.get("Exclusive", ""), fields.get("OverSubscribe", "")),
+    )
+    return topology_request_text(asked)
 
 
 class TopologyRequests:
