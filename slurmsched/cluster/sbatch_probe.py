@@ -31,8 +31,8 @@ from .text.sbatch_values import (
     gres_items,
     limit_s,
     node_range,
-    positive,
     refuse,
+    segment,
     submission_failed,
     switches,
 )
@@ -79,6 +79,7 @@ def probe(options: Mapping[str, str], user: str, now_s: float, zone: tzinfo, sit
     _check_names(options, request, site)
     allowed = _allowed(request, rows, site)
     _check_nodes(request, allowed, site.nodes)
+    _check_segment(request.nodes, _topology_request(options).segment, site.topology)
     comment = options.get("comment", "")
     wishes = parse(comment)
     deadline_s = math.inf if wishes.deadline is None else wishes.deadline.resolve(now_s, zone)
@@ -246,8 +247,14 @@ def _memory_mib(request: SbatchRequest, allowed: BoolArray, nodes: NodeTable, co
 def _topology_request(options: Mapping[str, str]) -> TopologyRequest:
     """Return what the job asks of the topology."""
     few, wait_s = switches(options["switches"]) if "switches" in options else (0, 0.0)
-    segment = positive("segment", options["segment"]) if "segment" in options else 0
-    return TopologyRequest(few, wait_s, segment, exclusive_of(options) == "topo")
+    return TopologyRequest(few, wait_s, segment(options.get("segment", "0")), exclusive_of(options) == "topo")
+
+
+def _check_segment(nodes: int, each: int, topology: Topology) -> None:
+    """Refuse segments that do not divide the nodes of the job."""
+    if topology.plugin == "block" and 0 < each < nodes and nodes % each:
+        words = f"--segment={each} does not divide {nodes} nodes"
+        submission_failed(f"Requested node configuration is not available: {words}")
 
 
 def _limit_s(request: SbatchRequest, rows: list[int], partitions: PartitionTable) -> float:
@@ -279,6 +286,8 @@ def _unsure(options: Mapping[str, str], request: SbatchRequest, site: Site) -> t
     if not constraint_of(options.get("constraint", "")).understood:
         found.append(f"--constraint={options['constraint']}")
     found += [f"{what} of Slurm {how}" for what, how in _by_release(options, request, site)]
+    if site.topology.plugin and not site.topology.levels and request.nodes > 1:
+        found.append(f"--nodes={request.nodes} (which nodes lie together in a {site.topology.plugin} is not read)")
     if options.get("licenses") and not licences_of(site.limits):
         found.append(f"--licenses={options['licenses']} (how many are free was not read)")
     if site.topology.levels and limit_s(options.get("switches", "").partition("@")[2] or "5") > SWITCH_WAIT_S:
@@ -289,6 +298,7 @@ def _unsure(options: Mapping[str, str], request: SbatchRequest, site: Site) -> t
 
 def _by_release(options: Mapping[str, str], request: SbatchRequest, site: Site) -> Iterator[tuple[str, str]]:
     """Yield the options that releases of Slurm read differently, and how."""
+    yield from _by_topology(options, request, site.topology)
     if "gpus-per-socket" in options and "gpus" in options:
         yield "--gpus-per-socket (some releases", "count it otherwise beside --gpus)"
     if "gpus-per-task" in options and not {"gpus", "ntasks", "nodes"} & options.keys():
@@ -298,10 +308,6 @@ def _by_release(options: Mapping[str, str], request: SbatchRequest, site: Site) 
         yield "--gpus-per-task (some releases", "count a type that is named twice otherwise)"
     if "gpus-per-node" in options and _GPU_GRES.search(options.get("gres", "")):
         yield f"--gpus-per-node={options['gpus-per-node']} (some releases", "refuse it beside --gres=gpu)"
-    if "segment" in options and site.topology.plugin != "block":
-        yield f"--segment={options['segment']} (some releases", "refuse it)"
-    if exclusive_of(options) == "topo" and not site.topology.levels:
-        yield "--exclusive=topo (some releases", "refuse it)"
     if "exclusive" in options and "oversubscribe" in options:
         yield "--oversubscribe (some releases", "refuse it beside --exclusive)"
     if "cpus-per-gpu" in options and not request.gpus:
@@ -309,6 +315,18 @@ def _by_release(options: Mapping[str, str], request: SbatchRequest, site: Site) 
     named = set(expand(options["nodelist"])) if options.get("nodelist") else set()
     if "nodes" in options and len(named) > node_range(options["nodes"])[0]:
         yield f"--nodelist={options['nodelist']} (some releases", "take only as many of these nodes as -N says)"
+
+
+def _by_topology(options: Mapping[str, str], request: SbatchRequest, topology: Topology) -> Iterator[tuple[str, str]]:
+    """Yield likewise what releases make of segments and of blocks without other jobs."""
+    if exclusive_of(options) == "topo" and not topology.levels:
+        yield "--exclusive=topo (some releases", "refuse it)"
+    if "segment" in options and topology.plugin != "block":
+        yield f"--segment={options['segment']} (some releases", "refuse it)"
+    elif "segment" in options:
+        each = segment(options["segment"])
+        if each > min(request.nodes, *(unit.size for unit in topology.levels[0])):
+            yield f"--segment={each} (some releases", "never start a job with fewer nodes, or smaller blocks)"
 
 
 def _as_gres(gpus: str) -> str:

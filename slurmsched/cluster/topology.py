@@ -42,8 +42,8 @@ class UnitTable(Table):
 class Topology:
     """The units of a network, by level: the smallest ones first. A flat network has none."""
 
-    plugin: str = ""  #: tree or block
-    levels: tuple[tuple[Unit, ...], ...] = ()
+    plugin: str = ""  #: tree or block; ring or torus, of which no units are read
+    levels: tuple[tuple[Unit, ...], ...] = ()  #: the last one of a tree has the networks that nothing connects
 
     @property
     def noun(self) -> str:
@@ -129,12 +129,15 @@ def rule_of(topology: Topology, request: TopologyRequest, nodes: int) -> UnitRul
 
     In a block topology a job is in the smallest block that has as many nodes as it asks for, and in as few blocks of
     the smallest size as hold it (topology/block, seen on 24.11 and 26.05). Slurm lets some jobs into more. Segments may
-    be in any blocks, each in one.
+    be in any blocks, each in one. In a tree a job is within nodes that switches connect, and in as few as it asks for.
     """
     if not topology.levels:
         return None
     if topology.plugin != "block":
-        return UnitRule(0, NONE, 1, request.switches, 1, False) if request.switches and nodes > 1 else None
+        several = len(topology.levels[-1]) > 1
+        level = len(topology.levels) - 1 if several else NONE
+        bound = nodes > 1 and (several or request.switches)
+        return UnitRule(0, level, 1, request.switches, 1, False) if bound else None
     if nodes < 2 and not request.whole:
         return None
     sizes = [max(unit.size for unit in level) for level in topology.levels]

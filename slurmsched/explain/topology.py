@@ -25,6 +25,8 @@ def _needs(rule: UnitRule, noun: str, nodes: int) -> str:
     if rule.segment > 1:
         segments = count(-(-nodes // rule.segment), "segment")
         return f"{segments} of {rule.segment} nodes, each within one {noun}"
+    if not rule.units:
+        return f"{count(nodes, 'node')} that {noun}es connect"
     alone = " without other jobs" if rule.whole else ""
     return f"{count(nodes, 'node')} of {_units(rule.units, noun)}{alone}"
 
@@ -32,6 +34,8 @@ def _needs(rule: UnitRule, noun: str, nodes: int) -> str:
 def _most(rule: UnitRule, view: View, most: int) -> str:
     if rule.segment > 1:
         return f"there is room for {most // rule.segment} of them"
+    if not rule.units:
+        return f"the most free that are connected is {most}"
     where = "one" if rule.units == 1 else str(rule.units)
     return f"the most free in {where} is {most}"
 

@@ -89,7 +89,7 @@ VALUES: dict[str, st.SearchStrategy[str]] = {
     "partition": st.sampled_from(["gpu", SECOND, f"gpu,{SECOND}", f"{SECOND},gpu", "nowhere"]),
     "qos": st.sampled_from(["normal", "high", "low"]),
     "reservation": st.just(RESERVATION),
-    "segment": small,
+    "segment": one_word("1 2 3 4 0 -1 1k 70000"),
     "sockets-per-node": small,
     "switches": st.sampled_from(["1", "2", "1@2:00", "2@0:30", "3@60", "0", "x", "-1"]),
     "threads-per-core": st.sampled_from(["1", "2"]),

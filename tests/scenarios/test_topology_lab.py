@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +17,9 @@ from slurmsched.cluster.plan import Standing
 from slurmsched.cluster.reasons import ReasonKind, reason_of
 from slurmsched.cluster.records.outcomes import OutcomeTable
 from slurmsched.cluster.records.predictions import PredictionKind
-from slurmsched.cluster.state import View
+from slurmsched.cluster.state import ClusterState, View
+from slurmsched.cluster.topology import FLAT
+from slurmsched.daemon.predictions.hypothetical_job import new_job
 from slurmsched.decide.rules import Rules
 from slurmsched.explain.why import why
 from slurmsched.foresee.predict_completion import predict_completion
@@ -63,11 +67,32 @@ def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
         yield made
 
 
+@dataclass(frozen=True)
+class Between:
+    """A lab with jobs on the two nodes in the middle."""
+
+    lab: Lab
+
+    @classmethod
+    def of(cls, lab: Lab) -> Between:
+        """Start the jobs and wait for them."""
+        words = ("-o/dev/null", "--exclusive", "-t20", "--wrap=sleep 900")
+        held = [lab.submit(*words, f"-w{node}") for node in ("n2", "n3")]
+        shown = ["squeue", "-h", "-t", "R", "-o", "%i"]
+        wait_until(lambda: len(lab.ask(shown).split()) == len(held), 60.0, "the jobs that stand between", every_s=0.2)
+        return cls(lab)
+
+    def seen(self, state: ClusterState) -> View:
+        """The view of *state* without history."""
+        model, now_s = RuntimeModel.fit(table_of(OutcomeTable, 0, {}, {})), time.time()
+        forecasts = (model.forecast(state.pending, now_s), model.forecast(state.running, now_s))
+        tables = (state.pending, state.running, state.nodes, state.partitions, state.qos, *forecasts)
+        return View(now_s, *tables, topology=state.topology)
+
+
 @pytest.mark.lab
 def test_a_job_whose_free_nodes_do_not_lie_together_is_ordered_explained_and_has_a_time(lab):
-    held = [lab.submit("-o/dev/null", f"-w{node}", "--exclusive", "-t20", "--wrap=sleep 900") for node in ("n2", "n3")]
-    shown = ["squeue", "-h", "-t", "R", "-o", "%i"]
-    wait_until(lambda: len(lab.ask(shown).split()) == len(held), 60.0, "the jobs that stand between", every_s=0.2)
+    between = Between.of(lab)
     job = lab.submit("-o/dev/null", "-N2", "--exclusive", "-t10", "--wrap=true")
     asked = ["squeue", "-h", "-j", str(job), "-o", "%T %r"]
     wait_until(lambda: lab.ask(asked).split(maxsplit=1)[1].strip() not in ("None", ""), 60.0, "a reason", every_s=0.5)
@@ -76,10 +101,7 @@ def test_a_job_whose_free_nodes_do_not_lie_together_is_ordered_explained_and_has
     assert state.pending.job_id.tolist() == [job]
     assert slurm_release(None) < (26, 5) or "topology" in reason, "26.05 says so in words of its own"
     assert (reason_of(reason).kind, reason_of(reason).known) == (ReasonKind.WAITS, True), reason
-    model, now_s = RuntimeModel.fit(table_of(OutcomeTable, 0, {}, {})), time.time()
-    forecasts = (model.forecast(state.pending, now_s), model.forecast(state.running, now_s))
-    tables = (state.pending, state.running, state.nodes, state.partitions, state.qos, *forecasts)
-    seen = View(now_s, *tables)
+    seen = replace(between.seen(state), topology=FLAT)
     plan = decide(seen, find_ordering("fifo"), Rules())
     assert plan.jobs.standing.tolist() == [Standing.RANKED]
     assert plan.jobs.rank.tolist() == [0]
@@ -90,3 +112,34 @@ def test_a_job_whose_free_nodes_do_not_lie_together_is_ordered_explained_and_has
     told = why(seen, plan, Rules(), job)
     assert "cannot" not in told.reason
     assert ("topology" in told.reason) == ("topology" in reason), told.reason
+
+
+ASKED = ("-N1", "-N2", "-N2 --switches=2", "-N2 --segment=1", "-N1 --exclusive=topo", "-N2 --exclusive=topo", "-N3")
+START = re.compile(r"to start at (\d+) ")
+
+
+@pytest.mark.lab
+def test_a_job_to_try_out_does_not_start_before_slurm_would_start_it(lab):
+    cluster = SlurmCommand(CommandRunner(environment=lab.env()))
+    seen, facts = Between.of(lab).seen(cluster.observe()), cluster.facts()
+    model = RuntimeModel.fit(table_of(OutcomeTable, 0, {}, {}))
+    agree = 0
+    for words in ASKED:
+        asked = ["env", "SLURM_TIME_FORMAT=%s", "sbatch", "--test-only", "-t10", "--exclusive", *words.split()]
+        done = lab.run([*asked, "--wrap=true"])
+        if "unrecognized option" in done.stderr or "Invalid --exclusive" in done.stderr:
+            continue
+        theirs = START.search(done.stderr)
+        tried = new_job(seen, facts.permissions, f"-t10 --exclusive {words}", "root")
+        view = replace(seen, pending=tried.job, forecast=model.forecast(tried.job, seen.now_s))
+        table = predict_completion(view, np.array([0]), np.array([Standing.RANKED]), facts.config)
+        ours_s = float(table.start_s[0])
+        print(
+            words, tried.not_understood, ours_s - seen.now_s, float(theirs[1]) - seen.now_s if theirs else done.stderr
+        )
+        if theirs is None:
+            assert np.isnan(ours_s) or tried.not_understood, (words, done.stderr)
+            continue
+        assert tried.not_understood or ours_s > float(theirs[1]) - 90.0, (words, done.stderr)
+        agree += abs(ours_s - float(theirs[1])) <= 90.0
+    assert agree >= (3 if seen.topology.levels else 1)

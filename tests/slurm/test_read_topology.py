@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from slurmsched.cluster.jobs import job_table
-from slurmsched.cluster.topology import FLAT, TopologyRequest, read_topology_request
+from slurmsched.cluster.topology import FLAT, Topology, TopologyRequest, UnitRule, read_topology_request, rule_of
 from slurmsched.slurm.read.topology import JOBS_MOST, TopologyRequests, is_flat, read_topology, request_in
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -37,7 +37,28 @@ def test_blocks_and_those_of_several_are_read_from_what_each_release_prints(path
     assert topology.numbers(["n5", "n16", "elsewhere"]).tolist() == [[1, 3, -1], [0, 1, -1]]
 
 
-@pytest.mark.parametrize("text", ["", "No topology information available\n", "Ring=r1 Nodes=n[1-4]\n"])
+def test_switches_that_nothing_connects_are_networks_at_the_last_level():
+    lines = ["SwitchName=a Level=0 LinkSpeed=1 Nodes=n1", "SwitchName=b Level=0 LinkSpeed=1 Nodes=n2"]
+    lines += ["SwitchName=alone Level=0 LinkSpeed=1 Nodes=n3", "SwitchName=top Level=1 LinkSpeed=1 Nodes=n[1-2]"]
+    lines[-1] += " Switches=a,b"
+    two = read_topology("\n".join(lines) + "\n")
+    assert [[unit.name for unit in level] for level in two.levels] == [["a", "b", "alone"], ["top"], ["top", "alone"]]
+    assert rule_of(two, TopologyRequest(), 2) == UnitRule(0, 2, 1, 0, 1, False)
+    assert rule_of(two, TopologyRequest(switches=1), 2) == UnitRule(0, 2, 1, 1, 1, False)
+    assert rule_of(two, TopologyRequest(), 1) is None
+    leaves = read_topology("\n".join(lines[:2]) + "\n")
+    assert [[unit.name for unit in level] for level in leaves.levels] == [["a", "b"]]
+    one = read_topology("\n".join([*lines[:2], lines[3]]) + "\n")
+    assert rule_of(one, TopologyRequest(), 2) is None
+
+
+def test_of_rings_and_toruses_it_is_known_that_they_are_there():
+    ring = "RingName=r1 Nodes=n[1-2,4,3] RingSize=4\n"
+    torus = "TorusName=pod1 Dims=2x2x1 Nodes=n[1-4]\n  TorusName=pod1 PlacementDims=1x1x1(1) Anchors=4\n"
+    assert [read_topology(text) for text in (ring, torus)] == [Topology("ring"), Topology("torus")]
+
+
+@pytest.mark.parametrize("text", ["", "No topology information available\n"])
 def test_what_has_no_blocks_or_switches_is_flat(text):
     assert read_topology(text) == FLAT
 

@@ -20,7 +20,17 @@ from .sbatch_options import (
     WITHOUT_EFFECT,
     whole_name,
 )
-from .sbatch_values import exclusive_mode, limit_s, mebibytes, node_range, positive, refuse, submission_failed, switches
+from .sbatch_values import (
+    exclusive_mode,
+    limit_s,
+    mebibytes,
+    node_range,
+    positive,
+    refuse,
+    segment,
+    submission_failed,
+    switches,
+)
 from .slurm_time import begin_s
 
 LONGEST_B = 4 * 1024**2
@@ -62,7 +72,8 @@ _CHECKS: dict[str, Callable[[str, str], object]] = {
         ),
         _count,
     ),
-    **dict.fromkeys(("threads-per-core", "segment"), _count),
+    "threads-per-core": _count,
+    "segment": lambda _, text: segment(text),
     **dict.fromkeys(OF_MEMORY, _memory),
     "nodes": lambda _, text: node_range(text),
     "time": lambda _, text: limit_s(text),

@@ -21,6 +21,8 @@ _EXCLUSIVE = {
 }  # fmt: skip
 
 
+_NO_VAL16 = 0xFFFE  #: the least number that Slurm reads as none
+
 SWITCH_WAIT_S = 300.0
 """How long Slurm lets a job wait for its switches at most, unless max_switch_wait says otherwise."""
 
@@ -95,6 +97,13 @@ def switches(text: str) -> tuple[int, float]:
     """Parse the most switches of a job, and the seconds for which it waits for so few: ``1``, ``2@10:00``."""
     count, _, wait = text.partition("@")
     return positive("switches", count), min(limit_s(wait), SWITCH_WAIT_S) if wait else SWITCH_WAIT_S
+
+
+def segment(text: str) -> int:
+    """Parse the nodes of each segment; 0 for none."""
+    if not re.fullmatch(r"[0-9]{1,5}", text) or int(text) >= _NO_VAL16:
+        refuse("Invalid --segment specification")
+    return int(text)
 
 
 def array_tasks(text: str) -> int:

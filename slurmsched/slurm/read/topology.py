@@ -18,7 +18,10 @@ JOBS_MOST = 50
 
 _SWITCH = re.compile(r"^SwitchName=(\S+) Level=([0-9]{1,3}) .*?Nodes=(\S+)", re.MULTILINE)
 _BLOCK = re.compile(r"^(?:Aggregated)?Block(?:Name)?=(\S+) BlockIndex=[0-9]+ Nodes=(\S+) BlockSize=([0-9]{1,6})", re.M)
+_OTHER = re.compile(r"\s*([A-Z][a-z]+)(?:Name)?=\S+ .*Nodes=")
 _ASKED = re.compile(r" (Switches|SegmentSize|OverSubscribe|Exclusive)=(\S+)")
+Levels = tuple[tuple[Unit, ...], ...]
+
 _NO_TOPOLOGY = ("topology/flat", "topology/default", "topology/none", "")
 
 
@@ -40,7 +43,19 @@ def read_topology(text: str) -> Topology:
             levels.setdefault(int(level), []).append(Unit(name, names, len(names)))
         plugin = "tree"
     ordered = tuple(tuple(levels[level]) for level in sorted(levels))
-    return Topology(plugin, ordered) if ordered else FLAT
+    if ordered:
+        return Topology(plugin, _with_networks(ordered) if plugin == "tree" else ordered)
+    other = _OTHER.match(text)
+    return Topology(other[1].lower()) if other else FLAT
+
+
+def _with_networks(levels: Levels) -> Levels:
+    """Return the *levels* of a tree, the last of them with all switches that no other one connects."""
+    networks: list[Unit] = []
+    for unit in (unit for level in reversed(levels) for unit in level):
+        if not any(set(unit.nodes) <= set(above.nodes) for above in networks):
+            networks.append(unit)
+    return levels if set(networks) <= set(levels[-1]) else (*levels, tuple(networks))
 
 
 def request_in(text: str, job_id: int) -> str:
