@@ -29,10 +29,10 @@ from .text.sbatch_values import (
     SWITCH_WAIT_S,
     array_tasks,
     gres_items,
-    limit_s,
     node_range,
     refuse,
     segment,
+    span_s,
     submission_failed,
     switches,
 )
@@ -290,7 +290,7 @@ def _unsure(options: Mapping[str, str], request: SbatchRequest, site: Site) -> t
         found.append(f"--nodes={request.nodes} (which nodes lie together in a {site.topology.plugin} is not read)")
     if options.get("licenses") and not licences_of(site.limits):
         found.append(f"--licenses={options['licenses']} (how many are free was not read)")
-    if site.topology.levels and limit_s(options.get("switches", "").partition("@")[2] or "5") > SWITCH_WAIT_S:
+    if site.topology.levels and span_s(options.get("switches", "").partition("@")[2] or "5") > SWITCH_WAIT_S:
         found.append(f"--switches={options['switches']} (for more than 5 min only where max_switch_wait lets it wait)")
     kinds = [kind for kind in request.gpus if kind]
     return (*found, *([f"GPUs of several types ({', '.join(kinds)})"] if len(kinds) > 1 else []))

@@ -204,6 +204,8 @@ def test_a_job_waits_for_few_switches_as_long_as_slurm_lets_it():
     assert world.told(f"{options} --switches=2", view).start_s == pytest.approx(NOW_S, abs=120)
     assert world.told(f"{options} --switches=1", view).start_s == pytest.approx(NOW_S + 300, abs=60)
     assert world.told(f"{options} --switches=1@2:00", view).start_s == pytest.approx(NOW_S + 120, abs=60)
+    half = world.told(f"{options} --switches=1@0:30", view)
+    assert half.start_s == pytest.approx(NOW_S + 30, abs=20)
     (unsure,) = world.told(f"{options} --switches=1@60", view).not_understood
     assert unsure.startswith("--switches=1@60 (for more than 5 min")
 

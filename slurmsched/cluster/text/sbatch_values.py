@@ -77,6 +77,12 @@ def _nodes(text: str, *, optional: bool) -> int:
 
 def limit_s(text: str) -> float:
     """Parse a time limit as seconds, rounded up to minutes as Slurm does; infinite for 0 and UNLIMITED."""
+    whole_s = span_s(text)
+    return 60.0 * math.ceil(whole_s / 60) if 0 < whole_s < math.inf else math.inf
+
+
+def span_s(text: str) -> float:
+    """Parse a time such as ``30``, ``1:30`` or ``1-2:3``, minutes without a colon, as seconds."""
     if text.upper() in ("-1", "INFINITE", "UNLIMITED"):
         return math.inf
     days, dash, clock = text.rpartition("-")
@@ -89,14 +95,13 @@ def limit_s(text: str) -> float:
     if not dash:
         fields = fields if len(fields) == 3 else [0, *fields]
     hours, minutes, seconds = [*fields, 0, 0][:3]
-    whole_s = int(days or 0) * 86400 + hours * 3600 + minutes * 60 + seconds
-    return math.inf if not whole_s else float(-(-whole_s // 60) * 60)
+    return float(int(days or 0) * 86400 + hours * 3600 + minutes * 60 + seconds)
 
 
 def switches(text: str) -> tuple[int, float]:
     """Parse the most switches of a job, and the seconds for which it waits for so few: ``1``, ``2@10:00``."""
     count, _, wait = text.partition("@")
-    return positive("switches", count), min(limit_s(wait), SWITCH_WAIT_S) if wait else SWITCH_WAIT_S
+    return positive("switches", count), min(span_s(wait), SWITCH_WAIT_S) if wait else SWITCH_WAIT_S
 
 
 def segment(text: str) -> int:
