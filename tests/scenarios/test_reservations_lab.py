@@ -192,16 +192,33 @@ def test_a_job_that_names_several_reservations_starts_in_the_first_that_lets_it(
         site.lab.submit("-N1", "-t20", "-o/dev/null", f"--reservation={named}", "--wrap=sleep 600", user="alice"): named
         for named in cases
     }
-    nodes = started(site, jobs)
-    site.lab.cancel_all()
-    for job, named in jobs.items():
-        who = Claimant(site.lab.user("alice"), ACCOUNTS["alice"], tuple(named.split(",")))
-        now_s, open_ = time.time(), np.ones(len(site.nodes), dtype=np.bool_)
-        for closed in closed_times(site.table, site.nodes, who, {}):
-            shut = keeps_out(closed.how, closed.begin_s, closed.end_s, now_s, now_s + 1200.0)
-            open_ &= ~(shut & (closed.gpus > 0))
-        may = {name for name, one in zip(site.nodes.name, open_.tolist(), strict=True) if one}
-        assert (nodes[job] in may) if nodes[job] else not may, (named, nodes[job], may)
+    may = {job: open_nodes_in(site, named) for job, named in jobs.items()}
+    assert {named: len(may[job]) for job, named in jobs.items()} == {
+        **dict.fromkeys(("mine,open", "open,mine"), 1),
+        "mine,accounts": 1,
+        "accounts,open": 2,
+        "mine": 0,
+    }
+    nodes: dict[int, str] = {}
+
+    def as_we_say() -> bool:
+        nodes.update(started(site, jobs))
+        return all(nodes[job] in may[job] or (nodes[job] == "" and not may[job]) for job in jobs)
+
+    try:
+        wait_until(as_we_say, 60.0, f"a start in {may}, not {nodes}", every_s=0.5)
+    finally:
+        site.lab.cancel_all()
+
+
+def open_nodes_in(site: Site, named: str) -> set[str]:
+    """The nodes on which a job of alice that names these reservations may start now, for 20 minutes."""
+    who = Claimant(site.lab.user("alice"), ACCOUNTS["alice"], tuple(named.split(",")))
+    now_s, open_ = time.time(), np.ones(len(site.nodes), dtype=np.bool_)
+    for closed in closed_times(site.table, site.nodes, who, {}):
+        shut = keeps_out(closed.how, closed.begin_s, closed.end_s, now_s, now_s + 1200.0)
+        open_ &= ~(shut & (closed.gpus > 0))
+    return {name for name, one in zip(site.nodes.name, open_.tolist(), strict=True) if one}
 
 
 def start_of(site: Site, words: str) -> tuple[float, str]:
