@@ -51,7 +51,7 @@ def test_a_process_that_fails_leaves_the_compiling_to_the_answers(caplog):
 DECIDES = """
 from slurmsched.daemon.compiled_code import OF_DECISIONS, CompiledCode
 from slurmsched.policies.compiled import Compiled
-from slurmsched.simulator.warm_up import promises
+from slurmsched.foresee.warm_up import promises
 
 def loaded():
     functions = [one for module in OF_DECISIONS for one in vars(module).values() if isinstance(one, Compiled)]
