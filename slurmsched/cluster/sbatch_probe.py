@@ -78,7 +78,8 @@ def probe(options: Mapping[str, str], user: str, now_s: float, zone: tzinfo, sit
     request = with_defaults(request, options, defaults_of(site.partitions, rows[0]))
     _check_names(options, request, site)
     allowed = _allowed(request, rows, site)
-    _check_nodes(request, allowed, site.nodes)
+    if not _names_a_type_twice(options):
+        _check_nodes(request, allowed, site.nodes)
     _check_segment(request.nodes, _topology_request(options).segment, site.topology)
     comment = options.get("comment", "")
     wishes = parse(comment)
@@ -303,8 +304,7 @@ def _by_release(options: Mapping[str, str], request: SbatchRequest, site: Site) 
         yield "--gpus-per-socket (some releases", "count it otherwise beside --gpus)"
     if "gpus-per-task" in options and not {"gpus", "ntasks", "nodes"} & options.keys():
         yield "--gpus-per-task (some releases", "refuse it without -n, -N or -G)"
-    kinds = [kind for kind, _ in gres_items(_as_gres(options.get("gpus-per-task", "")))[0]]
-    if len(kinds) > len(set(kinds)):
+    if _names_a_type_twice(options):
         yield "--gpus-per-task (some releases", "count a type that is named twice otherwise)"
     if "gpus-per-node" in options and _GPU_GRES.search(options.get("gres", "")):
         yield f"--gpus-per-node={options['gpus-per-node']} (some releases", "refuse it beside --gres=gpu)"
@@ -327,6 +327,12 @@ def _by_topology(options: Mapping[str, str], request: SbatchRequest, topology: T
         each = segment(options["segment"])
         if each > min(request.nodes, *(unit.size for unit in topology.levels[0])):
             yield f"--segment={each} (some releases", "never start a job with fewer nodes, or smaller blocks)"
+
+
+def _names_a_type_twice(options: Mapping[str, str]) -> bool:
+    """Report whether --gpus-per-task has a type twice: which of its numbers counts hangs on the release."""
+    kinds = [kind for kind, _ in gres_items(_as_gres(options.get("gpus-per-task", "")))[0]]
+    return len(kinds) > len(set(kinds))
 
 
 def _as_gres(gpus: str) -> str:

@@ -115,6 +115,16 @@ def test_it_waits_for_what_runs_and_for_those_before_it_in_the_order_that_serves
     assert (before.rank, before.ahead) == (1, 0)
 
 
+def test_gpus_that_releases_count_otherwise_are_not_refused_for_their_number(world):
+    """Of 1,2 for each of 13 tasks some releases count the one (25.11), others the two, which no nodes have."""
+    told = world.told(f"-p {partition(world)} -n 13 --gpus-per-task=1,2 -t 60")
+    assert told.not_understood == (
+        "--gpus-per-task (some releases of Slurm count a type that is named twice otherwise)",
+    )
+    with pytest.raises(ConfigError, match="have not 26 such GPUs"):
+        world.told(f"-p {partition(world)} -n 13 --gpus-per-task=2 -t 60")
+
+
 def test_what_cannot_be_counted_is_named(world):
     told = world.told(f"-p {partition(world)} -G 4 -t 60 --dependency=afterok:5 -L matlab:1")
     assert told.not_understood == ("--dependency=afterok:5", "--licenses=matlab:1 (how many are free was not read)")
