@@ -103,7 +103,9 @@ def test_a_lease_has_its_time_and_the_stops_of_the_deadline_section_without_prom
         settings = Settings(policy=PolicySettings(preset="tiresias", preemption=line), power=powers, deadline=section)
         policy = policy_of(settings)
         assert policy.ordering.name == "tiresias"
-        assert policy.rules.lease == LeaseRules(f"lease time={times[line]}", lease_s, 30.0, "URG", 9, 20.0, 62.0)
+        assert policy.rules.lease == LeaseRules(
+            f"lease time={times[line]}", lease_s, 20.0, 62.0, stop_s=30.0, stop_signal="URG", asks_a_day=9
+        )
         assert policy.rules.deadlines is None
 
 
@@ -112,7 +114,9 @@ def test_migration_takes_its_stops_from_deadlines_and_needs_the_power_to_requeue
     migrate = MigrateSettings(overload=0.8, for_s=300.0, every_s=7200.0, patience_s=900.0)
     powers = PowerSettings(migrate=True, requeue=True)
     rules = policy_of(Settings(power=powers, migrate=migrate, deadline=section)).rules
-    assert rules.migration == MigrationRules(0.8, 300.0, 7200.0, 900.0, 30.0, "URG", 9, 62.0)
+    assert rules.migration == MigrationRules(
+        0.8, 300.0, 7200.0, 900.0, 62.0, stop_s=30.0, stop_signal="URG", asks_a_day=9
+    )
     assert rules.asks_a_day == 9
     assert policy_of(Settings(migrate=migrate)).rules.migration is None
     with pytest.raises(ConfigError, match="it needs power"):
