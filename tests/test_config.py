@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from slurmsched.config import DaemonSettings, DatabaseSettings, Settings, load
 from slurmsched.config.catalogue import InvalidValue, catalogue, every_setting
 from slurmsched.config.example import example, toml_value
-from slurmsched.config.settings import LEVELS
+from slurmsched.config.settings import LEVELS, NoticesSettings
 from slurmsched.config.toml_lines import lines_of
 from slurmsched.errors import ConfigError
 
@@ -129,9 +129,9 @@ def test_a_secret_comes_from_the_environment_before_the_credential_before_the_fi
 
 
 def test_a_secret_is_in_no_repr_no_record_and_no_complaint(tmp_path):
-    settings = Settings(database=DatabaseSettings(url=CANARY))
+    settings = Settings(database=DatabaseSettings(url=CANARY), notices=NoticesSettings(webhook=CANARY, apprise=CANARY))
     assert "canary" not in repr(settings)
-    assert [setting.shown(settings) for setting in every_setting() if setting.secret] == ["(hidden)"]
+    assert [setting.shown(settings) for setting in every_setting() if setting.secret] == ["(hidden)"] * 3
     assert "canary" not in complaint(written(tmp_path, f"[database]\nurl = ['{CANARY}']"))
 
 

@@ -25,12 +25,12 @@ local RIGHTSIZE_DELAY_S = 0 -- 0 for none; the same with power.rightsize
 local LINE_AHEAD_S = 0 -- 0 for any; with policy.admission = "load:X" three times daemon.every_s: new jobs for GPUs begin
 -- no sooner, and users set no nearer StartTime, since Slurm would start such jobs before the daemon holds them in line
 
-local ACCEPTED = "deadline=TIME, soft, PERCENT@TIME, gpus=MIN-MAX, ckpt, pack, nopack, noprofile, coldstart=SECONDS, amp, "
-  .. "urgency=0..10, iterations=N, pace=SECONDS, done=N, stop=never|opt|acc:X|loss:P%, busy=opt|acc:X, "
+local ACCEPTED = "deadline=TIME, soft, PERCENT@TIME, gpus=MIN-MAX, ckpt, pack, nopack, noprofile, coldstart=SEC, amp, quiet, "
+  .. "urgency=0..10, iterations=N, pace=SEC, done=N, stop=never|opt|acc:X|loss:P%, busy=opt|acc:X, "
   .. "graph=chain:N|layers:LxW|replicas:N, types=TYPE+TYPE, cpus=MIN-MAX, mem=MIN-MAX, batch=MIN-MAX, off"
 local TIME = "a time: 2026-12-01T18:00[:SS], with Z or an offset such as +01:00 if not local, or +6h, +90m, +1d12h"
 local NEAR = "is not read; write slurmsched: and what you ask for in small letters and without blanks"
-local FLAGS = { soft = true, ckpt = true, pack = true, nopack = true, noprofile = true, amp = true, off = true }
+local FLAGS = { soft = true, ckpt = true, pack = true, nopack = true, noprofile = true, quiet = true, amp = true, off = true }
 
 -- [%w] and %s would follow the locale of slurmctld.
 local WORD, BODY = "[A-Za-z0-9_]", "^[^ \t\n\v\f\r;]*"

@@ -249,6 +249,7 @@ class JobTable(Table):
     pack: BoolArray = from_comment(lambda said: said.pack)  #: its owner lets another job on its GPUs
     nopack: BoolArray = from_comment(lambda said: said.nopack)  #: its owner wants no other job on its GPUs
     noprofile: BoolArray = from_comment(lambda said: said.noprofile)  #: its owner wants it never measured
+    quiet: BoolArray = from_comment(lambda said: said.quiet)  #: its owner wants no notices about it
     amp: BoolArray = from_comment(lambda said: said.amp)  #: it trains in mixed precision
     soft: BoolArray = from_comment(lambda said: said.soft)  #: a result after its deadline has value too
     #: the fewest GPUs with which its owner lets it run (``gpus=``); 0 where nothing was said

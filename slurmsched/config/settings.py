@@ -16,6 +16,11 @@ BACKENDS = ("auto", "pyslurm", "command")
 SERVES = ("auto", "baseline")
 DIVISIONS = ("optimus", "pollux", "sia")
 REQUESTS = ("limit", "gpus", "cpus", "nodes")
+CHANNELS = ("sendmail", "webhook", "apprise")
+NOTICES = (
+    *("promise-given", "promise-refused", "promise-doubt", "promise-broken", "idle", "evicted", "moved"),
+    *("accuracy", "degraded", "database"),
+)
 SIGNALS = ("URG", "USR1", "USR2")
 
 
@@ -493,6 +498,37 @@ class ReportSettings:
 
 
 @dataclass(frozen=True)
+class NoticesSettings:
+    """``[notices]``: messages to owners of jobs and to admins."""
+
+    enabled: bool = basic(False, "send notices")
+    channel: str = basic(
+        "sendmail",
+        "sendmail: mail by a program; webhook: JSON by HTTP POST; apprise: services that Apprise knows",
+        choices=CHANNELS,
+    )
+    kinds: tuple[str, ...] = power((), "kinds of notices that are sent; empty: all", choices=NOTICES)
+    owners: bool = power(True, "send to owners of jobs; false: to admins alone")
+    domain: str = basic("", "domain of the addresses of users whose job has no --mail-user; empty: these get none")
+    admins: tuple[str, ...] = basic((), "mail addresses of admins")
+    sender: str = basic("", "address that mail is from")
+    sendmail: str = expert("/usr/sbin/sendmail", "program that takes mail as sendmail does")
+    webhook: str = basic("", "URL of the webhook", secret=True)
+    apprise: str = power(
+        "",
+        "URLs of Apprise with blanks between them; {recipient} in one stands for an owner's address",
+        secret=True,
+    )
+    per_hour: int = expert(
+        6, "most notices to one reader in an hour; the next one says how many were left out", least=1, most=1000
+    )
+    moved_s: float = expert(
+        3600.0, "seconds by which a predicted start has to move for a notice", least=60, most=864_000
+    )
+    templates: str = expert("", "directory with templates of the site, notice-KIND.txt, that win over the shipped ones")
+
+
+@dataclass(frozen=True)
 class Settings:
     """All settings. Frozen: a reload makes a new instance."""
 
@@ -516,5 +552,6 @@ class Settings:
     profile: ProfileSettings = field(default_factory=ProfileSettings)
     predict: PredictSettings = field(default_factory=PredictSettings)
     report: ReportSettings = field(default_factory=ReportSettings)
+    notices: NoticesSettings = field(default_factory=NoticesSettings)
     remote: RemoteSettings = field(default_factory=RemoteSettings)
     client: ClientSettings = field(default_factory=ClientSettings)

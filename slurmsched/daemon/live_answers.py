@@ -48,6 +48,7 @@ class LiveAnswers:
             types=learnt.speeds.by_type,
             stranded=learnt.stranded.table,
             fragmented=learnt.fragmented.table,
+            idle=parts.idle.latest,
             check=self._check,
             cause=lambda view, plan, row: cause_of(view, plan, self._rules, row),
             predictions=lambda: live_predictions(parts.settings.predict, parts.predictions),
@@ -122,4 +123,5 @@ class LiveAnswers:
             lambda job, forecast: with_new_job(self._parts.predictions, view, job, forecast, policy),
             options,
             user,
+            self._parts.suggestions.of,
         )

@@ -103,6 +103,9 @@ class Metrics:
         self._remote = Counter(
             "slurmsched_remote_requests", "Requests from other hosts, by result.", ["result"], registry=to
         )
+        self._notices = Counter(
+            "slurmsched_notices", "Notices to owners and admins, by what became of them.", ["result"], registry=to
+        )
         self._scrapes = Counter(
             "slurmsched_metrics_requests", "Requests for metrics and health, by result.", ["result"], registry=to
         )
@@ -143,6 +146,15 @@ class Metrics:
             "GPUs of the cluster, by state; a slice counts as its part (slurm.gpu_parts).",
             ["state"],
             registry=to,
+        )
+        self._idle_gpus = Gauge(
+            "slurmsched_idle_gpus", "GPUs that jobs hold and no process has used for half an hour.", registry=to
+        )
+        self._idle_waiting = Gauge(
+            "slurmsched_idle_waiting_jobs", "Pending jobs that would run, had idle GPUs been free.", registry=to
+        )
+        self._idle_wait_s = Counter(
+            "slurmsched_idle_wait_seconds", "How long jobs waited that would have run on idle GPUs.", registry=to
         )
         self._guests = Gauge("slurmsched_guest_jobs", "Jobs that run on the GPUs of another job.", registry=to)
         self._shared_gpus = Gauge("slurmsched_shared_gpus", "GPUs on which two jobs run.", registry=to)
@@ -298,6 +310,12 @@ class Metrics:
         self._calls.labels(command, result).inc()
         self._call_s.labels(command).observe(took_s)
 
+    def idle_gpus(self, gpus: int, waiting: int, waited_s: float) -> None:
+        """Set how many GPUs jobs hold without a process, who waits for them, and add how long; from another thread."""
+        self._idle_gpus.set(gpus)
+        self._idle_waiting.set(waiting)
+        self._idle_wait_s.inc(waited_s)
+
     def profile_record(self, result: str) -> None:
         """Count one delivery of a node: ok, or the reason for its refusal."""
         self._profiles.labels(result).inc()
@@ -309,6 +327,10 @@ class Metrics:
     def remote_request(self, result: str) -> None:
         """Count a request of another host: answered, or why it was refused."""
         self._remote.labels(result).inc()
+
+    def notice(self, result: str) -> None:
+        """Count a notice: sent, failed, limited, nobody, old; called from another thread than the rest."""
+        self._notices.labels(result).inc()
 
     def scrape(self, result: str) -> None:
         """Count a request for metrics or health."""

@@ -17,12 +17,14 @@ from .active_policy import ActivePolicy
 from .cluster_facts import ClusterFacts
 from .compiled_code import CompiledCode
 from .hourly_counts import HourlyCounts
+from .idle.idle_service import IdleGpusOfJobs
 from .knowledge import Knowledge
 from .metrics import Metrics
 from .plugin_decider import PluginDecider
 from .predictions.prediction_service import PredictionService
 from .profiling_controller import ProfilingController
 from .shadow_decider import ShadowDecider
+from .suggestions import Suggestions
 from .synthesis_service import CompositionSwitcher, SynthesisService
 
 
@@ -50,6 +52,8 @@ class Parts:
     predictions: PredictionService | None  #: None where they are off, or not possible
     code: CompiledCode
     metrics: Metrics
+    idle: IdleGpusOfJobs
+    suggestions: Suggestions
     passed: PassedBy = field(default_factory=PassedBy)
 
     @property

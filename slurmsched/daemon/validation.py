@@ -59,6 +59,7 @@ def _tests(settings: Settings) -> tuple[Callable[[], object], ...]:
     from ..powers import POWERS
     from .api import http_metrics
     from .api.remote_access import remote_access
+    from .notices.channels import demand_valid_notices
     from .policy_settings import (
         guest_lines,
         ordering_of,
@@ -68,6 +69,7 @@ def _tests(settings: Settings) -> tuple[Callable[[], object], ...]:
 
     url = database_url(settings.database.url, settings.daemon.state_dir)
     return (
+        lambda: demand_valid_notices(settings.notices),
         lambda: ordering_of(settings),
         lambda: shadow_of(settings),
         lambda: http_metrics.metrics_access(settings.metrics),

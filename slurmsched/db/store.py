@@ -16,7 +16,7 @@ from ..cluster.records.profiles import LinkUse, NodeProfile, ProfileTable
 from ..cluster.records.promises import PromiseTable
 from ..cluster.records.report_rows import JobKey, ReportRows
 from ..cluster.records.scope import Scope
-from ..cluster.records.usage import UsageTable
+from ..cluster.records.usage import KeptUsage, UsageTable
 from . import integrity, pending_writes, retention, schema
 from .database import Database
 from .pending_writes import PendingWrites
@@ -42,6 +42,7 @@ from .tracking.decision_layers import BlobLayers
 from .tracking.decisions import DecisionRecord
 from .tracking.story import StoryEvent
 
+ALL = Scope()
 PREDICTED_BEFORE_S = 30 * 86_400.0
 """How long before its start a job may have been predicted that counts in a report."""
 
@@ -143,6 +144,11 @@ class Store:
         with self.database.transaction("saving profiles", write=True) as connection:
             profiles.add_profiles(connection, cluster, news)
 
+    def idle_nodes(self, cluster: str, since_s: float) -> list[NodeProfile]:
+        """Return the records since then of nodes on which a job held GPUs without a process at the end."""
+        with self.database.transaction("reading which GPUs are idle") as connection:
+            return profiles.load_idle(connection, cluster, since_s)
+
     def link_use(self, cluster: str, since_s: float) -> list[LinkUse]:
         """Return the use of links between GPUs by runs whose profile ended since then."""
         with self.database.transaction("reading the use of links") as connection:
@@ -199,12 +205,18 @@ class Store:
         with self.database.transaction("saving the use of CPUs and memory", write=True) as connection:
             run_use.add_use(connection, cluster, table)
 
+    def run_use(self, cluster: str, since_s: float) -> KeptUsage:
+        """Return what runs that ended since then used of CPUs and memory."""
+        with self.database.transaction("reading the use of CPUs and memory") as connection:
+            return run_use.load_use(connection, cluster, since_s)
+
     def report_rows(self, cluster: str, since_s: float, until_s: float, of: Scope) -> ReportRows:
         """Return all that a report on [since_s, until_s) needs *of* a choice of jobs; the hours are everybody's."""
         job_ids = report_rows.ids_of(cluster, since_s, of)
         with self.database.transaction("reading the rows of a report") as connection:
             return ReportRows(
                 runs=report_rows.load_runs(connection, cluster, since_s, until_s, of),
+                everybody=None if of.everybody else report_rows.load_runs(connection, cluster, since_s, until_s, ALL),
                 nodes=report_rows.load_node_records(connection, cluster, since_s, of),
                 predictions=predictions.load_predictions(connection, cluster, since_s - PREDICTED_BEFORE_S, job_ids),
                 use=run_use.load_use(connection, cluster, since_s, job_ids),

@@ -154,6 +154,7 @@ profiles = Table(
         for name in (
             *("measured_s", "process_share", "gpu_util", "gpu_util_sd", "memory_util"),
             *("memory_mib", "power_w", "unstable", "link_gbps", "best_link_gbps"),
+            *("idle_gpus", "idle_since_s"),
         )
     ),
     Index("profiles_by_end", "cluster", "end_s"),
@@ -211,7 +212,7 @@ predictions = Table(
         Column(name, Seconds)
         for name in (
             *("first_submit_s", "raw_start_s", "raw_finish_s", "scale", "start_s", "start_from_s", "start_by_s"),
-            *("finish_s", "finish_from_s", "finish_by_s", "slurm_start_s", "started_s", "ended_s"),
+            *("finish_s", "finish_from_s", "finish_by_s", "slurm_start_s", "started_s", "ended_s", "windows"),
         )
     ),
     Index("predictions_by_time", "cluster", "made_s"),

@@ -20,6 +20,7 @@ from ..cluster.text.plural import count
 from ..decide.admission import in_order
 from ..decide.phrasing import spell
 from ..models.completion.moments import as_of
+from ..models.requests.suggestions import Suggestion
 from .reserved_nodes import UNREAD_RESERVATION
 from .unclear_requests import BEGINS
 
@@ -79,6 +80,7 @@ class Eta:
     derivation: str = ""
     notes: tuple[str, ...] = ()
     not_understood: tuple[str, ...] = ()  #: parts of the request that the times leave out
+    suggestion: Suggestion | None = None  #: what covers most runs like a new job
 
 
 Row = Mapping[str, Any]

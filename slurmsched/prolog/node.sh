@@ -10,7 +10,7 @@ read_settings() {
     if [ -r "$settings" ]; then
         while IFS='=' read -r key value || [ -n "$key" ]; do
             case $key in
-                PYTHON | RUN_DIR | TASK_DIR | SPOOL_DIR | SPOOL_MIB | SPOOL_DAYS | EVERY_S | EARLY_S | MEASURE_DAYS \
+                PYTHON | RUN_DIR | TASK_DIR | SPOOL_DIR | SPOOL_MIB | SPOOL_DAYS | EVERY_S | EARLY_S | IDLE_S | MEASURE_DAYS \
                     | COLLECTOR | COLLECTOR_CA | COLLECTOR_USER | TOKEN_FILE | MUNGE | MUNGE_SOCKET | SHARE_PARTITION | MPS | MPS_DIR | GPU_INFO_DIR)
                     eval "[ -n \"\${SLURMSCHED_$key+said}\" ] || SLURMSCHED_$key=\$value"
                     ;;
@@ -20,12 +20,13 @@ read_settings() {
     : "${SLURMSCHED_PYTHON:=/usr/bin/python3}" "${SLURMSCHED_RUN_DIR:=/run/slurmsched-node}"
     : "${SLURMSCHED_TASK_DIR:=/run/slurmsched-tasks}" "${SLURMSCHED_SPOOL_DIR:=/var/spool/slurmsched-node}"
     : "${SLURMSCHED_SPOOL_MIB:=16}" "${SLURMSCHED_SPOOL_DAYS:=7}" "${SLURMSCHED_EVERY_S:=1}"
-    : "${SLURMSCHED_EARLY_S:=200}" "${SLURMSCHED_MEASURE_DAYS:=30}" "${SLURMSCHED_COLLECTOR:=}"
+    : "${SLURMSCHED_EARLY_S:=200}" "${SLURMSCHED_IDLE_S:=1800}" "${SLURMSCHED_MEASURE_DAYS:=30}" "${SLURMSCHED_COLLECTOR:=}"
     : "${SLURMSCHED_COLLECTOR_USER:=slurmsched}" "${SLURMSCHED_MUNGE:=munge}" "${SLURMSCHED_MUNGE_SOCKET:=}"
     : "${SLURMSCHED_COLLECTOR_CA:=}" "${SLURMSCHED_TOKEN_FILE:=/etc/slurmsched/node.token}"
     : "${SLURMSCHED_SHARE_PARTITION:=shared}" "${SLURMSCHED_MPS:=nvidia-cuda-mps-control}"
     : "${SLURMSCHED_MPS_DIR:=/run/slurmsched-mps}" "${SLURMSCHED_GPU_INFO_DIR:=/proc/driver/nvidia/gpus}"
     export SLURMSCHED_SPOOL_DIR SLURMSCHED_SPOOL_MIB SLURMSCHED_SPOOL_DAYS SLURMSCHED_EVERY_S SLURMSCHED_EARLY_S
+    export SLURMSCHED_IDLE_S
     export SLURMSCHED_MEASURE_DAYS SLURMSCHED_COLLECTOR SLURMSCHED_COLLECTOR_USER SLURMSCHED_MUNGE SLURMSCHED_MUNGE_SOCKET
     export SLURMSCHED_COLLECTOR_CA SLURMSCHED_TOKEN_FILE
     export SLURMSCHED_RUN_DIR SLURMSCHED_MPS SLURMSCHED_MPS_DIR

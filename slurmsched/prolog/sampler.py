@@ -1,7 +1,7 @@
 """Measures the GPUs of one job until told to stop, then leaves one record in the spool.
 
 A job that runs for longer also has a record of its beginning, which is delivered at once: after EARLY_S, twice that,
-and so on.
+and so on; and one whenever the number of its GPUs changes that no process has used for IDLE_S.
 
 A program of its own, started as root by the Slurm prolog: Python 3.6 or newer, the standard library and pynvml. Its
 inputs come in the environment: Slurm's SLURM_JOB_ID, SLURM_JOB_UID, SLURM_JOB_RESTART_COUNT, SLURM_JOB_COMMENT,
@@ -31,7 +31,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 VERSION = 1
 STOP = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 HUNG_S = 5.0  #: an NVML call that takes longer is taken to hang
-LOOK_EVERY_S = 60.0  #: between two checks of the pid file
+LOOK_EVERY_S = 60.0  #: between two checks of the pid file, and of GPUs without a process
 BINS = 101
 BLOCK = 30  #: samples whose mean is one observation of a job's stability
 BLOCKS_LEAST = 4
@@ -126,6 +126,8 @@ class Gpu:
         self.memory_mib = value_of(nvml, lambda: nvml.nvmlDeviceGetMemoryInfo(handle).total / 2.0**20, None)
         limit_w = value_of(nvml, lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(handle) / 1000.0, None)
         self.lost, self.samples, self.no_process = False, 0, 0
+        self.unused_s = 0.0  #: from the last sample with a process, else the first of all, to the last one
+        self._used_s: Optional[float] = None
         self._steadiness = Steadiness()
         self._lists_clients = hasattr(nvml, "nvmlDeviceGetMPSComputeRunningProcesses")
         self._figures = {
@@ -163,13 +165,17 @@ class Gpu:
                     self._calls.remove(call)
         return readings
 
-    def note(self, readings: Readings) -> None:
-        """Add the readings of one moment."""
+    def note(self, readings: Readings, at_s: float) -> None:
+        """Add the readings of one moment, *at_s* of any steady clock."""
         if not readings:
             return
         self.samples += 1
         # Graphics and some virtual GPUs show load but no process.
-        if readings.get("processes") == 0 and not readings.get("gpu_util"):
+        idle = readings.get("processes") == 0 and not readings.get("gpu_util")
+        if self._used_s is None or not idle:
+            self._used_s = at_s
+        self.unused_s = at_s - self._used_s
+        if idle:
             self.no_process += 1
             return
         for name, value in readings.items():
@@ -332,6 +338,12 @@ class GpuSampler(threading.Thread):
         with self._lock:
             return [gpu.summary() for gpu in self.gpus]
 
+    def unused(self, least_s: float) -> Tuple[int, float]:
+        """Return how many GPUs no process has used for *least_s*, and for how long; from another thread."""
+        with self._lock:
+            spans_s = [gpu.unused_s for gpu in self.gpus if gpu.unused_s >= least_s]
+        return len(spans_s), min(spans_s, default=0.0)
+
     @property
     def hung(self) -> bool:
         """True if a call to NVML takes too long."""
@@ -344,7 +356,7 @@ class GpuSampler(threading.Thread):
             for gpu in self.gpus:
                 readings = gpu.read()
                 with self._lock:
-                    gpu.note(readings)
+                    gpu.note(readings, self._busy_since)
             self._resting = True
             now = time.monotonic()
             due += self._every_s * (1 + max(0, int((now - due) / self._every_s)))
@@ -420,13 +432,13 @@ def put_down(name: str, body: bytes, most_b: float, keep_s: float) -> None:
     spool.add(name, body)
 
 
-def ends_by(until_s: float, pid_file: str) -> bool:
+def ends_by(until_s: float, pid_file: str, every_s: float, look: Callable[[], None]) -> bool:
     """Sleep until *until_s* of the monotonic clock; True at once on a signal.
 
-    True also where *pid_file* is no longer ours: then no epilog will find us.
+    True also where *pid_file* is no longer ours: then no epilog will find us. *look* is called every *every_s*.
     """
     while time.monotonic() < until_s:
-        if signal.sigtimedwait(STOP, max(0.0, min(LOOK_EVERY_S, until_s - time.monotonic()))):
+        if signal.sigtimedwait(STOP, max(0.0, min(every_s, until_s - time.monotonic()))):
             return True
         try:
             with open(pid_file) as file:
@@ -434,6 +446,7 @@ def ends_by(until_s: float, pid_file: str) -> bool:
                     return True
         except OSError:
             return True
+        look()
     return False
 
 
@@ -465,6 +478,7 @@ def measure() -> str:
     most_b, keep_s = limits()
     limit_s = setting("MEASURE_DAYS", 30.0, 0.0, 365.0) * 86400.0
     early_s = first_record_s()
+    idle_s = setting("IDLE_S", 1800.0, 0.0, 86400.0) or math.inf
     start_s, began_s = int(time.time()), time.monotonic()
     run = {
         "version": VERSION,
@@ -484,19 +498,36 @@ def measure() -> str:
         if not any(gpu["samples"] for gpu in gpus):
             return meter.trouble or ("NVML hangs" if hung else "none of its GPUs could be measured")
         end_s = start_s + int(time.monotonic() - began_s)  # the wall clock may have been set
+        idle_gpus, unused_s = meter.unused(idle_s)
         record = {**run, "end_s": end_s, "hung": hung, "gpus": gpus}
+        if idle_s < math.inf:
+            record.update({"idle_gpus": idle_gpus, "idle_s": min(int(unused_s), end_s - start_s)})
         if meter.links:
             record["links"] = meter.links
         body = json.dumps(record).encode("ascii")
         put_down(f"{job_id}.{node}.{start_s}.{end}", body, most_b, keep_s)
         return ""
 
-    pid_file = environ.get("SLURMSCHED_PID_FILE", "")
-    while not ends_by(began_s + min(early_s, limit_s), pid_file) and early_s < limit_s:
+    delivers = early_s < math.inf
+    idle_gpus = 0  # as delivered last
+
+    def write_early() -> None:
+        """Write and deliver the record so far."""
+        nonlocal idle_gpus
+        now_idle = meter.unused(idle_s)[0]
         # Under a name of its own: a delivery that removes it must not remove the record of the end.
         with contextlib.suppress(Exception):  # the next record may find room
             if not write("early.json"):
                 deliver()
+                idle_gpus = now_idle
+
+    def look() -> None:
+        if delivers and meter.unused(idle_s)[0] != idle_gpus:
+            write_early()
+
+    pid_file, every_look_s = environ.get("SLURMSCHED_PID_FILE", ""), min(LOOK_EVERY_S, idle_s)
+    while not ends_by(began_s + min(early_s, limit_s), pid_file, every_look_s, look) and early_s < limit_s:
+        write_early()
         early_s *= 2
     return write("json")
 

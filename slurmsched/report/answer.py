@@ -89,6 +89,35 @@ class IdleRun(TypedDict):
     running: bool  #: at the last cycle
 
 
+class IdleHolder(TypedDict):
+    """A user whose jobs held GPUs that no process had used for half an hour; GPU-hours from then on."""
+
+    account: str
+    user: str
+    held: float
+
+
+class IdleWaiter(TypedDict):
+    """A user whose jobs waited though they would have run, had idle GPUs been free; hours."""
+
+    account: str
+    user: str
+    jobs: int
+    waited: float
+    waited_gpus: float  #: times the GPUs of these jobs
+
+
+class IdleHarm(TypedDict):
+    """What idle GPUs cost others, by playing the queue forward with them free."""
+
+    held: float  #: GPU-hours
+    jobs: int
+    waited: float
+    waited_gpus: float
+    holders: Sequence[IdleHolder]
+    waiters: Sequence[IdleWaiter]
+
+
 class Requests(TypedDict):
     """Requested against used time limits of runs that ended in the span, with one size."""
 
@@ -100,6 +129,23 @@ class Requests(TypedDict):
     used_p50: float
     used_p90: float
     timeouts: int
+
+
+class SoonerRequest(TypedDict):
+    """A kind of requests that waited longer than others which asked at the same time for what it needed."""
+
+    user: str
+    name: str  #: the constant part of the names of its jobs
+    partition: str
+    gpus: int
+    limit_s: float
+    starts: int
+    wait_s: float  #: median
+    gpus_needed: int
+    limit_needed_s: float  #: covers 95 % of such runs
+    others: int  #: jobs that it is compared with
+    others_wait_s: float  #: median
+    saved: float  #: hours that its jobs waited longer, in all
 
 
 class GpuMemory(TypedDict):
@@ -210,8 +256,10 @@ class Report(TypedDict):
     sources: Sequence[SourceHours]
     groups: Sequence[GroupHours]
     idle_runs: Sequence[IdleRun]
+    idle_harm: IdleHarm | None
     machine: Cluster | None
     requests: Sequence[Requests]
+    sooner: Sequence[SoonerRequest]
     gpu_memory: GpuMemory | None
     cpus: CpuHours
     node_memory: NodeMemory | None

@@ -19,6 +19,10 @@ EFFECT_JOBS = "order_jobs"  #: pending jobs of an account over samples, behind a
 EFFECT_S = "order_change_s"  #: sum of the changes of the work ahead of these
 EFFECT_SOONER = "order_sooner"
 EFFECT_LATER = "order_later"
+IDLE_HELD_S = "idle_gpu_s_held"  #: GPU-seconds held without a process for half an hour and more, by holder
+IDLE_WAIT_S = "idle_wait_s"  #: seconds that jobs waited though they would have run, had these been free, by who waited
+IDLE_WAIT_GPU_S = "idle_wait_gpu_s"  #: the same times their GPUs
+IDLE_JOBS = "idle_wait_jobs"  #: jobs that began to wait so
 EFFECT_SAMPLES = "order_samples"  #: samples, nobody's
 
 

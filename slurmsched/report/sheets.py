@@ -32,8 +32,10 @@ def sheets(answer: Answer) -> Iterator[Sheet]:
         _gpu_hours(answer),
         *(_group(answer, kind) for kind in KINDS),
         _idle(answer),
+        *_idle_harm(answer),
         _stranded(answer),
         _requests(answer),
+        _sooner(answer),
         _nodes(answer),
         _waits(answer),
         *accuracy_sheets(answer),
@@ -178,6 +180,30 @@ def _idle(answer: Answer) -> Sheet:
     return Sheet("idle", "Who held idle GPUs", note, columns, rows)
 
 
+def _idle_harm(answer: Answer) -> Iterator[Sheet]:
+    harm = answer["idle_harm"]
+    if not harm:
+        return
+    rows = [[f"{one['account'] or '(none)'} / {one['user']}", amount(one["held"])] for one in harm["holders"]]
+    note = f"{amount(harm['held'])} GPU-hours from half an hour after the last process on."
+    yield Sheet("idle-holders", "Who held GPUs that ran nothing", note, ("account / user", "GPU-hours"), rows)
+    rows = [
+        [
+            f"{one['account'] or '(none)'} / {one['user']}",
+            amount(one["jobs"]),
+            amount(one["waited"]),
+            amount(one["waited_gpus"]),
+        ]
+        for one in harm["waiters"]
+    ]
+    note = (
+        f"{count(harm['jobs'], 'job')} waited {amount(harm['waited'])} hours longer than with these GPUs free: the "
+        "queue, played forward without their holders."
+    )
+    columns = ("account / user", "jobs", "hours waited", "times their GPUs")
+    yield Sheet("idle-waiters", "Who waited for them", note, columns, rows)
+
+
 def _stranded(answer: Answer) -> Sheet:
     rows = [
         [f"{one['account'] or '(none)'} / {one['user']}", amount(one["cpus"]), amount(one["memory"])]
@@ -202,6 +228,32 @@ def _requests(answer: Answer) -> Sheet:
     note = "Of runs that ended by themselves or at their limit. The middle columns are shares of the limit."
     columns = ("size", "runs", "GPU-hours asked", "held", "one in ten lasted up to", "half", "nine in ten", "timeouts")
     return Sheet("limits", "Time limits: asked and used", note, columns, rows)
+
+
+def _sooner(answer: Answer) -> Sheet:
+    rows = [
+        [
+            f"{one['name'] or '(none)'} ({one['user']}), {one['partition']}",
+            amount(one["starts"]),
+            _request(one["gpus"], one["limit_s"]),
+            _request(one["gpus_needed"], one["limit_needed_s"]),
+            duration(one["wait_s"]),
+            duration(one["others_wait_s"]),
+            amount(one["saved"]),
+        ]
+        for one in answer["sooner"]
+    ]
+    note = (
+        "Kinds of jobs that asked for more than such runs need (a limit that covers 95 %, GPUs with a process), beside "
+        "jobs of anybody that asked for no more than that at the same time in the same partition."
+    )
+    columns = ("jobs", "starts", "asked", "needed", "median wait", "wait of such others", "hours longer in all")
+    return Sheet("sooner", "Requests that smaller or shorter would have started sooner", note, columns, rows)
+
+
+def _request(gpus: int, limit_s: float | None) -> str:
+    limit = "no limit" if limit_s is None else duration(limit_s)
+    return f"{count(gpus, 'GPU')}, {limit}" if gpus else limit
 
 
 def _nodes(answer: Answer) -> Sheet:
@@ -241,7 +293,7 @@ def _waits(answer: Answer) -> Sheet:
 
 
 def _groups_accuracy(answer: Answer) -> Sheet:
-    names = {"all": "all", "promise": "deadline", "hold": "held by us"}
+    names = {"all": "all", "promise": "deadline", "hold": "held by us", "window": "reservation"}
     rows = [
         [
             " ".join(filter(None, (names.get(one["by"], one["by"]), one["name"]))),

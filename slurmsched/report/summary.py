@@ -21,7 +21,9 @@ from .answer import GpuHours, GroupHours, IdleRun, NotMeasured, Report, SourceHo
 from .counted import HourSums, cluster, ledger, orders
 from .gpu_time import GpuTime, gpu_time, seconds_in
 from .hour_names import GPUS_S
+from .idle import idle_harm
 from .requests import asked_hours, cpu_hours, gpu_memory, node_memory, requests
+from .sooner import sooner_requests
 from .waits import waits
 
 DAY_S = 86_400.0
@@ -58,8 +60,10 @@ def summary(rows: ReportRows, of: Scope, *, cluster_name: str, since_s: float, u
         "sources": _sources(time),
         "groups": [group for kind in _KINDS for group in _groups(kind, getattr(runs, kind), time, inside)],
         "idle_runs": list(_idle_runs(runs, time)),
+        "idle_harm": idle_harm(rows.hours) if of.everybody else None,
         "machine": cluster(hours) if of.everybody else None,
         "requests": list(requests(runs, since_s)),
+        "sooner": sooner_requests(runs, time, runs if rows.everybody is None else rows.everybody, since_s),
         "gpu_memory": gpu_memory(runs, rows.nodes),
         "cpus": cpu_hours(runs, seconds_in(runs, since_s, until_s), rows.use),
         "node_memory": node_memory(runs, rows.use),

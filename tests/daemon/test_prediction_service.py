@@ -15,6 +15,7 @@ from slurmsched.cluster.jobs import JobState, job_table
 from slurmsched.cluster.plan import Standing
 from slurmsched.cluster.records.prediction_records import NO_RECORDS, PredictionRecords
 from slurmsched.cluster.records.predictions import PredictionTable, prediction_table
+from slurmsched.cluster.reservations import NO_RESERVATIONS
 from slurmsched.daemon.predictions.prediction_service import PredictionService
 from slurmsched.errors import MemoryUnavailable, SlurmschedError
 from slurmsched.explain.eta import Coverage, coverage_words
@@ -62,7 +63,7 @@ class Book:
 def report(now_s: float, *job_ids: int, holds: tuple[int, ...] = (), ended=None):
     """A cycle that saw these jobs wait, delayed those in *holds*, and saw runs end."""
     pending = job_table(len(job_ids), job_id=list(job_ids), first_submit_s=np.full(len(job_ids), NOW_S))
-    view = SimpleNamespace(now_s=now_s, pending=pending, running=job_table(0))
+    view = SimpleNamespace(now_s=now_s, pending=pending, running=job_table(0), reservations=NO_RESERVATIONS)
     standing = np.full(len(job_ids), int(Standing.RANKED))
     plan = SimpleNamespace(actions=[Hold(job, now_s + 30.0) for job in holds], jobs=SimpleNamespace(standing=standing))
     return SimpleNamespace(

@@ -42,6 +42,22 @@ def test_a_gpu_that_was_never_read_does_not_dilute_the_others():
     assert (profile.gpus, profile.gpu_util, profile.process_share) == (2, 0.4, 0.9)
 
 
+def test_gpus_without_a_process_are_told_with_the_moment_of_the_last_one():
+    told = read(gpus=[gpu(), gpu()], idle_gpus=1, idle_s=40)
+    assert (told.idle_gpus, told.idle_since_s) == (1.0, float(told.end_s - 40))
+    none = read(idle_gpus=0, idle_s=0)
+    assert (none.idle_gpus, math.isnan(none.idle_since_s)) == (0.0, True)
+    assert math.isnan(read().idle_gpus), "an older sampler does not tell"
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"idle_gpus": 2}, {"idle_gpus": -1}, {"idle_gpus": True}, {"idle_s": 101}, {"idle_s": 1.5}]
+)
+def test_more_idle_gpus_than_a_job_has_and_longer_than_it_ran_are_refused(wrong):
+    with pytest.raises(BadRecord, match=next(iter(wrong))):
+        read(**({"idle_gpus": 1, "idle_s": 1} | wrong))
+
+
 FOUR = [[-1, 1, 1, 2], [1, -1, 2, 1], [1, 2, -1, 2], [2, 1, 2, -1]]
 
 

@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 import pytest
-from node_worlds import PROGRAMS, wait_until
+from node_worlds import PROGRAMS, TWO_GPUS, wait_until
 
 #: Seals nothing, but is called like munge and notes how.
 MUNGE = """#!/bin/sh
@@ -172,6 +172,19 @@ def test_a_job_that_runs_is_known_before_its_end_each_time_with_more(site, desk)
     wait_until(lambda: site.samplers() == [] == site.files(), "the record of the end")
     assert {(record["job_id"], record["start_s"]) for record in delivered()} == {(7, first["start_s"])}
     assert max(record["gpus"][0]["samples"] for record in delivered()) > second["gpus"][0]["samples"]
+
+
+def test_a_gpu_that_comes_to_stand_idle_is_told_at_once_and_again_when_it_is_used(site, desk):
+    site.script(TWO_GPUS + "0 1 processes 1\n0 1 util 50/5\n#20 1 util 0/0\n#20 1 processes 0\n#80 1 processes 1\n")
+    site.settings |= {"EARLY_S": "3600", "IDLE_S": "0.3"}
+    site.measured()
+
+    def told():
+        return [json.loads(text)["idle_gpus"] for text in desk.heard if text.startswith("{")]
+
+    wait_until(lambda: told() == [1, 0], "a record when it stands idle, and one when it does not")
+    site.run("epilog")
+    wait_until(lambda: site.samplers() == [] == site.files(), "the record of the end")
 
 
 def test_a_delivery_that_waits_for_its_answer_costs_no_record_of_the_end(node):

@@ -102,6 +102,18 @@ def test_each_gpu_of_the_job_is_measured(node):
     assert [idle[name] for name in FIGURES] == [None] * 5
 
 
+def test_gpus_that_no_process_uses_are_counted_with_the_time_since_the_last_one(node):
+    record = node.measure(5, SLURMSCHED_IDLE_S="0.05")
+    assert (record["idle_gpus"], record["idle_s"]) == (1, 0)
+    (node.spool / node.files()[0]).unlink()
+    node.script(TWO_GPUS + "#3 0 util 0/0\n#3 0 processes 0\n#6 1 processes 1\n")
+    record = node.measure(12, then_s=1.2, SLURMSCHED_IDLE_S="1")
+    assert record["idle_gpus"] == 1, "the first stopped after three samples, the second began after six"
+    assert 1 <= record["idle_s"] <= record["end_s"] - record["start_s"]
+    (node.spool / node.files()[0]).unlink()
+    assert "idle_gpus" not in node.measure(2, SLURMSCHED_IDLE_S="0")
+
+
 def test_only_the_gpus_of_the_job_are_measured_found_by_their_device_files(node):
     node.script(TWO_GPUS + "0 0 minor 5\n0 1 minor 4\n")
     record = node.measure(SLURM_JOB_GPUS="5", CUDA_VISIBLE_DEVICES="0")

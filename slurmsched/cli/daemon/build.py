@@ -12,6 +12,7 @@ from ...cluster.job_record import outcomes_of
 from ...cluster.node_loads import NodeLoads
 from ...cluster.power_saving import ResumeTimes
 from ...cluster.records.faults import Fault, Instability
+from ...cluster.records.profiles import NodeProfile
 from ...cluster.text.gpu_types import GpuParts
 from ...cycle import CycleContext, CycleReport
 from ...daemon.active_actor import ActiveActor
@@ -26,9 +27,14 @@ from ...daemon.controller import DaemonController
 from ...daemon.database_inspector import Inspector
 from ...daemon.follower import Follower
 from ...daemon.hourly_counts import CallCounter, HourlyCounts
+from ...daemon.idle.idle_service import IdleGpusOfJobs, IdleStore, idle_gpus_of_jobs
 from ...daemon.knowledge import Knowledge
 from ...daemon.live_answers import LiveAnswers
 from ...daemon.metrics import Metrics
+from ...daemon.notices.events import Look
+from ...daemon.notices.health import health_of
+from ...daemon.notices.recipients import Recipients
+from ...daemon.notices.service import NoticeService
 from ...daemon.notify import Notifier
 from ...daemon.parts import Parts
 from ...daemon.plugin_decider import PluginDecider
@@ -43,6 +49,7 @@ from ...daemon.service import Door, Service, ServiceParts, metrics_door
 from ...daemon.shadow_decider import ShadowDecider
 from ...daemon.sharing_context import SharingContext
 from ...daemon.solver_service import SolverService
+from ...daemon.suggestions import Suggestions
 from ...daemon.synthesis_service import CompositionPlayer, CompositionSwitcher, SynthesisService
 from ...daemon.usage_service import UsageService
 from ...daemon.validation import demand_valid
@@ -52,6 +59,7 @@ from ...db.store import Store, Unchanged
 from ...decide.policy import Policy
 from ...decide.turns import TURN_S, Turns
 from ...errors import MemoryUnavailable
+from ...explain.eta import LivePredictions
 from ...models.runtime.active import ActiveModel, drift_of, overrunners_of
 from ...models.runtime.baseline import RuntimeModel
 from ...policies.deadlines.lease_solver import LeaseSolver
@@ -149,9 +157,11 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
         predictions=None if dry else _predictions(app, now, store, metrics),
         code=CompiledCode(WARM_UP_WORKER, lambda: context.policy.rules.deadlines is not None),
         metrics=metrics,
+        idle=_idle(app, now, store, metrics),
+        suggestions=Suggestions(store, name, app.clock),
     )
     controller = now.controller = DaemonController(parts)
-    service = now.service = _service(app, parts, controller)
+    service = now.service = _service(app, parts, controller, now)
     return Daemon(controller, service, parts)
 
 
@@ -208,7 +218,29 @@ def _predictions(app: App, now: Present, store: Store, metrics: Metrics) -> Pred
     return prediction_service(predict, forward, PredictionStore(store, now.facts.latest.cluster), app.clock, metrics)
 
 
-def _service(app: App, parts: Parts, controller: DaemonController) -> Service:
+def _idle(app: App, now: Present, store: Store, metrics: Metrics) -> IdleGpusOfJobs:
+    """Return what becomes of idle GPUs: who holds them, and where jobs are played forward, who waits for them."""
+    forward = Forward(now.policy, now.config, PredictionWorker(PREDICTION_WORKER))
+    log = IdleStore(store, now.facts.latest.cluster)
+    return idle_gpus_of_jobs(app.settings().predict, forward, log, app.clock, metrics.idle_gpus)
+
+
+def _notices(app: App, parts: Parts, now: Present) -> NoticeService:
+    """Return what tells owners and admins what happened."""
+
+    def look(report: CycleReport) -> Look:
+        predict = parts.settings.predict
+        made = LivePredictions() if parts.predictions is None else parts.predictions.latest()
+        health = health_of(now.service.status(), made.coverage, (predict.least, predict.most))
+        return Look(report.view, report.plan, report.mode, made.table, parts.idle.latest().holds, health)
+
+    recipients = Recipients(app.console().query)
+    return NoticeService(
+        *(lambda: parts.settings.notices, look, recipients, parts.cluster_name, app.clock), counted=parts.metrics.notice
+    )
+
+
+def _service(app: App, parts: Parts, controller: DaemonController, now: Present) -> Service:
     """Return the service that runs the controller's cycles and answers queries."""
     notifier = Notifier.from_environment(app.environ)
     figures = FigureQueries(lambda: parts.store, lambda: parts.cluster_name, app.artifacts(), app.clock)
@@ -230,13 +262,13 @@ def _service(app: App, parts: Parts, controller: DaemonController) -> Service:
             reload=controller.reload,
             release_all=give_back,
             doors=_doors(app, parts),
-            followers=_followers(app, parts, notifier),
+            followers=_followers(app, parts, notifier, now),
             restraint=controller.restraint,
         )
     )
 
 
-def _followers(app: App, parts: Parts, notifier: Notifier) -> list[Follower]:
+def _followers(app: App, parts: Parts, notifier: Notifier, now: Present) -> list[Follower]:
     """Return what goes on beside the cycles; a new one needs no other place than its own module and this list."""
     return [
         *([parts.predictions] if parts.predictions else []),
@@ -244,6 +276,9 @@ def _followers(app: App, parts: Parts, notifier: Notifier) -> list[Follower]:
         parts.knowledge.usage,
         parts.counts,
         parts.synthesis,
+        parts.idle.service,
+        parts.suggestions,
+        _notices(app, parts, now),
         Inspector(parts.store, app.clock),
         parts.code,
         Patience(parts.code, notifier),
@@ -276,6 +311,10 @@ def _receiver(app: App, parts: Parts) -> Receiver:
         store.add_instabilities(name, [instability])
         memory.expect_mismatches()
 
+    def keep_profile(profile: NodeProfile) -> None:
+        store.add_profiles(name, [profile])
+        parts.idle.book.take(profile)
+
     def keep_fault(fault: Fault) -> None:
         store.add_faults(name, [fault])
         if not fault.own:
@@ -286,7 +325,7 @@ def _receiver(app: App, parts: Parts) -> Receiver:
         addresses=NodeAddresses(app.console().query, app.clock.monotonic),
         ran=learnt.placements.ran,
         gone=learnt.placements.gone,
-        save=lambda profile: store.add_profiles(name, [profile]),
+        save=keep_profile,
         keep_fault=keep_fault,
         save_unstable=keep_unstable,
         counted=parts.metrics.profile_record,

@@ -65,16 +65,18 @@ def options_of(options: str | None, script: BinaryIO | None) -> str | None:
 
     None without a job.
     """
+    return None if options is None and script is None else all_options_of([options or ""], script)[0]
+
+
+def all_options_of(variants: Sequence[str], script: BinaryIO | None) -> list[str]:
+    """Return the options of each variant of a job, as sbatch settles them; the *script* is read once."""
     from ...cluster.text.sbatch import LONGEST_B, as_text, read_job
 
-    if options is None and script is None:
-        return None
-    with wrong_usage():
-        body = None if script is None else script.read(LONGEST_B + 1)
-        read = read_job(body, os.environ, options or "")
+    body = None if script is None else script.read(LONGEST_B + 1)
     name = os.path.basename(getattr(script, "name", "-") or "-") if script is not None else "-"
     named = {} if name in ("-", "<stdin>") else {"job-name": name}
-    return as_text(named | read) or "sbatch"
+    with wrong_usage():
+        return [as_text(named | read_job(body, os.environ, options)) or "sbatch" for options in variants]
 
 
 def not_understood_line(parts: Sequence[str]) -> list[str]:

@@ -14,6 +14,7 @@ from ..output import Cell, TextTable, table_options
 from ..query import QueryClient, print_reply
 from ..time_format import moment, span
 from .arguments import JobName, JobType, job_options, not_understood_line, options_of
+from .compare import VARIANTS_MOST, compare
 
 COLUMNS = ("JOB", "PARTITION", "GPUS", "IS", "START", "START BY", "FINISH", "DONE BY", "AHEAD", "NOTE")
 ORDER = ("JOB", "DONE BY", "START", "FINISH", "IS", "START BY", "GPUS", "AHEAD", "PARTITION")
@@ -26,6 +27,14 @@ TRIES = 3  #: attempts to get a long list as of one cycle
 @click.command()
 @click.argument("jobs", type=JobType(), metavar="[JOB]...", nargs=-1)
 @job_options
+@click.option(
+    "--compare",
+    "variants",
+    metavar="OPTIONS",
+    multiple=True,
+    help=f"Options of a variant of the job, beside those of --check and --script; up to {VARIANTS_MOST} times.",
+)
+@click.option("--suggest", is_flag=True, help="Say what limit, CPUs and memory cover 95 % of such runs.")
 @click.option("--all", "everybody", is_flag=True, help="Jobs of all users, where they are not private.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="Most jobs to list.")
 @click.option("--watch", is_flag=True, help=f"Ask again every {WATCH_S:g} s until interrupted.")
@@ -36,6 +45,8 @@ def eta(
     jobs: Sequence[JobName],
     options: str | None,
     script: BinaryIO | None,
+    variants: Sequence[str],
+    suggest: bool,
     everybody: bool,
     limit: int,
     watch: bool,
@@ -50,7 +61,19 @@ def eta(
     \b
         slurmsched eta --check "-p gpu -G 4 -t 2:00:00"
         slurmsched eta --script train.sh --check "-t 30"
+
+    --compare evaluates variants of a job one after the other, each shown as soon as it is known; --suggest adds the one
+    with the limit, the CPUs and the memory that cover 95 % of runs like it, with what it gains and risks:
+
+    \b
+        slurmsched eta --script train.sh --compare "-G 4" --compare "-G 8 -t 4:00:00" --compare "-p long"
+        slurmsched eta --script train.sh --suggest
     """
+    if variants or suggest:
+        if jobs or everybody or watch:
+            raise click.UsageError("--compare and --suggest are about a new job; only --check and --script go there.")
+        compare(app, options, script, variants, suggest=suggest, as_json=as_json)
+        return
     if bool(jobs) + (options is not None or script is not None) + everybody > 1:
         raise click.UsageError("Give exactly one of JOB..., --check/--script, --all.")
     options = options_of(options, script)

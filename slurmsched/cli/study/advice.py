@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ..app import App
-from ..jobs.advice import SHEETS, sheet
+from ..jobs.advice import SHEETS, idle_parts, sheet
 from ..output import TextTable, table_options
 from ..query import print_reply
 from .gain_in_force import gain_in_force, headline
@@ -50,8 +50,11 @@ def advice(app: App, from_db_s: float | None, gain: bool, as_json: bool) -> None
     GPUs, because the CPUs or the memory of their node were taken. The jobs of these accounts and users had more of them
     than the part of the node that belongs to their GPUs.
 
-    The last one shows the GPU-hours since then for which jobs waited though as many GPUs as they ask for were free in
+    The last table shows the GPU-hours since then for which jobs waited though as many GPUs as they ask for were free in
     all: they were spread over more nodes, blocks or switches than the jobs may have.
+
+    Below them stand the GPUs that jobs hold and that no process has used for half an hour, and the jobs that would
+    start sooner were they free now. Nothing is ever cancelled for it.
     """
     if from_db_s is not None and not gain:
         raise click.UsageError("--from-db is the history behind the gain: it does not go with --no-gain.")
@@ -61,4 +64,6 @@ def advice(app: App, from_db_s: float | None, gain: bool, as_json: bool) -> None
         reply = {**reply, "gain": gain_in_force(app, from_db_s)}
         parts = [*headline(reply["gain"]), *parts]
     parts += [sheet(name, rows) for name in SHEETS if name != "advice" and (rows := reply.get(name))]
+    if idle := reply.get("idle"):
+        parts += idle_parts(idle, app.clock.now())
     print_reply(reply, *parts, now_s=app.clock.now(), as_json=as_json)

@@ -47,6 +47,7 @@ class PredictionRecords(Table):
     ended_s: FloatArray
     state: IntArray  #: a KeptState
     delays: IntArray  #: 1 where we delayed jobs for promises when it was made, else 0
+    windows: FloatArray  #: 1 where a reservation of others was on its nodes before its finish, else 0; NaN: not known
 
     @property
     def started(self) -> BoolArray:
@@ -61,7 +62,7 @@ class PredictionRecords(Table):
 
 _TIMES = (
     *("raw_start_s", "raw_finish_s", "start_s", "start_from_s", "start_by_s", "finish_s", "finish_from_s"),
-    *("finish_by_s", "slurm_start_s", "started_s", "ended_s"),
+    *("finish_by_s", "slurm_start_s", "started_s", "ended_s", "windows"),
 )
 
 

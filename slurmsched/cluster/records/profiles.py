@@ -32,6 +32,8 @@ class NodeProfile:
     unstable: float  #: 1 for unsteady utilisation, 0 for steady
     link_gbps: float = math.nan  #: mean bandwidth between its GPUs, of a pair one way; NaN where pairs are alike
     best_link_gbps: float = math.nan  #: that of as many GPUs of the node at best
+    idle_gpus: float = math.nan  #: that no process had used for half an hour (IDLE_S of node.conf) at the end
+    idle_since_s: float = math.nan  #: since when no process has used any of these
 
 
 @dataclass(frozen=True)

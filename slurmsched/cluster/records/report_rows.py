@@ -20,6 +20,7 @@ class ReportRows:
 
     runs: OutcomeTable  #: that ended in the span, and those that ran at its end, as RUNNING
     nodes: MeasuredNodes
+    everybody: OutcomeTable | None = None  #: the runs of all, where the choice is not all
     predictions: PredictionRecords = field(default_factory=lambda: NO_RECORDS)
     promises: PromiseTable = field(default_factory=lambda: NO_PROMISES)
     held: frozenset[JobKey] = frozenset()  #: jobs that we held for some time

@@ -30,8 +30,8 @@ PREFIX = f"{NAME}:"
 
 #: The list for messages and pages, without ``share``, which no user may write.
 ACCEPTED = (
-    "deadline=TIME, soft, PERCENT@TIME, gpus=MIN-MAX, ckpt, pack, nopack, noprofile, coldstart=SECONDS, amp,"
-    " urgency=0..10, iterations=N, pace=SECONDS, done=N, stop=never|opt|acc:X|loss:P%, busy=opt|acc:X,"
+    "deadline=TIME, soft, PERCENT@TIME, gpus=MIN-MAX, ckpt, pack, nopack, noprofile, coldstart=SEC, amp, quiet,"
+    " urgency=0..10, iterations=N, pace=SEC, done=N, stop=never|opt|acc:X|loss:P%, busy=opt|acc:X,"
     " graph=chain:N|layers:LxW|replicas:N, types=TYPE+TYPE, cpus=MIN-MAX, mem=MIN-MAX,"
     " batch=MIN-MAX, off"
 )
@@ -114,6 +114,7 @@ class CommentOptions:
     pack: bool = False  #: share its GPUs where only those share who ask for it
     nopack: bool = False  #: never share its GPUs
     noprofile: bool = False  #: never measure it
+    quiet: bool = False  #: send its owner no notices
     coldstart_s: int | None = None  #: seconds before its GPU use is typical
     amp: bool = False  #: trains in mixed precision
     urgency: int | None = None  #: 0..10
@@ -411,7 +412,7 @@ def _read_share(text: str) -> str | None:
     return text if _SHARE.fullmatch(text) else None
 
 
-_FLAGS = ("soft", "ckpt", "pack", "nopack", "noprofile", "amp", "off")
+_FLAGS = ("soft", "ckpt", "pack", "nopack", "noprofile", "quiet", "amp", "off")
 _FIELDS = {
     "coldstart": "coldstart_s",
     "pace": "pace_s",

@@ -17,6 +17,7 @@ from ...cluster.state import View
 from ...cluster.text.sbatch import read_options
 from ...explain.eta import Eta
 from ...models.port import Model
+from ...models.requests.suggestions import Suggestion
 
 PredictCompletion = Callable[[JobTable, Forecast], Eta]
 """Predicts the start and finish of a job (a table of one row) with this forecast."""
@@ -48,7 +49,13 @@ def _group_name(gid: int) -> str:
 
 
 def try_out(
-    view: View, permissions: Permissions, model: Model, predict: PredictCompletion, options: str, user: str
+    view: View,
+    permissions: Permissions,
+    model: Model,
+    predict: PredictCompletion,
+    options: str,
+    user: str,
+    suggest: Callable[[JobTable], Suggestion | None] = lambda job: None,
 ) -> Eta:
     """Predict the start and finish of a job of *user* with these sbatch *options* if it were submitted now.
 
@@ -58,4 +65,4 @@ def try_out(
     tried = new_job(view, permissions, options, user)
     answer = predict(tried.job, model.forecast(tried.job, view.now_s))
     notes = tuple(note.replace(str(PROBE_ID), "JOB") for note in answer.notes)
-    return replace(answer, job_id=0, notes=notes, not_understood=tried.not_understood)
+    return replace(answer, job_id=0, notes=notes, not_understood=tried.not_understood, suggestion=suggest(tried.job))

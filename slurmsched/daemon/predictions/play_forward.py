@@ -9,6 +9,7 @@ from importlib.util import find_spec
 import numpy as np
 
 from ...clock import Clock
+from ...cluster.columns import FloatArray
 from ...cluster.forecast import Forecast
 from ...cluster.jobs import JobTable
 from ...cluster.plan import Plan
@@ -21,6 +22,7 @@ from ...db.store import Store
 from ...decide.policy import Policy
 from ...errors import MissingExtra
 from ...explain.eta import Eta, LivePredictions, admitted_last, delayed_jobs, etas
+from ...explain.freed_queue import Queue
 from ...powers import decide
 from ..metrics import Metrics
 from .prediction_process import PredictionFailed, PredictionWorker
@@ -56,15 +58,29 @@ class Forward:
 
     def predict(self, view: View, plan: Plan, mode: str) -> PredictionTable:
         """Predict the starts and finishes of the jobs of *view*."""
-        rules = self.policy().rules
+        return self._played(self.order(view, plan, mode))
+
+    def order(self, view: View, plan: Plan, mode: str) -> Queue:
+        """Return the jobs of *view* as they are played forward."""
+        rules, standing = self.policy().rules, plan.jobs.standing
+        rows, nobody = np.arange(len(view.pending)), np.full(len(view.pending), -1, dtype=np.int64)
+        ahead = np.zeros(len(rows), dtype=np.bool_)
         if mode != "act" or "order" not in rules.powers:
-            nobody = np.full(len(view.pending), -1, dtype=np.int64)
-            return self.player.predict(view, nobody, plan.jobs.standing, self.config())
+            return Queue(view, nobody, standing, None, rows, ahead)
         delayed = delayed_jobs(view, plan)
         most_s = 0.0 if rules.deadlines is None else rules.deadlines.hold_most_s
         until_s = np.where(delayed, view.now_s + np.maximum(most_s - view.pending.delayed_s, 0.0), np.nan)
         view, rank = admitted_last(view, plan)
-        return self.player.predict(view, rank, plan.jobs.standing, self.config(), until_s)
+        return Queue(view, rank, standing, until_s, rows, ahead)
+
+    def starts(self, queue: Queue) -> FloatArray:
+        """Return when each pending job of *queue* starts; NaN where it is not known."""
+        return self._played(queue).start_s[: len(queue.row)]
+
+    def _played(self, queue: Queue) -> PredictionTable:
+        if queue.delayed_until_s is None:
+            return self.player.predict(queue.view, queue.rank, queue.standing, self.config())
+        return self.player.predict(queue.view, queue.rank, queue.standing, self.config(), queue.delayed_until_s)
 
     def close(self) -> None:
         """Stop the process."""

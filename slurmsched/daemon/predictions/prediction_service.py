@@ -21,7 +21,7 @@ from ...errors import SlurmschedError
 from ...explain.eta import Coverage, LivePredictions, delayed_jobs
 from ...models.completion.completion_calibration import Calibration
 from ...models.completion.prediction_accuracy import accuracy
-from ...models.completion.prediction_log import OLDEST_S, met, recent, with_new, without_lost
+from ...models.completion.prediction_log import OLDEST_S, before_windows, met, recent, with_new, without_lost
 from ..cycle_follower import CycleFollower
 
 logger = logging.getLogger(__name__)
@@ -109,7 +109,9 @@ class PredictionService(CycleFollower):
         raw = self._predictor.predict(report.view, report.plan, report.mode)
         calibrated = self._calibration.calibrated(raw)
         assert self._records is not None
-        self._records, changed = with_new(self._records, raw, calibrated, delays=delays)
+        self._records, changed = with_new(
+            self._records, raw, calibrated, delays=delays, window=before_windows(raw, report.view)
+        )
         changed[: len(self._dirty)] |= self._dirty
         self._dirty = changed
         self._latest = LivePredictions(calibrated, self._latest.coverage)

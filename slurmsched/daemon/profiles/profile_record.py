@@ -95,7 +95,17 @@ def profile_of(record: Record, now_s: float) -> NodeProfile:
         measured_s=max(gpu.samples for gpu in gpus) * every_s,
         **_reduced(gpus),
         **_links(record.get("links"), len(gpus)),
+        **_idle(record, len(gpus), start_s, end_s),
     )
+
+
+def _idle(record: Record, gpus: int, start_s: int, end_s: int) -> dict[str, float]:
+    """Return how many GPUs stood without a process at the end, and since when all of these; nothing where not told."""
+    if record.get("idle_gpus") is None:
+        return {}
+    idle = whole(record, "idle_gpus", 0, gpus)
+    span_s = whole(record, "idle_s", 0, end_s - start_s)
+    return {"idle_gpus": float(idle), "idle_since_s": float(end_s - span_s) if idle else math.nan}
 
 
 def _links(record: object, gpus: int) -> dict[str, float]:

@@ -15,6 +15,7 @@ from ...cluster.records.profiles import LinkUse, NodeProfile, ProfileTable
 from ..database import insert_or
 from ..tables import profiles
 
+IDLE_MOST = 10_000
 _NAMES = tuple(f.name for f in fields(NodeProfile))
 _MEANS = ("process_share", "gpu_util", "gpu_util_sd", "memory_util", "link_gbps", "best_link_gbps")
 _SUMS = ("memory_mib", "power_w")
@@ -44,6 +45,17 @@ def load_profiles(
     runs = [run for _, same in groupby(rows, lambda row: (row.job_id, row.restart)) for run in _runs(list(same))]
     runs.sort(key=lambda run: (max(row.end_s for row in run), run[0].job_id, run[0].restart))
     return _table(runs)
+
+
+def load_idle(connection: Connection, cluster: str, since_s: float) -> list[NodeProfile]:
+    """Return the records since then of nodes on which a job held GPUs without a process at the end; the newest."""
+    query = (
+        select(*(profiles.c[name] for name in _NAMES))
+        .where(profiles.c.cluster == cluster, profiles.c.end_s >= int(since_s), profiles.c.idle_gpus > 0)
+        .order_by(profiles.c.end_s.desc())
+        .limit(IDLE_MOST)
+    )
+    return [NodeProfile(*row) for row in connection.execute(query)]
 
 
 def link_use(connection: Connection, cluster: str, since_s: float) -> list[LinkUse]:

@@ -11,6 +11,8 @@ from ...cluster.jobs import JobState, JobTable
 from ...cluster.records.outcomes import OutcomeTable
 from ...cluster.records.prediction_records import KeptState, PredictionRecords, kept_table
 from ...cluster.records.predictions import PredictionTable
+from ...cluster.reservations import UNREAD, nodes_in
+from ...cluster.state import View
 from .completion_calibration import keepable, scales
 
 CHANGED, CHANGED_S = 0.25, 120.0
@@ -24,12 +26,18 @@ _NOT_THE_LAST = (JobState.REQUEUED, JobState.PREEMPTED, JobState.NODE_FAIL)
 
 
 def with_new(
-    records: PredictionRecords, raw: PredictionTable, calibrated: PredictionTable, *, delays: bool = False
+    records: PredictionRecords,
+    raw: PredictionTable,
+    calibrated: PredictionTable,
+    *,
+    delays: bool = False,
+    window: BoolArray | None = None,
 ) -> tuple[PredictionRecords, BoolArray]:
     """Return *records* with the new predictions of *calibrated* (*raw* before calibration) added, and the changed rows.
 
-    *delays* says whether we delay jobs for promises now. Slurm has no estimate for a job before its backfill has tried
-    it. Its first estimate then counts, beside our earlier prediction.
+    *delays* says whether we delay jobs for promises now, *window* which jobs have reservations of others before them.
+    Slurm has no estimate for a job before its backfill has tried it. Its first estimate then counts, beside our
+    earlier prediction.
     """
     records, changed = _with_slurms(records, raw)
     number = _numbers(records, raw)
@@ -49,8 +57,29 @@ def with_new(
         raw_finish_s=some.finish_s,
         scale=scales(some),
         delays=np.full(len(rows), int(delays)),
+        windows=np.full(len(rows), np.nan) if window is None else window[rows].astype(np.float64),
     )
     return records.joined(fresh), np.append(changed, np.ones(len(fresh), dtype=np.bool_))
+
+
+def before_windows(raw: PredictionTable, view: View) -> BoolArray:
+    """Select the predictions of jobs with a window of others on nodes of their partitions before they may have ended.
+
+    A job's own reservation is none of others. One that could not be read is on all nodes.
+    """
+    found = np.zeros(len(raw), dtype=np.bool_)
+    windows, jobs = view.reservations, view.pending.joined(view.running)
+    if not len(windows) or len(jobs) != len(raw):
+        return found
+    of_nodes = [set(text.split(",")) for text in view.nodes.partitions.names]
+    for row in range(len(windows)):
+        on = nodes_in(windows, row, view.nodes) | bool(windows.has(UNREAD)[row])
+        touched = set().union(*(of_nodes[code] for code in np.unique(view.nodes.partitions.codes[on]).tolist()))
+        there = raw.partition.map([bool(touched & set(text.split(","))) for text in raw.partition.names], np.bool_)
+        own = jobs.reservation.map([windows.name[row] in text.split(",") for text in jobs.reservation.names], np.bool_)
+        ahead = (windows.start_s[row] < raw.finish_by_s) & (windows.end_s[row] > raw.made_s)
+        found |= there & ~own & ahead
+    return found
 
 
 def met(records: PredictionRecords, running: JobTable, ended: OutcomeTable) -> tuple[PredictionRecords, BoolArray]:

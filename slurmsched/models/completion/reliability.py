@@ -47,7 +47,7 @@ class PredictedWaits:
 class GroupReliability:
     """The shares of a group that came by the times meant for one, five and nine in ten, and by Slurm's estimate."""
 
-    by: str  #: all, partition, size, promise, hold
+    by: str  #: all, partition, size, promise, hold, window
     name: str
     starts: int
     start_low: float
@@ -89,7 +89,7 @@ def predicted_waits(records: PredictionRecords) -> tuple[PredictedWaits, ...]:
 
 
 def by_group(records: PredictionRecords, groups: Groups) -> tuple[GroupReliability, ...]:
-    """Return the reliability of all first predictions, by partition, by size, with and without promises and holds."""
+    """Return the reliability of all first predictions, by partition, size, promises, holds, windows."""
     rows = np.flatnonzero(records.number == 0)
     first, promised, held = records.take(rows), groups.promised[rows], groups.held[rows]
     sizes = np.array([size_of(many) for many in first.gpus.tolist()], dtype=object)
@@ -99,6 +99,7 @@ def by_group(records: PredictionRecords, groups: Groups) -> tuple[GroupReliabili
     kinds += [("size", name, sizes == name) for name in sorted(set(sizes.tolist()))]
     kinds += [("promise", *one) for one in (("with", promised), ("without", ~promised))]
     kinds += [("hold", *one) for one in (("with", held), ("without", ~held))]
+    kinds += [("window", *one) for one in (("with", first.windows == 1), ("without", first.windows == 0))]
     made = (_group(by, name, first.take(mask)) for by, name, mask in kinds if mask.any())
     return tuple(group for group in made if group.starts or group.finishes)
 

@@ -13,6 +13,7 @@ from ....decide.fragmented_waits import Fragmentation
 from ....errors import MemoryUnavailable
 from ....explain.impact import GroupImpact, advice
 from ....models.runtime.overruns import Overrunner
+from ...idle.idle_gpus import IdleGpus
 from .contract import Asked, OfCycle, Question, Who
 
 OVERRUNNERS_MOST = 20  #: users in one answer
@@ -63,6 +64,7 @@ class AdviceAnswer(OfCycle):
     types: NotRequired[Sequence[TypeSpeed]]
     stranded: NotRequired[Sequence[StrandedBy]]
     fragmented: NotRequired[Sequence[Fragmentation]]
+    idle: NotRequired[IdleGpus]
 
 
 def _advice(asked: Asked) -> AdviceAnswer:
@@ -85,6 +87,7 @@ def _advice(asked: Asked) -> AdviceAnswer:
         "types": sources.types(),
         "stranded": sources.stranded()[:STRANDED_MOST],
         "fragmented": sources.fragmented(),
+        "idle": sources.idle(),
     }
 
 

@@ -27,6 +27,7 @@ from ....explain.eta import Eta, LivePredictions, eta_of
 from ....explain.explain import Explanation, QueueRow
 from ....explain.why import Circumstances, Why
 from ....models.runtime.overruns import Overrunner
+from ...idle.idle_gpus import IdleGpus
 from ..privacy import veil
 from ..query_arguments import AnswerRefused, Parameter
 
@@ -64,6 +65,7 @@ class Sources:
     spread: Callable[[], Sequence[SpreadSpeed]] = tuple  #: speeds of kinds of jobs on more nodes than they need
     types: Callable[[], Sequence[TypeSpeed]] = tuple  #: speeds of kinds of jobs by type of GPU
     stranded: Callable[[], Sequence[StrandedBy]] = tuple  #: whose jobs left GPUs without CPUs or memory
+    idle: Callable[[], IdleGpus] = IdleGpus  #: GPUs without a process, and who waits for them
     fragmented: Callable[[], Sequence[Fragmentation]] = tuple  #: what jobs waited for GPUs that did not lie together
     check: Callable[[View, Plan, str, str], DeadlineAnswer] = _unknown  #: for a user's new job
     cause: Callable[[View, Plan, int], Cause | None] = lambda *_: None  #: what keeps a pending row from starting

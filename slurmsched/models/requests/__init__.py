@@ -1,0 +1,1 @@
+"""What jobs should ask for, by what runs of their kind needed."""
