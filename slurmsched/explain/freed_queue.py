@@ -74,6 +74,11 @@ class FreedQueue:
         """True if the queue would be as it is."""
         return not self.waiting and not self.running
 
+    @property
+    def many(self) -> int:
+        """The number of jobs and tasks that wait and would run by now."""
+        return sum(map(len, self.waiting.values()))
+
     def seen(self, view: View) -> tuple[FreedQueue, list[Waited]]:
         """Return this queue as of *view*, and what its jobs waited since the last look."""
         pending, running = _rows(view.pending), _rows(view.running)

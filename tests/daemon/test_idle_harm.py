@@ -98,15 +98,16 @@ class Site:
             book, Player(), lambda news: sums.update({key: sums.get(key, 0) + news[key] for key in news}), clock
         )
         while not cluster.drained:
-            cluster.advance(cluster.now_s + EVERY_S)
-            clock.now_s, view = cluster.now_s, self.view(cluster)
+            clock.now_s += EVERY_S
+            cluster.advance(clock.now_s)
+            view = self.view(cluster, clock.now_s)
             self.tell(book, view)
             service.observe(SimpleNamespace(view=view, plan=None, mode="observe"))
             if service._due():
                 service._work()
         return sum(value for counted, value in sums.items() if counted.what == IDLE_WAIT_GPU_S) / HOUR_S
 
-    def view(self, cluster):
+    def view(self, cluster, now_s):
         state = cluster.observe()
 
         def forecast(jobs):
@@ -114,7 +115,7 @@ class Site:
             return Forecast(median_s, median_s / 2, median_s * 2, Labels.of(["runs"] * len(jobs)))
 
         tables = state.pending, state.running, state.nodes, state.partitions, state.qos
-        return View(cluster.now_s, *tables, forecast(state.pending), forecast(state.running))
+        return View(now_s, *tables, forecast(state.pending), forecast(state.running))
 
     def tell(self, book, view):
         for row in self.holders.tolist():

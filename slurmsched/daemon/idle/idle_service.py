@@ -87,7 +87,7 @@ class IdleService(CycleFollower):
 
     def _note(self, report: CycleReport) -> bool:
         self._holds = self._book.holds(report.view.running)
-        self._published(sum(hold.gpus for hold in self._holds), self._latest.waiting, 0.0)
+        self._publish(self._holds, 0.0)
         return True
 
     def _due(self) -> bool:
@@ -114,6 +114,9 @@ class IdleService(CycleFollower):
             self._would = FreedQueue(known=self._would.known)
         self._would, waited = self._would.seen(view)
         self._count(view.now_s, waited, holds)
+        gpu_hours = self._latest.waited_gpu_hours + sum(one.seconds * one.gpus for one in waited) / HOUR_S
+        self._latest = replace(self._latest, holds=holds, waiting=self._would.many, waited_gpu_hours=gpu_hours)
+        self._publish(holds, sum(one.seconds for one in waited))
         if self._player is None:
             return
         queue = self._player.order(view, plan, mode)
@@ -121,11 +124,12 @@ class IdleService(CycleFollower):
         free = freed(queue, holds, self._would)
         as_is_s, free_s = self._player.starts(as_is), self._player.starts(free)
         self._would = self._would.with_starts(free, free_s, as_is, as_is_s, EVERY_S)
-        waited_s = sum(one.seconds for one in waited)
-        gpu_hours = self._latest.waited_gpu_hours + sum(one.seconds * one.gpus for one in waited) / HOUR_S
-        waiting = sum(map(len, self._would.waiting.values()))
-        self._latest = IdleGpus(holds, waiting, gpu_hours, _delayed(as_is, as_is_s, free, free_s))
-        self._published(sum(hold.gpus for hold in holds), waiting, waited_s)
+        delayed = _delayed(as_is, as_is_s, free, free_s)
+        self._latest = IdleGpus(holds, self._would.many, gpu_hours, delayed)
+        self._publish(holds, 0.0)
+
+    def _publish(self, holds: Sequence[IdleHold], waited_s: float) -> None:
+        self._published(sum(hold.gpus for hold in holds), self._latest.waiting, waited_s)
 
     def _count(self, now_s: float, waited: Sequence[Waited], holds: Sequence[IdleHold]) -> None:
         hour_s = math.floor(now_s / HOUR_S) * HOUR_S
