@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -48,6 +49,13 @@ class Waited:
     first: bool  #: the first time for this job
 
 
+class Would(NamedTuple):
+    """A job that would have started, had idle GPUs been free."""
+
+    start_s: float  #: Unix time, later by the time for which others had its GPUs in the meantime
+    counts_s: float  #: from which its wait counts
+
+
 @dataclass(frozen=True)
 class Queue:
     """Jobs to play forward: a view, with what the play needs to know of each pending row."""
@@ -57,7 +65,7 @@ class Queue:
     standing: IntArray
     delayed_until_s: FloatArray | None
     row: IntArray  #: of the pending jobs that were observed
-    ahead: BoolArray  #: jobs that would run by now
+    ahead: IntArray  #: which of the jobs of its row that would run by now; -1 for others
 
 
 @dataclass(frozen=True)
@@ -65,7 +73,7 @@ class FreedQueue:
     """Which jobs would have started, had idle GPUs been free, and when (Unix time); arrays by their tasks."""
 
     at_s: float = -np.inf
-    waiting: Mapping[JobKey, tuple[float, ...]] = field(default_factory=dict)  #: that wait in reality, oldest first
+    waiting: Mapping[JobKey, tuple[Would, ...]] = field(default_factory=dict)  #: that wait in reality, oldest first
     running: Mapping[JobKey, float] = field(default_factory=dict)  #: that run by now
     known: frozenset[JobKey] = frozenset()  #: jobs that ran at the last look
 
@@ -89,15 +97,15 @@ class FreedQueue:
                 owner = (array, key[1]) if key not in self.waiting and array > 0 else key
                 began.setdefault(owner, []).append(row)
         waited: list[Waited] = []
-        waiting: dict[JobKey, tuple[float, ...]] = {}
+        waiting: dict[JobKey, tuple[Would, ...]] = {}
         ran = {key: start_s for key, start_s in self.running.items() if key in running}
         for key, starts_s in self.waiting.items():
             left = list(starts_s)
             for row in sorted(began.get(key, ()), key=lambda row: view.running.started_s[row]):
                 if left:
-                    start_s = left.pop(0)
-                    ran[_key(view.running, row)] = start_s
-                    waited += self._waited(view.running, row, [start_s], float(view.running.started_s[row]))
+                    one = left.pop(0)
+                    ran[_key(view.running, row)] = one.start_s
+                    waited += self._waited(view.running, row, [one], float(view.running.started_s[row]))
             if left and key in pending:
                 row = pending[key]
                 waiting[key] = tuple(left[: int(view.pending.tasks[row])])
@@ -111,13 +119,13 @@ class FreedQueue:
         now_s, until_s = queue.view.now_s, queue.view.now_s + every_s
         free = _starts(queue, start_s, until_s)
         real = _starts(as_is, as_is_s, np.inf)
-        waiting = dict(self.waiting)
+        waiting = self._put_off(queue, start_s, until_s)
         for row, starts_s in free.items():
             key = _key(queue.view.pending, int(np.flatnonzero(queue.row == row)[0]))
             would = waiting.get(key, ())
             does = real.get(row, [])[len(would) :]
             new = [
-                max(at_s, now_s)
+                Would(max(at_s, now_s), max(at_s, now_s))
                 for number, at_s in enumerate(starts_s)
                 if number >= len(does) or does[number] > at_s + SOONER_S
             ]
@@ -125,15 +133,27 @@ class FreedQueue:
                 waiting[key] = (*would, *new)
         return replace(self, waiting=waiting)
 
-    def _waited(self, jobs: JobTable, row: int, starts_s: Sequence[float], until_s: float) -> Iterator[Waited]:
-        for start_s in starts_s:
+    def _put_off(self, queue: Queue, start_s: FloatArray, until_s: float) -> dict[JobKey, tuple[Would, ...]]:
+        """Return the jobs that would run, those later whose GPUs jobs have that started in reality, where they lack."""
+        now_s, waiting = queue.view.now_s, dict(self.waiting)
+        for at in np.flatnonzero(queue.ahead >= 0).tolist():
+            again_s = min(start_s[at], until_s) if start_s[at] == start_s[at] else until_s
+            if again_s > now_s + 1.0:
+                key, number = _key(queue.view.pending, at), int(queue.ahead[at])
+                jobs = list(waiting[key])
+                jobs[number] = Would(jobs[number].start_s + again_s - now_s, again_s)
+                waiting[key] = tuple(jobs)
+        return waiting
+
+    def _waited(self, jobs: JobTable, row: int, many: Sequence[Would], until_s: float) -> Iterator[Waited]:
+        for one in many:
             yield Waited(
                 int(jobs.job_id[row]),
                 jobs.account[row],
                 jobs.user[row],
                 int(jobs.gpus[row]),
-                max(0.0, until_s - max(start_s, self.at_s)),
-                start_s >= self.at_s,
+                max(0.0, until_s - max(one.counts_s, self.at_s)),
+                one.start_s == one.counts_s and one.start_s >= self.at_s,
             )
 
 
@@ -162,7 +182,7 @@ def _key(jobs: JobTable, row: int) -> JobKey:
 def _starts(queue: Queue, start_s: FloatArray, until_s: float) -> dict[int, list[float]]:
     """Return the starts until *until_s* of the jobs that would not run yet, sorted, by their observed row."""
     found: dict[int, list[float]] = {}
-    for at in np.flatnonzero(~queue.ahead & (start_s[: len(queue.row)] <= until_s)).tolist():
+    for at in np.flatnonzero((queue.ahead < 0) & (start_s[: len(queue.row)] <= until_s)).tolist():
         found.setdefault(int(queue.row[at]), []).append(float(start_s[at]))
     return {row: sorted(starts_s) for row, starts_s in found.items()}
 
@@ -208,27 +228,30 @@ def _only(view: View, rows: BoolArray) -> View:
     return replace(view, running=view.running.take(rows), forecast_running=view.forecast_running.take(rows))
 
 
-def _split(queue: Queue, waiting: Mapping[JobKey, tuple[float, ...]], rows: Mapping[JobKey, int]) -> Queue:
+def _split(queue: Queue, waiting: Mapping[JobKey, tuple[Would, ...]], rows: Mapping[JobKey, int]) -> Queue:
     """Return *queue* with jobs of *waiting* as they would run by now, or gone, and arrays task by task.
 
     Jobs that would run come first and need what is left of their forecast runtime.
     """
     view, now_s = queue.view, queue.view.now_s
     jobs, runtime_s = view.pending, view.forecast.runtime_s
-    would = {rows[key]: starts_s for key, starts_s in waiting.items() if key in rows}
+    would = {rows[key]: many for key, many in waiting.items() if key in rows}
     row: list[int] = []
     tasks: list[int] = []
     ran_s: list[float] = []
+    which: list[int] = []
     for at, many in enumerate(jobs.tasks.tolist()):
-        starts_s = would.get(at, ())
-        going = [now_s - start_s for start_s in starts_s if not now_s - start_s >= runtime_s[at]]
-        rest = many - len(starts_s)
+        ghosts = would.get(at, ())
+        going = [number for number, one in enumerate(ghosts) if not now_s - one.start_s >= runtime_s[at]]
+        rest = many - len(ghosts)
         single = min(rest, TASKS_MOST)
-        row += [at] * (len(going) + single + (rest > single))
+        others = single + (rest > single)
+        row += [at] * (len(going) + others)
         tasks += [1] * (len(going) + single) + ([rest - single] if rest > single else [])
-        ran_s += [*going, *([-1.0] * (single + (rest > single)))]
+        ran_s += [now_s - ghosts[number].start_s for number in going] + [0.0] * others
+        which += going + [-1] * others
     at_, spent_s = np.array(row, dtype=np.int64), np.array(ran_s, dtype=np.float64)
-    ahead = spent_s >= 0
+    ahead = np.array(which, dtype=np.int64) >= 0
     forecast = view.forecast.take(at_)
     spans = {
         name: np.where(ahead, np.maximum(getattr(forecast, name) - spent_s, 1.0), getattr(forecast, name))
@@ -247,5 +270,5 @@ def _split(queue: Queue, waiting: Mapping[JobKey, tuple[float, ...]], rows: Mapp
         queue.standing[at_],
         None if until_s is None else np.where(ahead, np.nan, until_s[at_]),
         queue.row[at_],
-        ahead,
+        np.array(which, dtype=np.int64),
     )

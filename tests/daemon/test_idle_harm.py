@@ -20,7 +20,7 @@ from slurmsched.daemon.idle.idle_book import IdleBook
 from slurmsched.daemon.idle.idle_service import EVERY_S, IdleService
 from slurmsched.db.store import Store
 from slurmsched.errors import MemoryUnavailable, SlurmschedError
-from slurmsched.explain.freed_queue import FreedQueue, IdleHold, Queue, as_it_is, freed
+from slurmsched.explain.freed_queue import FreedQueue, IdleHold, Queue, Would, as_it_is, freed
 from slurmsched.report.hour_names import IDLE_WAIT_GPU_S
 from slurmsched.report.idle import idle_harm
 from slurmsched.simulator.cluster_spec import ClusterSpec
@@ -41,7 +41,7 @@ class Player:
     def order(self, view, plan, mode):
         count = len(view.pending)
         ranked = np.full(count, int(Standing.RANKED))
-        return Queue(view, np.full(count, -1), ranked, None, np.arange(count), np.zeros(count, dtype=np.bool_))
+        return Queue(view, np.full(count, -1), ranked, None, np.arange(count), np.full(count, -1))
 
     def starts(self, queue):
         if self.trouble:
@@ -177,7 +177,7 @@ def starts(view, holds=(), would=None):
     played = as_it_is(asked) if would is None else freed(asked, holds, would)
     found = {}
     for at, start_s in enumerate(player.starts(played).tolist()):
-        if not played.ahead[at]:
+        if played.ahead[at] < 0:
             found.setdefault(int(played.view.pending.job_id[at]), []).append(round((start_s - view.now_s) / HOUR_S, 1))
     return found
 
@@ -196,9 +196,9 @@ def test_a_job_that_uses_some_of_its_gpus_keeps_these():
 def test_a_job_that_would_run_by_now_needs_what_is_left_and_one_that_would_have_ended_is_gone():
     view = look((0, 10, 8), (1, 2, 8), (2, 2, 8))
     submit_s = int(view.pending.first_submit_s[0])
-    one_hour_ago = FreedQueue(view.now_s, {(2, submit_s): (view.now_s - HOUR_S,)})
+    one_hour_ago = FreedQueue(view.now_s, {(2, submit_s): (Would(view.now_s - HOUR_S, 0.0),)})
     assert starts(view, [hold()], one_hour_ago) == {3: [1.0]}
-    long_ago = FreedQueue(view.now_s, {(2, submit_s): (view.now_s - 2 * HOUR_S,)})
+    long_ago = FreedQueue(view.now_s, {(2, submit_s): (Would(view.now_s - 2 * HOUR_S, 0.0),)})
     assert starts(view, [hold()], long_ago) == {3: [0.0]}
 
 
@@ -213,22 +213,24 @@ def test_waiting_tasks_of_an_array_are_played_one_by_one():
     tasks = view.pending.changed(tasks=np.array([3]))
     view = replace(view, pending=tasks)
     assert starts(view, [hold()], FreedQueue()) == {2: [0.0, 0.0, 2.0]}
-    some = FreedQueue(view.now_s, {(2, int(view.pending.first_submit_s[0])): (view.now_s - HOUR_S,)})
+    some = FreedQueue(view.now_s, {(2, int(view.pending.first_submit_s[0])): (Would(view.now_s - HOUR_S, 0.0),)})
     assert starts(view, [hold()], some) == {2: [0.0, 1.0]}
 
 
 def test_what_a_job_waited_counts_until_it_starts_and_nothing_after_it_is_gone():
     view = look((0, 10, 8), (1, 2, 8), (2, 2, 8))
     key = (2, int(view.pending.first_submit_s[0]))
-    would = FreedQueue(view.now_s - 300.0, {key: (view.now_s - 200.0,)}, known=frozenset({(1, 0)}))
+    would = FreedQueue(
+        view.now_s - 300.0, {key: (Would(view.now_s - 200.0, view.now_s - 200.0),)}, known=frozenset({(1, 0)})
+    )
     after, waited = would.seen(view)
     assert [(one.job_id, one.gpus, one.seconds, one.first) for one in waited] == [(2, 8, 200.0, True)]
-    assert (after.at_s, dict(after.waiting)) == (view.now_s, {key: (view.now_s - 200.0,)})
+    assert (after.at_s, dict(after.waiting)) == (view.now_s, {key: (Would(view.now_s - 200.0, view.now_s - 200.0),)})
     later = look((0, 10, 8), (1, 2, 8), (2, 2, 8), after_s=11 * HOUR_S)
     after, (waited,) = after.seen(later)
     assert waited.seconds == pytest.approx(float(later.running.started_s[0]) - view.now_s)
     assert (dict(after.waiting), dict(after.running)) == ({}, {key: view.now_s - 200.0})
-    cancelled = FreedQueue(view.now_s, {(99, 0): (view.now_s,)})
+    cancelled = FreedQueue(view.now_s, {(99, 0): (Would(view.now_s, view.now_s),)})
     assert cancelled.seen(later)[1] == []
 
 

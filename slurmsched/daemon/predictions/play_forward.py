@@ -64,7 +64,7 @@ class Forward:
         """Return the jobs of *view* as they are played forward."""
         rules, standing = self.policy().rules, plan.jobs.standing
         rows, nobody = np.arange(len(view.pending)), np.full(len(view.pending), -1, dtype=np.int64)
-        ahead = np.zeros(len(rows), dtype=np.bool_)
+        ahead = np.full(len(rows), -1)
         if mode != "act" or "order" not in rules.powers:
             return Queue(view, nobody, standing, None, rows, ahead)
         delayed = delayed_jobs(view, plan)
