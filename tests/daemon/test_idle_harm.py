@@ -7,7 +7,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from slurmsched.simulator.predict_completion import predict_completion
 
 from slurmsched.clock import ManualClock
 from slurmsched.cluster.columns import Labels
@@ -22,6 +21,7 @@ from slurmsched.daemon.idle.idle_service import EVERY_S, IdleService
 from slurmsched.db.store import Store
 from slurmsched.errors import MemoryUnavailable, SlurmschedError
 from slurmsched.explain.freed_queue import FreedQueue, IdleHold, Queue, Would, as_it_is, freed
+from slurmsched.foresee.predict_completion import predict_completion
 from slurmsched.report.hour_names import IDLE_WAIT_GPU_S
 from slurmsched.report.idle import idle_harm
 from slurmsched.simulator.cluster_spec import ClusterSpec
