@@ -87,6 +87,10 @@ class FreedQueue:
         """The number of jobs and tasks that wait and would run by now."""
         return sum(map(len, self.waiting.values()))
 
+    def within(self, longest_s: float, now_s: float) -> FreedQueue:
+        """Return this queue; one without jobs if the last look was longer ago than that, or lies ahead of *now_s*."""
+        return self if 0 <= now_s - self.at_s <= longest_s else FreedQueue(known=self.known)
+
     def seen(self, view: View) -> tuple[FreedQueue, list[Waited]]:
         """Return this queue as of *view*, and what its jobs waited since the last look."""
         pending, running = _rows(view.pending), _rows(view.running)

@@ -215,11 +215,14 @@ class Node:
     def measure(self, rounds: int = 2, then_s: float = 0.0, **changes: str) -> dict[str, Any]:
         """The record of the sampler alone, told to stop after the questions of so many rounds, or when it has ended."""
         self.began.unlink(missing_ok=True)
+        pid_file = self.home / "measure.pid"
         program = subprocess.Popen(
             [self.settings["PYTHON"], "-I", str(self.programs / "sampler.py")],
             env=self.environ
             | {"SLURMSCHED_SPOOL_DIR": str(self.spool), "SLURMSCHED_EVERY_S": self.settings["EVERY_S"]}
+            | {"SLURMSCHED_PID_FILE": str(pid_file)}
             | changes,
+            preexec_fn=lambda: pid_file.write_text(str(os.getpid())) and None,
         )
         try:
             wait_until(lambda: self.began.exists() or program.poll() is not None, "the sampler to begin")

@@ -104,10 +104,7 @@ class Daemon:
 
 
 def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
-    """Build a daemon; raises where the settings, the tables or slurmctld prevent it.
-
-    *patience_s* limits the wait for a slurmctld that does not answer. With *dry* only ``dry_run`` is usable.
-    """
+    """Build a daemon, within *patience_s* for slurmctld, *dry* for ``dry_run`` alone; raises where it cannot run."""
     settings, artifacts, now, calls = app.settings(), app.artifacts(), Present(), CallCounter()
     demand_valid(settings)
     actor = ActiveActor(artifacts)

@@ -110,9 +110,7 @@ class IdleService(CycleFollower):
 
     def look(self, view: View, plan: Plan, mode: str, holds: Sequence[IdleHold]) -> None:
         """Add up what jobs waited since the last look, and find who would start; SlurmschedError where that fails."""
-        if not view.now_s - self._would.at_s <= LONGEST_S:
-            self._would = FreedQueue(known=self._would.known)
-        self._would, waited = self._would.seen(view)
+        self._would, waited = self._would.within(LONGEST_S, view.now_s).seen(view)
         self._count(view.now_s, waited, holds)
         gpu_hours = self._latest.waited_gpu_hours + sum(one.seconds * one.gpus for one in waited) / HOUR_S
         self._latest = replace(self._latest, holds=holds, waiting=self._would.many, waited_gpu_hours=gpu_hours)
