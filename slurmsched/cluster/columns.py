@@ -67,7 +67,7 @@ class Labels:
             return np.full(len(self), values[0] if len(values) else 0, dtype=dtype)
         return np.array(values, dtype=dtype)[self.codes]
 
-    def said(self) -> BoolArray:
+    def nonempty(self) -> BoolArray:
         """Select the rows whose text is not empty."""
         found: BoolArray = self.map([bool(text) for text in self.names], np.bool_)
         return found

@@ -15,7 +15,7 @@ def gpus_of_nodes(nodes: NodeTable, parts: GpuParts) -> tuple[FloatArray, FloatA
     """Return the GPUs of each node, and those in use; slices count as their parts."""
     part = parts.of_each(nodes.gpu_type)
     has, used = nodes.gpus * part, nodes.gpus_used * part
-    for row in np.flatnonzero(nodes.gpu_types.said()).tolist():
+    for row in np.flatnonzero(nodes.gpu_types.nonempty()).tolist():
         each = {kind: parts.of(kind) for kind in by_type(nodes.gpu_types[row])}
         has[row] = sum(many * each[kind] for kind, many in by_type(nodes.gpu_types[row]).items())
         in_use = by_type(nodes.gpu_types_used[row])

@@ -24,7 +24,7 @@ class NodeRanges:
     def filled(self, state: ClusterState) -> ClusterState:
         """Return *state* with the ranges of jobs that do not show theirs now; note those it shows."""
         waiting = state.pending
-        shown = waiting.node_range.said()
+        shown = waiting.node_range.nonempty()
         if not self._ranges and not shown.any():
             return state
         others = {*waiting.job_id[waiting.restarts > 0].tolist(), *state.running.job_id.tolist()}

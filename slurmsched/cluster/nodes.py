@@ -105,14 +105,14 @@ class NodeTable(Table):
             return self.gpus
         of_one = self.gpu_type.map([name == gpu_type for name in self.gpu_type.names], np.bool_)
         mixed = self.gpu_types.map([by_type(text).get(gpu_type, 0) for text in self.gpu_types.names], np.int64)
-        return np.asarray(np.where(self.gpu_types.said(), mixed, np.where(of_one, self.gpus, 0)), dtype=np.int64)
+        return np.asarray(np.where(self.gpu_types.nonempty(), mixed, np.where(of_one, self.gpus, 0)), dtype=np.int64)
 
     def free_gpus_of(self, gpu_type: str) -> IntArray:
         """Return the GPUs of one type, or all for no type, that are free on each node, whether it takes jobs or not."""
         free = np.maximum(self.gpus - self.gpus_used, 0)
         if not gpu_type:
             return np.asarray(free, dtype=np.int64)
-        mixed, known = self.gpu_types.said(), self.gpu_types_used.said()
+        mixed, known = self.gpu_types.nonempty(), self.gpu_types_used.nonempty()
         there = self.gpus_of(gpu_type)
         if not mixed.any():
             return np.asarray(np.where(there > 0, free, 0), dtype=np.int64)

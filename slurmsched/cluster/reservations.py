@@ -159,7 +159,7 @@ def ways_kept(table: ReservationTable, job: Claimant) -> IntArray:
     its own is for maintenance, or overlaps and the other one is not for maintenance; of others that take parts of nodes
     Slurm sees to it itself.
     """
-    how = np.where(table.nodes.said(), OVERLAPS, FREE)
+    how = np.where(table.nodes.nonempty(), OVERLAPS, FREE)
     named = _named(table, job)
     if not job.reservations:
         attracts = table.has(MAGNETIC)

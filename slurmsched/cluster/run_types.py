@@ -24,9 +24,9 @@ def run_hosts(jobs: JobTable, nodes: NodeTable) -> list[Hosts]:
     known = dict(zip(nodes.name, zip(nodes.gpu_type, nodes.gpus.tolist(), strict=True), strict=True))
     by_code = {code: _hosts(jobs.node_list.names[code], known) for code in np.unique(jobs.node_list.codes).tolist()}
     found = [by_code[code] for code in jobs.node_list.codes.tolist()]
-    if not nodes.gpu_types.said().any():
+    if not nodes.gpu_types.nonempty().any():
         return found
-    mixed = {nodes.name[row] for row in np.flatnonzero(nodes.gpu_types.said()).tolist()}
+    mixed = {nodes.name[row] for row in np.flatnonzero(nodes.gpu_types.nonempty()).tolist()}
     several = jobs.node_list.map([not mixed.isdisjoint(expanded(text)) for text in jobs.node_list.names], np.bool_)
     for row in np.flatnonzero(several).tolist():  # the type of its node is that of the first GPU there
         found[row] = found[row]._replace(gpu_type=jobs.gpu_type[row])

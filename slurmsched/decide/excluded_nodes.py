@@ -92,7 +92,7 @@ def _shorter_lists(view: View, off: Mapping[int, frozenset[str]], changed: Colle
     """Return the ends of exclusions of nodes that jobs left earlier, and are not kept *off* any more."""
     jobs, found, names = view.pending, list[Action](), view.pending.steered.names
     ours = jobs.steered.map([types == ANY_TYPE for types in names], np.bool_)
-    ours |= (jobs.left_s > 0) & jobs.steered.said()
+    ours |= (jobs.left_s > 0) & jobs.steered.nonempty()
     for row in np.flatnonzero(ours).tolist():
         job_id, types, excluded = int(jobs.job_id[row]), jobs.steered[row], set(expanded(jobs.excluded_nodes[row]))
         if job_id in changed or row in off:
@@ -132,5 +132,5 @@ def nodes_chosen(jobs: JobTable) -> BoolArray:
     """Select jobs whose owners, or an admin, chose nodes: by name, by feature or by a reservation."""
     found = np.zeros(len(jobs), dtype=np.bool_)
     for column in (jobs.required_nodes, jobs.features, jobs.reservation):
-        found |= column.said()
-    return np.asarray(found | (jobs.excluded_nodes.said() & ~jobs.steered.said()))
+        found |= column.nonempty()
+    return np.asarray(found | (jobs.excluded_nodes.nonempty() & ~jobs.steered.nonempty()))

@@ -39,7 +39,9 @@ class GivenBack:
 def give_back_wishes(view: View, rules: Rules) -> GivenBack:
     """Return the ends of all changes of jobs that do not start with them, and what to remember of these."""
     jobs = view.pending
-    changed = jobs.steered.said() | jobs.own_request.said() | (jobs.own_gpus > 0) | jobs.own_partition.said()
+    changed = (
+        jobs.steered.nonempty() | jobs.own_request.nonempty() | (jobs.own_gpus > 0) | jobs.own_partition.nonempty()
+    )
     if not rules.executor.changes_requests or not changed.any():
         return GivenBack()
     wishes: list[Action] = []

@@ -67,5 +67,5 @@ def plain_request(jobs: JobTable, by_nodes: bool) -> BoolArray:
     """
     on_nodes = gpus_by_node(jobs)
     single = ((on_nodes > 0) if by_nodes else False) | ((jobs.nodes <= 1) & (on_nodes == 0))
-    single &= (jobs.array_job_id == 0) & (jobs.het_job_id == 0) & ~jobs.node_range.said()
+    single &= (jobs.array_job_id == 0) & (jobs.het_job_id == 0) & ~jobs.node_range.nonempty()
     return np.asarray(single & ~(jobs.per_task | jobs.per_gpu | jobs.shares) & (jobs.gpus > 0))

@@ -25,7 +25,7 @@ STEER, RIGHTSIZE, RESIZE, MOVE = "steer", "rightsize", "resize", "partition"
 def not_repeated(view: View, jobs: JobTable, change: str) -> BoolArray:
     """Select *jobs*, pending or running ones, on which a *change* kept them from starting, and still would."""
     found = np.zeros(len(jobs), dtype=np.bool_)
-    for row in np.flatnonzero(jobs.avoided.said()).tolist():
+    for row in np.flatnonzero(jobs.avoided.nonempty()).tolist():
         found[row] = avoids(view, jobs, row, change)
     return found
 

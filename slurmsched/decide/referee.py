@@ -102,7 +102,7 @@ def owner_did_not_opt_out(action: Action, jobs: JobTable, row: int, rules: Rules
     return "its owner said slurmsched:off"
 
 
-def nobody_sits_in_front(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
+def not_interactive(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
     """Refuse to move, stop or requeue an interactive job (salloc, srun, a portal's), or to hold it but in a line."""
     if isinstance(action, Hold) and rules.admission is not None:
         return None
@@ -516,20 +516,20 @@ def _gives_nodes_back(move: MoveNodes) -> bool:
 
 RULES: dict[type[Action], tuple[Rule, ...]] = {
     Rank: (power_is_on, job_is_pending, owner_did_not_opt_out),
-    Hold: (power_is_on, job_is_pending, owner_did_not_opt_out, nobody_sits_in_front),
+    Hold: (power_is_on, job_is_pending, owner_did_not_opt_out, not_interactive),
     Release: (a_holding_power_is_on, job_is_pending, hold_is_ours),
     MovePartition: (
         power_is_on,
         job_is_pending,
         owner_did_not_opt_out,
-        nobody_sits_in_front,
+        not_interactive,
         partitions_are_ours,
     ),
     Requeue: (
         power_is_on,
         job_is_running,
         owner_did_not_opt_out,
-        nobody_sits_in_front,
+        not_interactive,
         owner_consented,
         not_requeued_too_often,
     ),
@@ -538,20 +538,20 @@ RULES: dict[type[Action], tuple[Rule, ...]] = {
         migration_is_on,
         job_is_running,
         owner_did_not_opt_out,
-        nobody_sits_in_front,
+        not_interactive,
         owner_consented,
         not_asked_too_often,
         not_requeued_too_often,
     ),
     End: (power_is_on, job_is_running, owner_did_not_opt_out, owner_wants_an_early_end),
     SetAdminComment: (power_is_on, owner_did_not_opt_out),
-    Suspend: (power_is_on, job_is_running, owner_did_not_opt_out, nobody_sits_in_front),
+    Suspend: (power_is_on, job_is_running, owner_did_not_opt_out, not_interactive),
     Resume: (power_is_on, job_is_suspended),
     Steer: (
         power_is_on,
         job_is_pending,
         owner_did_not_opt_out,
-        nobody_sits_in_front,
+        not_interactive,
         type_is_open,
         nodes_are_open,
         type_is_accepted,
@@ -561,7 +561,7 @@ RULES: dict[type[Action], tuple[Rule, ...]] = {
         power_is_on,
         job_is_pending,
         owner_did_not_opt_out,
-        nobody_sits_in_front,
+        not_interactive,
         nobody_else_sized_it,
         size_is_its_own,
         sizing_is_wanted,
@@ -571,14 +571,14 @@ RULES: dict[type[Action], tuple[Rule, ...]] = {
         resizing_is_on,
         job_is_pending,
         owner_did_not_opt_out,
-        nobody_sits_in_front,
+        not_interactive,
         owner_agreed_to_restarts,
         gpus_are_its_own,
         gpus_are_agreed,
         gpus_are_plain,
     ),
     Avoid: (job_is_pending,),
-    Share: (power_is_on, job_is_pending, owner_did_not_opt_out, nobody_sits_in_front),
+    Share: (power_is_on, job_is_pending, owner_did_not_opt_out, not_interactive),
     StartShared: (token_is_ours, job_is_pending),
     Unmark: (token_is_ours, job_is_pending),
     Unshare: (token_is_ours, job_is_pending),

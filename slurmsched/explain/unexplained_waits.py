@@ -65,7 +65,7 @@ def _waits(view: View) -> BoolArray:
     alone = [_of_nodes(reason_of(text), len(jobs) <= LOOKED_AT) for text in jobs.reason.names]
     waits = jobs.reason.map(alone, np.bool_) & (jobs.priority > 0) & ~np.isfinite(jobs.started_s)
     for bound in (jobs.dependency, jobs.reservation, jobs.licences):
-        waits &= ~bound.said()
+        waits &= ~bound.nonempty()
     return np.asarray(waits & (jobs.het_job_id == 0) & (view.now_s - jobs.eligible_s >= SETTLED_S), dtype=np.bool_)
 
 

@@ -155,8 +155,8 @@ def _kinds(view: View, standing: IntArray, opening: BoolArray) -> IntArray:
         (guessed, PredictionKind.NO_HISTORY),
         (barred(jobs, view.reservations) & ~opening, PredictionKind.LIMITED),
         (jobs.partition.map(down, np.bool_) | because(ReasonKind.CLOSED), PredictionKind.PARTITION_DOWN),
-        (jobs.reservation.said() & ~followed(view.reservations, jobs), PredictionKind.RESERVED),
-        ((jobs.dependency.said() | because(*_WAITS_FOR_JOBS)) & ~opening, PredictionKind.DEPENDENT),
+        (jobs.reservation.nonempty() & ~followed(view.reservations, jobs), PredictionKind.RESERVED),
+        ((jobs.dependency.nonempty() | because(*_WAITS_FOR_JOBS)) & ~opening, PredictionKind.DEPENDENT),
         (held(jobs), PredictionKind.HELD),
     ):
         kinds[rows] = kind

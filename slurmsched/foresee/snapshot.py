@@ -37,7 +37,7 @@ from ..simulator.simulated_cluster import SimulatedCluster
 from ..simulator.slurmctld.gates import gates_of
 from ..simulator.slurmctld.shared_accounts import SharedAccounts
 from ..simulator.slurmctld.slurmconf import SlurmConf
-from ..simulator.slurmctld.slurmctld import ACTIVE, ARRIVED, CALC_DUE, MOST_PRIORITY, NOW, Controller, stir
+from ..simulator.slurmctld.slurmctld import ACTIVE, ARRIVED, CALC_DUE, MOST_PRIORITY, NOW, Controller, wake_loops
 from ..simulator.workload.workload import Workload, workload
 from ..slurm.port import counts_memory
 
@@ -118,7 +118,7 @@ def barred(jobs: JobTable, reservations: ReservationTable) -> BoolArray:
     free: BoolArray = jobs.dependency.map([not text for text in jobs.dependency.names], np.bool_)
     modelled = where_kind(jobs, *MODELLED)
     if len(reservations):
-        waits_for_its_own = where_kind(jobs, ReasonKind.RESERVATION) & jobs.reservation.said()
+        waits_for_its_own = where_kind(jobs, ReasonKind.RESERVATION) & jobs.reservation.nonempty()
         modelled = (modelled | waits_for_its_own) & followed(reservations, jobs)
     if not len(reservations) or reservations.has(UNREAD).any():
         # Of one in several partitions the reason is about one of them.
@@ -190,7 +190,7 @@ def _within_own(
 
     What jobs have of reservations of parts of nodes stays reserved after them, so that those go on until the end.
     """
-    if not jobs.reservation.said().any():
+    if not jobs.reservation.nonempty().any():
         return left_s
     begin_s, end_s = own_bounds_s(reservations, jobs, now_s)
     begin_s = np.maximum(begin_s, now_s)
@@ -308,7 +308,7 @@ def _put(cluster: SimulatedCluster, table: JobTable, running: int, arrived: int,
     begins_s = _queue(model, table, running, arrived, now_s)
     _enter(model.stage.calendar, ends_s, begins_s)
     note_openings(model.stage.calendar, model.stage.resources.closed, now_s)
-    stir(model, now_s)
+    wake_loops(model, now_s)
 
 
 def _gated(cluster: SimulatedCluster, table: JobTable, running: int, view: View) -> JobTable:
@@ -320,7 +320,7 @@ def _gated(cluster: SimulatedCluster, table: JobTable, running: int, view: View)
     model = cluster.model._replace(gates=gates)
     cluster.model = model
     barred_ = model.wishes.barred
-    barred_[by_known_limits(view.limits, table) & ~table.dependency.said()] = False
+    barred_[by_known_limits(view.limits, table) & ~table.dependency.nonempty()] = False
     begun = ~np.isnan(begins_s) & (gates.left == 0) & (np.arange(len(table)) >= running)
     barred_[begun & ~where_kind(table, ReasonKind.LIMIT)] = False
     return replace(table, eligible_s=np.where(begun, np.fmax(begins_s, view.now_s), table.eligible_s))
@@ -346,7 +346,7 @@ def _patient(table: JobTable, running: int, view: View) -> JobTable:
         return table
     open_ = view.nodes.usable & (view.nodes.cpus_used == 0) & (view.nodes.gpus_used == 0)
     begins_s = table.eligible_s.copy()
-    for row in np.flatnonzero(table.topology_request.said()).tolist():
+    for row in np.flatnonzero(table.topology_request.nonempty()).tolist():
         asked, nodes = read_topology_request(table.topology_request[row]), int(table.nodes[row])
         rule = rule_of(view.topology, asked, nodes)
         if row < running or rule is None or asked.wait_s >= PATIENCE_S:

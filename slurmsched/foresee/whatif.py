@@ -22,7 +22,7 @@ from ..decide.policy import Policy
 from ..errors import ConfigError
 from ..models.arrival_counter import ArrivalCounter
 from ..simulator.cycle_driver import CycleDriver
-from ..simulator.engine.job_state import Life
+from ..simulator.engine.job_state import JobStates
 from ..simulator.fixed_forecast import FixedForecast
 from ..simulator.report.gain import Gain, gain_of
 from ..simulator.slurmctld.slurmconf import SlurmConf
@@ -125,7 +125,7 @@ class _World:
 
 
 @dataclass(frozen=True)
-class Course:
+class SimulatedTimes:
     """The start and end of each job of the queue under one option, shape (draws, jobs); NaN where it has none."""
 
     start_s: FloatArray
@@ -137,9 +137,9 @@ class Course:
         """The number of jobs that start, and end, in each draw."""
         return int((~np.isnan(self.end_s)).all(axis=0).sum())
 
-    def of(self, jobs: BoolArray) -> Course:
+    def of(self, jobs: BoolArray) -> SimulatedTimes:
         """Return the course of some *jobs*."""
-        return Course(self.start_s[:, jobs], self.end_s[:, jobs], {})
+        return SimulatedTimes(self.start_s[:, jobs], self.end_s[:, jobs], {})
 
 
 def compare(
@@ -259,7 +259,9 @@ def simulated_tasks(jobs: JobTable) -> IntArray:
     return np.minimum(tasks, low)
 
 
-def _course(world: _World, options: Sequence[Option], number: int, progress: Callable[[int, int], None]) -> Course:
+def _course(
+    world: _World, options: Sequence[Option], number: int, progress: Callable[[int, int], None]
+) -> SimulatedTimes:
     """Simulate option *number* to its end, once for each draw; *progress* is told before each play."""
     queue, option, draws = world.queue, options[number], len(world.futures)
     view = queue if option.more is None else replace(queue, nodes=queue.nodes.joined(option.more))
@@ -272,7 +274,7 @@ def _course(world: _World, options: Sequence[Option], number: int, progress: Cal
             life = _simulated(world, option, _turning_out(view, waiting_s, running_s).take(fits), view.take(fits))
             start_s[at, fits] = life.started_s[len(view.running) :]
             end_s[at, fits] = life.ended_s[len(view.running) :]
-    return Course(start_s, end_s, misfits)
+    return SimulatedTimes(start_s, end_s, misfits)
 
 
 def _turning_out(view: View, waiting_s: FloatArray, running_s: FloatArray) -> View:
@@ -285,7 +287,7 @@ def _known(forecast: Forecast, runtime_s: FloatArray) -> Forecast:
     return replace(forecast, runtime_s=runtime_s, low_s=runtime_s, high_s=runtime_s, floor_s=np.zeros(len(runtime_s)))
 
 
-def _simulated(world: _World, option: Option, truth: View, told: View) -> Life:
+def _simulated(world: _World, option: Option, truth: View, told: View) -> JobStates:
     """Return the states of all jobs, at their end or when nothing more can happen.
 
     *truth* has the runtimes that jobs need, *told* those that the ordering knows.
@@ -312,7 +314,9 @@ def span_s(view: View) -> float:
     return float(work_s / max(1, view.nodes.gpus[view.nodes.usable].sum()))
 
 
-def _row(name: str, starts: int, course: Course, now: Course, now_s: float, jobs: JobTable) -> OptionImpact:
+def _row(
+    name: str, starts: int, course: SimulatedTimes, now: SimulatedTimes, now_s: float, jobs: JobTable
+) -> OptionImpact:
     """Return the figures of the *jobs* that count, beside the present state."""
     wait_s, end_s = course.start_s - now_s, course.end_s - now_s
     base_s = (now.start_s - now_s).mean(axis=0)
@@ -351,7 +355,7 @@ def _waiting(jobs: JobTable, out: BoolArray, waits_for: BoolArray) -> Iterator[L
         yield LeftOut(int(jobs.job_id[row]), int(jobs.tasks[row]), kind, why or "priority 0")
 
 
-def _never(jobs: JobTable, courses: Sequence[Course], rows: BoolArray) -> Iterator[LeftOut]:
+def _never(jobs: JobTable, courses: Sequence[SimulatedTimes], rows: BoolArray) -> Iterator[LeftOut]:
     """Yield the jobs of *rows*, which do not end under some option; tasks of one array together."""
     why: dict[int, str] = {}
     for course in reversed(courses):

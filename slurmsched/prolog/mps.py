@@ -223,7 +223,7 @@ def remove(directory: str) -> None:
     Subdirectories are moved to the top before their parent is removed: depth costs no memory, open files or longer
     paths. Each one becomes ours first, so that its user cannot change it meanwhile.
     """
-    top = seize(directory)
+    top = open_private_directory(directory)
     if top is None:
         return
     try:
@@ -231,7 +231,7 @@ def remove(directory: str) -> None:
         left = take_out_files(top)
         while left:
             for name in left:
-                below = seize(name, top)
+                below = open_private_directory(name, top)
                 if below is None:
                     raise OSError(f"{name} cannot be opened")
                 for deeper in take_out_files(below):
@@ -247,7 +247,7 @@ def remove(directory: str) -> None:
         os.close(top)
 
 
-def seize(name: str, parent: Optional[int] = None) -> Optional[int]:
+def open_private_directory(name: str, parent: Optional[int] = None) -> Optional[int]:
     """Open a real directory, not a link, and let only us change it; None where that fails."""
     try:
         handle = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)

@@ -121,7 +121,7 @@ def watch(numbers: str, visible: str) -> None:
             before, watched, start_s = together, loads(gpus, together), int(time.time())
         why = [text for text in (load.note(gpu.read()) for gpu, load in zip(gpus, watched)) if text]
         if why:
-            leave_word(mine, together[:-1], numbers, start_s, why[0])
+            report_clash(mine, together[:-1], numbers, start_s, why[0])
             return
         if all(gpu.lost for gpu in gpus):
             return
@@ -130,7 +130,7 @@ def watch(numbers: str, visible: str) -> None:
         time.sleep(due - now)
 
 
-def leave_word(mine: ShareHolder, others: List[ShareHolder], numbers: str, start_s: int, why: str) -> None:
+def report_clash(mine: ShareHolder, others: List[ShareHolder], numbers: str, start_s: int, why: str) -> None:
     """Write to the spool that the jobs clash, and send it at once."""
     node = os.environ["SLURMD_NODENAME"]
     complain(f"job {mine.job_id} and {[one.job_id for one in others]} on GPUs {numbers}: {why}")

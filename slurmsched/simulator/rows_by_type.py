@@ -15,7 +15,7 @@ def one_row_per_type(nodes: NodeTable) -> NodeTable:
     Each row has all CPUs and all memory of the node: that jobs on its other rows use some is not modelled. What is in
     use of a type is all of it, as far as the node has that much in use, where only the sum over its types is known.
     """
-    mixed = nodes.gpu_types.said()
+    mixed = nodes.gpu_types.nonempty()
     if not mixed.any():
         return nodes
     rows: list[int] = []

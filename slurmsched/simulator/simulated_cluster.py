@@ -48,10 +48,10 @@ from .engine.job_state import (
     UNBORN,
     JobSpeed,
     alone,
-    foresee,
     go_on,
-    meet,
     pause,
+    schedule,
+    update_speeds_of_sharers,
 )
 from .gpu_profiles import MeasuredRun, ended_runs, first_profile_s, profiles_of, true_use
 from .machine.controller import await_only, controller, extended, places_changed, request_slots
@@ -146,7 +146,7 @@ class SimulatedCluster:
         for row in self._rows[job_id]:
             if stage.life.state[row] == RUNNING:
                 stage.life.due_s[row] = self.now_s
-                foresee(stage, self.now_s, END, row)
+                schedule(stage, self.now_s, END, row)
 
     def facts(self) -> ClusterInfo:
         """Return the description of the cluster, on which we are Operator."""
@@ -511,7 +511,7 @@ class SimulatedCluster:
     def _meet(self, row: int) -> None:
         """Update the speeds of jobs on shared GPUs after one of them was suspended or resumed."""
         if self.model.stage.requests.slots[row]:
-            meet(self.model.stage, row, self.now_s)
+            update_speeds_of_sharers(self.model.stage, row, self.now_s)
 
 
 _OF_PENDING = (Resize, Share, StartShared, Unmark, Unshare)

@@ -21,7 +21,7 @@ from slurmsched.research.elastic.experiment import POLICIES, ElasticReplay, Poli
 from slurmsched.research.elastic.samples import automl
 from slurmsched.research.pareto.objectives import DEFAULT, objectives_of
 from slurmsched.research.pareto.search import Front, Point
-from slurmsched.research.pareto.workloads import Wish, search_on
+from slurmsched.research.pareto.workloads import SearchSpec, search_on
 from slurmsched.simulator.traces.source import Source
 from slurmsched.simulator.worker_pool import Workers
 
@@ -76,7 +76,7 @@ def bench_reference() -> None:
 def bench_search() -> None:
     """A thousand simulations of a thousand jobs, here and in one and two processes of loky and of Dask."""
     for workers in (None, *(Workers(backend, number) for backend in ("loky", "dask") for number in (1, 2))):
-        search, _ = search_on(trace(), Wish(objectives_of(DEFAULT), GPUS, 0.9))
+        search, _ = search_on(trace(), SearchSpec(objectives_of(DEFAULT), GPUS, 0.9))
         began, cpu = time.perf_counter(), time.process_time()
         front = search.run(workers)
         took_s, spent_s = time.perf_counter() - began, time.process_time() - cpu
@@ -97,7 +97,7 @@ def bench_published() -> None:
     )
     for seed in PARTED:
         for name, policy in PUBLISHED.items():
-            wish = Wish(
+            wish = SearchSpec(
                 objectives_of(DEFAULT), GPUS, 0.9, delta=policy.delta, seed=seed, evaluations=2500, population=50
             )
             search, _ = search_on(trace(), wish)
@@ -132,7 +132,7 @@ def bench_automl(folder: Path | None = None) -> None:
 def bench_workload_2(folder: Path | None = None) -> None:
     """The same on ee9e8c, where speed-ups are not linear (figure 7)."""
     print(f"ee9e8c resampled, {GPUS} GPUs, load 0.9, 1,000 jobs, held-out samples")
-    search, _ = search_on(trace(), Wish(objectives_of(DEFAULT), GPUS, 0.9))
+    search, _ = search_on(trace(), SearchSpec(objectives_of(DEFAULT), GPUS, 0.9))
     front = search.run()
     rows: dict[str, Policy] = {name: name for name in POLICIES} | PUBLISHED
     picked = {name: point.setting.wfq for name, point in _picked(front).items() if point.setting}
@@ -178,7 +178,7 @@ def bench_mismatch() -> None:
 
 def _automl_front(load: float) -> Front:
     history = automl(4000, TESTBED, load, 1)
-    search, _ = search_on(history, Wish(objectives_of(DEFAULT), TESTBED, load, delta=0.1))
+    search, _ = search_on(history, SearchSpec(objectives_of(DEFAULT), TESTBED, load, delta=0.1))
     return search.run()
 
 

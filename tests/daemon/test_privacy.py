@@ -8,7 +8,7 @@ from daemon_worlds import plan, view
 from slurmsched.cluster.actions import Rank, Refusal
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.jobs import DERIVED, job_table
-from slurmsched.daemon.api.privacy import HIDDEN, narrow, owns, veil
+from slurmsched.daemon.api.privacy import HIDDEN, hide_other_users, owns, restrict_to_user
 from slurmsched.decide.rules import Rules
 from slurmsched.explain import explain
 from slurmsched.explain.why import why
@@ -21,7 +21,7 @@ def texts(shown) -> set[str]:
 
 
 def test_nothing_that_another_user_wrote_is_left_behind_a_veil():
-    shown = veil(view(pending={7: "alice", 8: "bob", 9: "alice"}, runtime_s=60.0), "alice")
+    shown = hide_other_users(view(pending={7: "alice", 8: "bob", 9: "alice"}, runtime_s=60.0), "alice")
     assert list(shown.pending.user) == ["alice", HIDDEN, "alice"]
     assert list(shown.running.name) == [HIDDEN]
     assert list(shown.forecast.source) == [
@@ -35,7 +35,7 @@ def test_nothing_that_another_user_wrote_is_left_behind_a_veil():
 def test_what_a_comment_says_is_left_of_own_jobs_alone():
     comments = ["slurmsched:nopack,pace=0.5", "slurmsched:nopack,amp,secret,pace=0.5,deadline=+6h,soft"]
     pending = job_table(2, job_id=[7, 8], user=["alice", "bob"], comment=comments)
-    shown = veil(replace(view(pending={7: "alice", 8: "bob"}), pending=pending), "alice").pending
+    shown = hide_other_users(replace(view(pending={7: "alice", 8: "bob"}), pending=pending), "alice").pending
     assert "secret" in pending.comment_problem[1]
     for name in DERIVED:
         column, own, none = (getattr(table, name) for table in (shown, pending, job_table(2)))
@@ -44,7 +44,7 @@ def test_what_a_comment_says_is_left_of_own_jobs_alone():
 
 def test_a_veil_keeps_what_is_needed_to_count_who_is_ahead():
     before = view(runtime_s=60.0)
-    shown = veil(before, "alice")
+    shown = hide_other_users(before, "alice")
     assert np.array_equal(shown.pending.job_id, before.pending.job_id)
     assert np.array_equal(shown.forecast.runtime_s, before.forecast.runtime_s)
 
@@ -54,7 +54,7 @@ def test_narrowing_keeps_own_jobs_and_what_was_decided_of_them():
     wanted = plan(
         2, actions=(Rank(7, 10), Rank(8, 20)), refusals=(Refusal(Rank(8, 1), "cap"), Refusal(Rank(6, 1), "cap"))
     )
-    shown, kept = narrow(before, wanted, owns(before.pending, "alice"), "alice")
+    shown, kept = restrict_to_user(before, wanted, owns(before.pending, "alice"), "alice")
     assert shown.pending.job_id.tolist() == [7]
     assert shown.running.job_id.tolist() == [6]
     assert len(shown.forecast) == len(kept.jobs) == len(shown.forecast_running) == 1
@@ -64,12 +64,12 @@ def test_narrowing_keeps_own_jobs_and_what_was_decided_of_them():
 
 def test_a_user_without_jobs_sees_none():
     before = view()
-    shown, kept = narrow(before, plan(2), owns(before.pending, "dave"), "dave")
+    shown, kept = restrict_to_user(before, plan(2), owns(before.pending, "dave"), "dave")
     assert (len(shown.pending), len(shown.running), len(kept.jobs)) == (0, 0, 0)
 
 
 def test_an_empty_queue_can_be_veiled():
-    shown = veil(view(pending={}, running={}), "alice")
+    shown = hide_other_users(view(pending={}, running={}), "alice")
     assert len(shown.pending) == 0
 
 
@@ -77,10 +77,12 @@ def test_what_explains_jobs_names_no_stranger_behind_a_veil():
     before = view(pending={8: "bob", 7: "alice", 9: "bob"}, runtime_s=60.0)
     wanted = plan(3)
     told = [
-        repr(why(veil(before, "alice"), wanted, Rules(), 7)),
-        repr(explain.explain(veil(before, "alice"), wanted, Rules(), 7)),
+        repr(why(hide_other_users(before, "alice"), wanted, Rules(), 7)),
+        repr(explain.explain(hide_other_users(before, "alice"), wanted, Rules(), 7)),
     ]
     assert "bob" in repr(explain.queue(before, wanted))
     assert not [text for text in told if "bob" in text or "carol" in text or "user0" in text]
-    rows = explain.queue(*narrow(veil(before, "alice"), wanted, owns(before.pending, "alice"), "alice"))
+    rows = explain.queue(
+        *restrict_to_user(hide_other_users(before, "alice"), wanted, owns(before.pending, "alice"), "alice")
+    )
     assert [(row.job_id, row.rank, row.user) for row in rows] == [(7, 2, "alice")]

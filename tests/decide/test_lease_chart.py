@@ -8,7 +8,7 @@ import numpy as np
 from decide.views import ALL_POWERS, NOW_S, jobs, nodes, running_jobs, view
 
 from slurmsched.cluster.columns import Labels
-from slurmsched.daemon.api.privacy import veil
+from slurmsched.daemon.api.privacy import hide_other_users
 from slurmsched.decide.rules import DeadlineRules, Rules
 from slurmsched.explain.lease_chart import chart
 from slurmsched.policies.contract import find_ordering
@@ -53,12 +53,12 @@ def test_bars_are_plans_that_can_happen_at_once():
 def test_who_may_see_only_their_own_jobs_sees_neither_number_nor_name_of_others():
     what = crowded()
     plan = planned(what)
-    seen = veil(what, "alice")
+    seen = hide_other_users(what, "alice")
     drawn = chart(seen, plan, 1, RULES)
     others = [bar for bar in drawn.bars if bar.user != "alice"]
     assert [(bar.job_id, bar.user) for bar in others] == [(0, "(private)")] * 2
     refused = replace(what, pending=replace(what.pending, deadline_s=np.array([NOW_S + HOUR_S + 40, np.inf])))
-    text = " ".join(chart(veil(refused, "alice"), planned(refused), 1, RULES).changes)
+    text = " ".join(chart(hide_other_users(refused, "alice"), planned(refused), 1, RULES).changes)
     assert "another user's job had the token slurmsched:ckpt" not in text, "none would be free in ten seconds"
     assert "carol" not in text
 

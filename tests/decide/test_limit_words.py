@@ -11,7 +11,7 @@ from decide.views import NOW_S, jobs, running_jobs, view
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.limits import NO_LIMITS, LimitTable
 from slurmsched.cluster.state import View
-from slurmsched.daemon.api.privacy import veil
+from slurmsched.daemon.api.privacy import hide_other_users
 from slurmsched.decide.rules import Rules
 from slurmsched.explain.why import Why, why
 from slurmsched.policies.contract import find_ordering
@@ -129,13 +129,13 @@ def test_a_limit_that_could_not_be_read_is_told_with_slurms_word():
 
 def test_behind_a_veil_a_limit_of_an_account_is_not_said_to_have_room_because_its_jobs_are_hidden():
     rule = ACCOUNT | {"members": "bio,astro", "counts": "group", "resource": "gpu", "most": 8}
-    answer = told(veil(world("AssocGrpGRES", rule), "alice"))
+    answer = told(hide_other_users(world("AssocGrpGRES", rule), "alice"))
     assert "allows 8 GPUs to all jobs together at once; running jobs use that up, yours 3 GPUs of it." in answer.reason
     assert "bob" not in answer.reason
 
 
 def test_behind_a_veil_only_the_askers_own_jobs_are_named():
     seen = world("QOSGrpGRES", QOS | {"counts": "group", "resource": "gpu", "most": 8})
-    answer = told(veil(seen, "alice"))
+    answer = told(hide_other_users(seen, "alice"))
     assert answer.reason.endswith("Job 901, job 902, 1 more job hold it; the first of them should end in about 50 s.")
     assert answer.blockers == (901, 902)

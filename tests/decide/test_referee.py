@@ -79,7 +79,7 @@ def test_with_every_power_and_consent_each_action_may_be_done(action):
 def test_an_interactive_job_may_be_held_in_a_line_alone():
     line = replace(ALL, admission=AdmissionRules("load:1"))
     assert verdict(Hold(1, 1.0), line, interactive=True) is None
-    assert verdict(MovePartition(1, "x"), line, interactive=True) == "nobody_sits_in_front"
+    assert verdict(MovePartition(1, "x"), line, interactive=True) == "not_interactive"
 
 
 def test_a_suspended_job_may_be_resumed():
@@ -92,12 +92,12 @@ def test_a_suspended_job_may_be_resumed():
         (Rank(77, 1), {}, "job_is_known"),
         (Rank(1, 1), {"off": True}, "owner_did_not_opt_out"),
         (Hold(1, 1.0), {"off": True}, "owner_did_not_opt_out"),
-        (Hold(1, 1.0), {"interactive": True}, "nobody_sits_in_front"),
+        (Hold(1, 1.0), {"interactive": True}, "not_interactive"),
         (MovePartition(1, "x"), {"off": True}, "owner_did_not_opt_out"),
-        (MovePartition(1, "x"), {"interactive": True}, "nobody_sits_in_front"),
+        (MovePartition(1, "x"), {"interactive": True}, "not_interactive"),
         (MovePartition(1, "x", "x"), {"own_partition": "y"}, "partitions_are_ours"),
         (TO_A100, {"off": True}, "owner_did_not_opt_out"),
-        (TO_A100, {"interactive": True}, "nobody_sits_in_front"),
+        (TO_A100, {"interactive": True}, "not_interactive"),
         (TO_A100, {"gpu_type": "a100"}, "type_is_open"),
         (TO_A100, {"excluded_nodes": "n2"}, "nodes_are_open"),
         (TO_A100, {"required_nodes": "n1"}, "nodes_are_open"),
@@ -109,7 +109,7 @@ def test_a_suspended_job_may_be_resumed():
         (Steer(901, "a100", "n2"), {}, "job_is_pending"),
         (Unsteer(1), {"excluded_nodes": "n2"}, "exclusion_is_ours"),
         (TO_FOUR, {"comment": SIZES, "off": True}, "owner_did_not_opt_out"),
-        (TO_FOUR, {"comment": SIZES, "interactive": True}, "nobody_sits_in_front"),
+        (TO_FOUR, {"comment": SIZES, "interactive": True}, "not_interactive"),
         (TO_FOUR, {"comment": SIZES, "ckpt": False}, "owner_agreed_to_restarts"),
         (TO_FOUR, {"comment": SIZES, "requeueable": False}, "owner_agreed_to_restarts"),
         (TO_FOUR, {}, "gpus_are_agreed"),
@@ -124,11 +124,11 @@ def test_a_suspended_job_may_be_resumed():
         (Resize(1, 2, 4, 2), {"comment": SIZES}, "gpus_are_its_own"),
         (Release(1), {"held_by_us": False}, "hold_is_ours"),
         (Requeue(901), {"off": True}, "owner_did_not_opt_out"),
-        (Requeue(901), {"interactive": True}, "nobody_sits_in_front"),
+        (Requeue(901), {"interactive": True}, "not_interactive"),
         (Requeue(901), {"ckpt": False}, "owner_consented"),
         (Requeue(901), {"requeueable": False}, "owner_consented"),
         (AskToStop(901, "URG"), {"off": True}, "owner_did_not_opt_out"),
-        (AskToStop(901, "URG"), {"interactive": True}, "nobody_sits_in_front"),
+        (AskToStop(901, "URG"), {"interactive": True}, "not_interactive"),
         (AskToStop(901, "URG"), {"ckpt": False}, "owner_consented"),
         (AskToStop(901, "URG"), {"asks": 4}, "not_asked_too_often"),
         (LEAVES, {"ckpt": False}, "owner_consented"),
@@ -139,7 +139,7 @@ def test_a_suspended_job_may_be_resumed():
         (AskToStop(1, "URG"), {}, "job_is_running"),
         (SetAdminComment(901, "slurmsched:x"), {"off": True}, "owner_did_not_opt_out"),
         (Suspend(901), {"off": True}, "owner_did_not_opt_out"),
-        (Suspend(901), {"interactive": True}, "nobody_sits_in_front"),
+        (Suspend(901), {"interactive": True}, "not_interactive"),
         (Rank(901, 1), {}, "job_is_pending"),
         (Hold(901, 1.0), {}, "job_is_pending"),
         (Release(901), {}, "job_is_pending"),
@@ -290,7 +290,7 @@ ASKS = {"node_request": OWN, "cpus": 6, "memory_mib": 12_000.0}
         (SIZE, {"account": "bio"}, "sizing_is_wanted"),
         (SIZE, {"account": "bio", "comment": "slurmsched:cpus=1-6,mem=1G-12G"}, None),
         (SIZE, {"off": True}, "owner_did_not_opt_out"),
-        (SIZE, {"interactive": True}, "nobody_sits_in_front"),
+        (SIZE, {"interactive": True}, "not_interactive"),
         (SIZE, {"node_request": ""}, "nobody_else_sized_it"),
         (SIZE, {"node_request": LESS}, "nobody_else_sized_it"),
         (SIZE, {"request_changed": True}, "nobody_else_sized_it"),
@@ -409,7 +409,7 @@ def test_the_names_of_rules_are_those_that_records_metrics_and_scripts_know():
         "limits_are_known",
         "migration_is_on",
         "nobody_else_sized_it",
-        "nobody_sits_in_front",
+        "not_interactive",
         "node_is_known",
         "node_keeps_partition",
         "nodes_are_left",

@@ -12,7 +12,7 @@ from decide.views import NOW_S, jobs, nodes, partitions, running_jobs, view
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.plan import Plan
 from slurmsched.cluster.state import View
-from slurmsched.daemon.api.privacy import veil
+from slurmsched.daemon.api.privacy import hide_other_users
 from slurmsched.decide.rules import Rules
 from slurmsched.explain.eta import Eta
 from slurmsched.explain.explain import explain
@@ -273,7 +273,7 @@ def test_a_veiled_view_names_nobody_else():
     pending = jobs(3, user=["alice", "secret_bob", "secret_bob"], name=["mine", "secret_x", "secret_y"])
     running = running_jobs(1, user=["secret_carol"], name=["secret_z"])
     seen = view(pending, [900.0, 60.0, 60.0], running=running, room=nodes((4,), (4,)))
-    plan, veiled = decided(seen), veil(seen, "alice")
+    plan, veiled = decided(seen), hide_other_users(seen, "alice")
     for job_id in (1, 2, 3, 901):
         answers = [why(veiled, plan, Rules(), job_id), explain(veiled, plan, Rules(), job_id)]
         assert "secret" not in json.dumps([asdict(answer) for answer in answers])

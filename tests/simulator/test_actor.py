@@ -15,8 +15,8 @@ from slurmsched.models.model_card import model_card
 from slurmsched.models.registry import ACTOR
 from slurmsched.policies.ordering.mlfs_rl import FEATURES, Actor
 from slurmsched.research.actor.imitation import imitated
-from slurmsched.research.actor.judgement import Against, TrainedActor, _against, reviewed, train_actor
-from slurmsched.research.actor.learning import STARTS, Effort, learn, static_actor
+from slurmsched.research.actor.judgement import ActorComparison, TrainedActor, _against, reviewed, train_actor
+from slurmsched.research.actor.learning import STARTS, TrainingBudget, learn, static_actor
 from slurmsched.research.actor.week_loop import Decisions, play
 from slurmsched.research.actor.weeks import FLEET, WEEK_S, Weeks, drawn_week
 from slurmsched.simulator.run import simulate
@@ -24,7 +24,7 @@ from slurmsched.simulator.setup import Setup
 from slurmsched.simulator.workload.workload import workload
 
 WEEKS = 8
-QUICK = Effort(updates=2, arrivals=1, draws=1, choosing=1)
+QUICK = TrainingBudget(updates=2, arrivals=1, draws=1, choosing=1)
 
 
 def trace(weeks: int = WEEKS, jobs_a_week: int = 110, **columns):
@@ -174,7 +174,7 @@ def test_a_trace_without_a_queue_is_too_little_to_learn_from():
     ("high", "deadlines", "promoted"), [(0.99, 0.0, True), (1.01, 0.1, False), (0.99, -0.01, False)]
 )
 def test_only_a_sure_gain_without_missed_deadlines_promotes(high, deadlines, promoted):
-    against = {"qssf": Against(0.9, 0.8, 0.95, 0.0), "static": Against(0.95, 0.9, high, deadlines)}
+    against = {"qssf": ActorComparison(0.9, 0.8, 0.95, 0.0), "static": ActorComparison(0.95, 0.9, high, deadlines)}
     found = TrainedActor(some_actor(), 8, "mlfs-h", 4, against, 1.0)
     assert found.promoted is promoted
     assert "under static" in found.why

@@ -15,7 +15,7 @@ from slurmsched.errors import ConfigError
 from slurmsched.policies.ordering.wfq import Wfq
 from slurmsched.research.elastic.applications import Applications, Curves, applications, read_speedups
 from slurmsched.research.elastic.experiment import POLICIES, Policy, replay
-from slurmsched.research.elastic.samples import MOST_SERVICE_S, MOST_TRIALS, Halves, automl, sample
+from slurmsched.research.elastic.samples import MOST_SERVICE_S, MOST_TRIALS, Split, automl, sample
 from slurmsched.simulator.workload.workload import workload
 
 TWO_CLASSES = Wfq((100.0, math.inf), (0.75, 0.25), 0.6, 0.1)
@@ -194,7 +194,7 @@ def test_automl_jobs_are_those_of_the_paper_and_the_same_for_the_same_seed():
 
 def test_a_sample_draws_only_from_its_half_at_the_load_asked_for():
     whole = automl(100, 16, 0.5, 0)
-    halves = Halves.of(len(whole), 7)
+    halves = Split.of(len(whole), 7)
     assert sorted([*halves.train, *halves.test]) == list(range(100))
     drawn = sample(whole, halves.test, 300, 16, 0.8, 1)
     assert set(drawn.service_s) <= set(whole.service_s[halves.test])
@@ -203,4 +203,4 @@ def test_a_sample_draws_only_from_its_half_at_the_load_asked_for():
 
 def test_too_few_jobs_cannot_be_parted():
     with pytest.raises(ConfigError, match="1 job cannot be parted"):
-        Halves.of(1, 0)
+        Split.of(1, 0)

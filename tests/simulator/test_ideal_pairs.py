@@ -33,7 +33,7 @@ from slurmsched.powers import decide
 from slurmsched.powers.share import packing
 from slurmsched.simulator.cluster_spec import ClusterSpec, Failures, Sharing, nodes_of, partition_of
 from slurmsched.simulator.cycle_driver import CycleDriver, IdealDriver, composed
-from slurmsched.simulator.engine.job_state import COMPLETED, Life
+from slurmsched.simulator.engine.job_state import COMPLETED, JobStates
 from slurmsched.simulator.fixed_forecast import FixedForecast
 from slurmsched.simulator.gpu_profiles import T_PROF_S
 from slurmsched.simulator.ideal_cluster import IdealCluster
@@ -116,7 +116,7 @@ def test_jobs_join_a_wider_one_until_its_gpus_are_full_and_keep_them_when_it_end
     assert equal.start_s[3] == equal.end_s[2] == 600
 
 
-def joined(speeds: list[list[float]], jobs: Workload, starts: list[Start]) -> Life:
+def joined(speeds: list[list[float]], jobs: Workload, starts: list[Start]) -> JobStates:
     """The state of *jobs* at the end, of which those in *starts* start at once, on a node of three GPUs."""
     world = replace(ClusterSpec.of(1, 3), sharing=Sharing(("w", "a", "b"), np.array(speeds)))
     cluster = IdealCluster(jobs, world, SlurmConf(rules_of("strict", 0.0, 10)), checked=True)

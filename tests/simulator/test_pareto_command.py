@@ -58,9 +58,9 @@ def test_a_click_in_a_browser_gives_the_setting(made, tmp_path):
     clicks = """
         const said = () => document.getElementById("line").textContent;
         document.querySelector('tr[data-point="0"]').click();
-        const first = said();
+        const first = nonempty();
         document.getElementById("front").emit("plotly_click", { points: [{ customdata: 1 }] });
-        document.body.insertAdjacentText("beforeend", `@@${first}@@${said()}@@`);
+        document.body.insertAdjacentText("beforeend", `@@${first}@@${nonempty()}@@`);
     """
     open_page = re.sub(r'<meta http-equiv="Content-Security-Policy".*?>', "", page)
     path = tmp_path / "clicked.html"

@@ -17,10 +17,10 @@ from slurmsched.research.pareto.measurement import Bench
 from slurmsched.research.pareto.objectives import DEFAULT, objectives_of
 from slurmsched.research.pareto.race import FIRST, Race
 from slurmsched.research.pareto.search import Front
-from slurmsched.research.pareto.workloads import Wish, search_on
+from slurmsched.research.pareto.workloads import SearchSpec, search_on
 
 FIVE = Bench(tuple(automl(10, 4, 0.9, seed) for seed in range(5)), 4, objectives_of(DEFAULT))
-WISH = Wish(objectives_of(DEFAULT), 16, 0.9, jobs=60, samples=4, evaluations=120, population=6)
+WISH = SearchSpec(objectives_of(DEFAULT), 16, 0.9, jobs=60, samples=4, evaluations=120, population=6)
 
 
 def policy(point: np.ndarray) -> Policy:

@@ -21,15 +21,15 @@ from slurmsched.research.pareto.checkpoint import Notebook
 from slurmsched.research.pareto.objectives import DEFAULT, objectives_of, undominated
 from slurmsched.research.pareto.search import Front, Search
 from slurmsched.research.pareto.space import SearchSpace, setting_line
-from slurmsched.research.pareto.workloads import Wish, search_on
+from slurmsched.research.pareto.workloads import SearchSpec, search_on
 from slurmsched.simulator.worker_pool import Workers
 
 pytest.importorskip("pymoo")
 
-WISH = Wish(objectives_of(DEFAULT), 16, 0.9, jobs=80, samples=2, evaluations=60, population=6)
+WISH = SearchSpec(objectives_of(DEFAULT), 16, 0.9, jobs=80, samples=2, evaluations=60, population=6)
 
 
-def wished(wish: Wish = WISH) -> tuple[Search, Mapping[str, object]]:
+def wished(wish: SearchSpec = WISH) -> tuple[Search, Mapping[str, object]]:
     return search_on(automl(300, 16, 0.9, 5), wish)
 
 

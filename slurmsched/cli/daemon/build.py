@@ -38,7 +38,7 @@ from ...daemon.notices.service import NoticeService
 from ...daemon.notify import Notifier
 from ...daemon.parts import Parts
 from ...daemon.plugin_decider import PluginDecider
-from ...daemon.predictions.play_forward import Forward, PredictionStore, prediction_service
+from ...daemon.predictions.play_forward import PlayForward, PredictionStore, prediction_service
 from ...daemon.predictions.prediction_process import PredictionWorker
 from ...daemon.predictions.prediction_service import PredictionService
 from ...daemon.present import Present
@@ -210,14 +210,14 @@ def _synthesis(app: App, policy: ActivePolicy, now: Present, store: Store, metri
 
 def _predictions(app: App, now: Present, store: Store, metrics: Metrics) -> PredictionService | None:
     """Return the prediction service, where it is on and possible."""
-    forward = Forward(now.policy, now.config, PredictionWorker(PREDICTION_WORKER))
+    forward = PlayForward(now.policy, now.config, PredictionWorker(PREDICTION_WORKER))
     predict = app.settings().predict
     return prediction_service(predict, forward, PredictionStore(store, now.facts.latest.cluster), app.clock, metrics)
 
 
 def _idle(app: App, now: Present, store: Store, metrics: Metrics) -> IdleGpusOfJobs:
     """Return what becomes of idle GPUs: who holds them, and where jobs are played forward, who waits for them."""
-    forward = Forward(now.policy, now.config, PredictionWorker(PREDICTION_WORKER))
+    forward = PlayForward(now.policy, now.config, PredictionWorker(PREDICTION_WORKER))
     log = IdleStore(store, now.facts.latest.cluster)
     return idle_gpus_of_jobs(app.settings().predict, forward, log, app.clock, metrics.idle_gpus)
 

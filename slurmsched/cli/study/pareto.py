@@ -56,14 +56,14 @@ def pareto(
     """
     from ...research.pareto.checkpoint import Notebook
     from ...research.pareto.objectives import DEFAULT, objectives_of
-    from ...research.pareto.workloads import Wish, search_on
+    from ...research.pareto.workloads import SearchSpec, search_on
 
     workers = _workers(options["backend"], options["workers"], options["scheduler"])
     objectives = objectives_of(options["objectives"] or DEFAULT)
     apps, source = _applications(app, trace, options)
     load = options["load"] if options["load"] is not None else min(apps.load(options["gpus"]), 0.9)
     passed = ("gpus", "jobs", "samples", "evaluations", "population", "delta", "seed")
-    search, settings = search_on(apps, Wish(objectives, load=load, **{name: options[name] for name in passed}))
+    search, settings = search_on(apps, SearchSpec(objectives, load=load, **{name: options[name] for name in passed}))
     notebook = None if state_path is None else Notebook(Path(state_path), settings)
     with bar("simulations") as advance:
         front = search.run(workers, notebook, advance)

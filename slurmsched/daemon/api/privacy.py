@@ -27,7 +27,7 @@ def owns(jobs: JobTable, asker: str) -> BoolArray:
     return jobs.user.map([name == asker for name in jobs.user.names], np.bool_)
 
 
-def veil(view: View, asker: str) -> View:
+def hide_other_users(view: View, asker: str) -> View:
     """Return *view* with the texts of other users' jobs hidden; jobs ahead remain countable, row by row."""
     pending, running = owns(view.pending, asker), owns(view.running, asker)
     return replace(
@@ -39,7 +39,7 @@ def veil(view: View, asker: str) -> View:
     )
 
 
-def narrow(view: View, plan: Plan, rows: Rows, asker: str) -> tuple[View, Plan]:
+def restrict_to_user(view: View, plan: Plan, rows: Rows, asker: str) -> tuple[View, Plan]:
     """Return *view* and *plan* with only the pending *rows* and *asker*'s own running jobs."""
     running = owns(view.running, asker)
     ids = set(view.pending.job_id[rows].tolist()) | set(view.running.job_id[running].tolist())

@@ -49,7 +49,7 @@ class PredictionStore:
 
 
 @dataclass(frozen=True)
-class Forward:
+class PlayForward:
     """The play-forward in the order in force: ours where we act and may order, else Slurm's."""
 
     policy: Callable[[], Policy]
@@ -88,7 +88,7 @@ class Forward:
 
 
 def prediction_service(
-    settings: PredictSettings, served: Forward, log: PredictionStore, clock: Clock, metrics: Metrics
+    settings: PredictSettings, served: PlayForward, log: PredictionStore, clock: Clock, metrics: Metrics
 ) -> PredictionService | None:
     """Build the prediction service of these settings; None where it is off, or a dependency is missing."""
     if not settings.enabled or find_spec("numba") is None:

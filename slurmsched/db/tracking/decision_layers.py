@@ -50,7 +50,7 @@ class _Layer:
     stored_b: list[int] = field(default_factory=list)
 
     @property
-    def worn(self) -> bool:
+    def needs_new_base(self) -> bool:
         """True if the growth of the blobs on this layer has cost as much space as a new layer."""
         fresh_b = sum(self.stored_b[:_FRESH]) / _FRESH
         return sum(size_b - fresh_b for size_b in self.stored_b[_FRESH:]) > len(self.body)
@@ -69,7 +69,7 @@ class BlobLayers:
 
     def blobs(self, parts: RecordParts) -> dict[str, bytes]:
         """Return the blobs of a record by the names of the layers."""
-        while self._below and self._below[-1].worn:
+        while self._below and self._below[-1].needs_new_base:
             self._below.pop()
         before = self._below[-1].parts if self._below else nothing(self.kinds)
         body = _written(parts, before)

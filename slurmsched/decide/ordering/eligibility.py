@@ -54,7 +54,7 @@ def standing(jobs: JobTable, partitions: PartitionTable, only: Collection[str] =
             jobs.partition.map([s == Standing.PARTITION_CLOSED for s in by_partition], np.bool_),
             Standing.PARTITION_CLOSED,
         ),
-        (jobs.reservation.said(), Standing.IN_RESERVATION),
+        (jobs.reservation.nonempty(), Standing.IN_RESERVATION),
         (jobs.het_job_id > 0, Standing.HETEROGENEOUS),
         (jobs.partition.map([s == Standing.OUT_OF_SCOPE for s in by_partition], np.bool_), Standing.OUT_OF_SCOPE),
         (jobs.nice != 0, Standing.NICE_SET),

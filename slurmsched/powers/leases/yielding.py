@@ -178,7 +178,7 @@ def _type_of(view: View, rows: IntArray) -> IntArray:
 def _with_types_sent_to(view: View) -> View:
     """Return the view with the types that jobs were sent to as those that they ask for, since no other is open."""
     jobs = view.pending
-    sent = jobs.steered.map([bool(sent_to(name)) for name in jobs.steered.names], np.bool_) & ~jobs.gpu_type.said()
+    sent = jobs.steered.map([bool(sent_to(name)) for name in jobs.steered.names], np.bool_) & ~jobs.gpu_type.nonempty()
     if not sent.any():
         return view
     both = jobs.gpu_type.joined(jobs.steered)

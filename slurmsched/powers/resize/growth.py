@@ -46,7 +46,7 @@ class _Shape:
 
 
 @dataclass
-class Regrowth:
+class GpuDivision:
     """What is left on each node, divided among the jobs that start there and running ones that may come back larger."""
 
     placed: SizePlacement

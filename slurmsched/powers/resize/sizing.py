@@ -21,7 +21,7 @@ from ...decide.job_nodes import gpus_by_node, plain_request
 from ...decide.not_repeated import RESIZE, not_repeated
 from ...decide.profiling import both
 from ...decide.rules import Rules
-from .growth import Regrowth
+from .growth import GpuDivision
 from .placement import SizePlacement
 
 
@@ -58,7 +58,7 @@ def sizing(view: View, rules: Rules, standings: IntArray, ranked: IntArray, busy
     placed = SizePlacement(view, terms, able)
     for row in rows.tolist():
         placed.place(row)
-    growth = Regrowth(placed, running & ~np.isin(view.running.job_id, list(busy)), stops_for_sizes(view, rules))
+    growth = GpuDivision(placed, running & ~np.isin(view.running.job_id, list(busy)), stops_for_sizes(view, rules))
     resizes, stops = growth.changes()
     return Sizing((*back, *resizes), tuple(stops))
 
@@ -86,8 +86,8 @@ def resizable(jobs: JobTable, view: View, rules: Rules) -> BoolArray:
     agreed = jobs.ckpt & jobs.requeueable & ~jobs.off & ~jobs.interactive & ~promised
     sizes = (jobs.least_gpus < jobs.most_gpus) & (jobs.least_gpus <= jobs.gpus) & (jobs.gpus <= jobs.most_gpus)
     by_nodes = rules.resizing is not None and rules.resizing.nodes
-    free = ~jobs.required_nodes.said() & ~jobs.reservation.said()
-    free &= (gpus_by_node(jobs) == 0) | ~jobs.own_request.said()  # our CPUs and memory are given back first
+    free = ~jobs.required_nodes.nonempty() & ~jobs.reservation.nonempty()
+    free &= (gpus_by_node(jobs) == 0) | ~jobs.own_request.nonempty()  # our CPUs and memory are given back first
     found = plain_request(jobs, by_nodes) & alone & agreed & sizes & free
     found &= ~not_repeated(view, jobs, RESIZE)
     if rules.profiling is not None:

@@ -34,7 +34,7 @@ def rightsize_wishes(view: View, rules: Rules, standings: IntArray, ranked: IntA
     Jobs whose begin time comes soon stand behind these. A job that we sized and that is no longer ours to size gets
     what its owner asked for.
     """
-    jobs, ours = view.pending, view.pending.own_request.said()
+    jobs, ours = view.pending, view.pending.own_request.nonempty()
     if not rules.executor.changes_requests or (rules.rightsizing is None and not ours.any()):
         return []
     may = np.zeros(len(jobs), dtype=np.bool_) if rules.rightsizing is None else sizable(view, rules)
@@ -63,7 +63,7 @@ def sizable(view: View, rules: Rules) -> BoolArray:
         jobs.off | jobs.interactive | jobs.shares | jobs.exclusive | jobs.per_gpu | jobs.request_changed | promised
     )
     free &= ~not_repeated(view, jobs, RIGHTSIZE)
-    free &= ~jobs.reservation.said() & _changeable(jobs.node_request) & (jobs.gpus_each == 0)
+    free &= ~jobs.reservation.nonempty() & _changeable(jobs.node_request) & (jobs.gpus_each == 0)
     if rules.resizing is not None and rules.resizing.nodes:  # that changes their CPUs and memory with their nodes
         free &= (jobs.nodes <= 1) | (jobs.most_gpus <= jobs.least_gpus)
     if rules.profiling is not None:

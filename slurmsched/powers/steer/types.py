@@ -37,7 +37,7 @@ def steer_wishes(view: View, rules: Rules, standings: IntArray, ranked: IntArray
 
     A job that we steered and that is no longer ours to steer is let go.
     """
-    jobs, ours = view.pending, view.pending.steered.said()
+    jobs, ours = view.pending, view.pending.steered.nonempty()
     if not rules.executor.changes_requests or (rules.steering is None and not ours.any()):
         return []
     if rules.steering is None:
@@ -48,7 +48,7 @@ def steer_wishes(view: View, rules: Rules, standings: IntArray, ranked: IntArray
     may = steerable(view, rules) & ~starving & (pool >= 0)
     wishes: list[Action] = [Unsteer(job) for job in jobs.job_id[ours & ~may].tolist()]
     rest = np.setdiff1d(np.flatnonzero(ours & may), ranked)
-    open_to_us = ours | jobs.type_speeds.said() | jobs.types.said()
+    open_to_us = ours | jobs.type_speeds.nonempty() | jobs.types.nonempty()
     for number in np.unique(pool[may & open_to_us]).tolist():
         line, others = ranked[pool[ranked] == number], rest[pool[rest] == number]
         late = line[rules.window :]
@@ -63,9 +63,9 @@ def steerable(view: View, rules: Rules) -> BoolArray:
     promised = np.isin(jobs.job_id, view.promises.job_id[view.promises.open])
     free = (jobs.gpus > 0) & (jobs.het_job_id == 0)
     free &= ~(jobs.off | jobs.interactive | jobs.shares | promised | not_repeated(view, jobs, STEER))
-    free &= ~jobs.excluded_nodes.said() | jobs.steered.said()
+    free &= ~jobs.excluded_nodes.nonempty() | jobs.steered.nonempty()
     for column in (jobs.gpu_type, jobs.required_nodes, jobs.features, jobs.reservation):
-        free &= ~column.said()
+        free &= ~column.nonempty()
     if rules.profiling is not None:
         free &= ~both(jobs, rules.profiling)
     return np.asarray(free, dtype=np.bool_)
@@ -94,7 +94,7 @@ class _Pool:
     def wishes(self) -> Iterator[Action]:
         """Yield the changes for these jobs."""
         if len(self.types) < 2:
-            ours = self.rows[self.may & self.view.pending.steered.said()[self.rows]]
+            ours = self.rows[self.may & self.view.pending.steered.nonempty()[self.rows]]
             yield from (Unsteer(job) for job in self.view.pending.job_id[ours].tolist())
             return
         ends = self._ends

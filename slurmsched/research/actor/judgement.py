@@ -20,7 +20,7 @@ from ...simulator.setup import Setup
 from ...simulator.workload.workload import Workload
 from .distillation import Distilled, distilled
 from .imitation import Imitator, imitated
-from .learning import Costs, Effort, costs_of, learn, static_actor, tuned
+from .learning import Costs, TrainingBudget, costs_of, learn, static_actor, tuned
 from .week_loop import SELECTION
 from .weeks import Weeks
 
@@ -31,7 +31,7 @@ RIVALS = ("qssf", "sjf", "mlfs-h")
 
 
 @dataclass(frozen=True)
-class Against:
+class ActorComparison:
     """An actor against one static order on the same workloads; 95 % bounds by resampling weeks, and draws of each."""
 
     jct_ratio: float  #: geometric mean of the actor's mean JCT over that of the order
@@ -63,7 +63,7 @@ class TrainedActor:
     updates: int  #: after which it was best on the weeks of choice
     static: str  #: the line of the tuned static order
     weeks: int  #: unseen ones
-    against: dict[str, Against]
+    against: dict[str, ActorComparison]
     seconds: float  #: processor time of the training, without the judgement
     site: bool = False  #: judged on the weeks of a site
     tree: Distilled | None = None
@@ -115,7 +115,7 @@ def train_actor(
     seed: int,
     *,
     judged_on: Weeks | None = None,
-    effort: Effort | None = None,
+    effort: TrainingBudget | None = None,
     executor: str = "slurm",
     imitate: Imitator = imitated,
     report: Callable[[str], None] = lambda doing: None,
@@ -124,7 +124,7 @@ def train_actor(
 
     TooLittleHistory where there are none to train on.
     """
-    effort, begun_s = effort or Effort(), time.process_time()
+    effort, begun_s = effort or TrainingBudget(), time.process_time()
     if not weeks.train or not weeks.choose:
         raise TooLittleHistory(
             f"{len(weeks.unseen)} weeks, which are enough to judge on: --trace TRACE names other jobs to train on"
@@ -159,7 +159,9 @@ class LastWeek:
 def reviewed(artifact: Artifact, weeks: Weeks, fallback: str, executor: str = "slurm") -> LastWeek:
     """Compare a promoted actor with the ordering *fallback* in the last of *weeks*, and withdraw it if it is worse."""
     actor = Actor.of_text(str(artifact.model["actor"]))
-    (one,) = judged(weeks.last, actor, {fallback: fallback}, Effort.draws, executor, 0, lambda doing: None).values()
+    (one,) = judged(
+        weeks.last, actor, {fallback: fallback}, TrainingBudget.draws, executor, 0, lambda doing: None
+    ).values()
     figures = f"in the last week its JCT was {one.jct_ratio:.3f} of that under {fallback}"
     if one.jct_ratio <= 1:
         return LastWeek(artifact, figures)
@@ -179,7 +181,7 @@ def rivals_of(gpus: float) -> dict[str, str]:
     return {**{name: name for name in RIVALS}, "static": f"mlfs-h late=0 urgency=0 gain=0 gpus={gpus:g}"}
 
 
-def tuned_static(weeks: Weeks, effort: Effort) -> float:
+def tuned_static(weeks: Weeks, effort: TrainingBudget) -> float:
     """Return the weight of the GPUs with which a static order costs least on the weeks that are not unseen."""
     found = tuned(weeks, [static_actor(gpus) for gpus in GPUS_WEIGHTS], effort)
     return float(-found.linear[FEATURES.index("GPUs")])
@@ -193,7 +195,7 @@ def judged(
     executor: str,
     seed: int,
     report: Callable[[str], None],
-) -> dict[str, Against]:
+) -> dict[str, ActorComparison]:
     """Replay drawings of the unseen weeks under the *actor* and each of the *lines*, and compare."""
     costs: dict[str, list[list[Costs]]] = {name: [] for name in ("", *lines)}
     for number, rows in enumerate(weeks.unseen):
@@ -206,7 +208,7 @@ def judged(
     return {name: _against(ours, np.array(found), seed) for name, found in costs.items()}
 
 
-def _against(ours: FloatArray, other: FloatArray, seed: int) -> Against:
+def _against(ours: FloatArray, other: FloatArray, seed: int) -> ActorComparison:
     """Compare costs by week and draw."""
     ratio = np.log(ours[:, :, 0] / other[:, :, 0])
     random, (weeks, draws) = np.random.default_rng(seed), ratio.shape
@@ -214,4 +216,4 @@ def _against(ours: FloatArray, other: FloatArray, seed: int) -> Against:
     means = ratio[week, random.integers(draws, size=(RESAMPLES, weeks, draws))].mean(axis=(1, 2))
     low, high = np.exp(np.quantile(means, (0.025, 0.975)))
     met = float((other[:, :, 1] - ours[:, :, 1]).mean())
-    return Against(float(np.exp(ratio.mean())), float(low), float(high), met)
+    return ActorComparison(float(np.exp(ratio.mean())), float(low), float(high), met)

@@ -33,7 +33,7 @@ KEPT_ROWS = 20_000  #: of features of each replay that determines their ranges
 
 
 @dataclass(frozen=True)
-class Effort:
+class TrainingBudget:
     """How much is tried."""
 
     updates: int = 24
@@ -83,14 +83,14 @@ STARTS = tuple(
 )
 
 
-def tuned(weeks: Weeks, candidates: Sequence[Actor], effort: Effort) -> Actor:
+def tuned(weeks: Weeks, candidates: Sequence[Actor], effort: TrainingBudget) -> Actor:
     """Return the candidate that costs least on the weeks that are not unseen."""
     drawn = [weeks.draw(rows, draw) for rows in weeks.train + weeks.choose for draw in range(effort.tuning)]
     return min(candidates, key=lambda actor: mean_cost(actor, drawn, weeks.fleet))
 
 
 def learn(
-    weeks: Weeks, seed: int, effort: Effort, report: Callable[[str], None], imitate: Imitator = imitated
+    weeks: Weeks, seed: int, effort: TrainingBudget, report: Callable[[str], None], imitate: Imitator = imitated
 ) -> tuple[Actor, int]:
     """Train an actor from the best simple one of STARTS; return it and the updates after which it was best.
 

@@ -10,7 +10,7 @@ from ...child_process import ChildFailed, ChildProcess
 from ...errors import ConfigError
 from . import worker
 from .demands import VIEWS, demands_on
-from .judgement import Found, Judge, PartsWanted
+from .judgement import Judge, MatchedParts, PartsWanted
 
 LIMIT_S = 60.0
 """The time of a demand in seconds, after which its process is ended."""
@@ -62,10 +62,10 @@ class Check:
         for process in (self._one, self._other, self._days):
             process.close()
 
-    def find(self, hooks: tuple[str, ...], line: str) -> Found:
+    def find(self, hooks: tuple[str, ...], line: str) -> MatchedParts:
         """Find the parts to check: those that *line* names, or those of all plug-ins; ConfigError if there are none."""
         try:
-            found: Found = self._one.ask(PartsWanted(hooks, line), self.import_s)
+            found: MatchedParts = self._one.ask(PartsWanted(hooks, line), self.import_s)
         except ChildFailed as error:
             raise ConfigError(f"loading the plug-ins: {error}") from error
         if line and not found.parts:

@@ -29,7 +29,7 @@ class PartsWanted(NamedTuple):
     line: str
 
 
-class Found(NamedTuple):
+class MatchedParts(NamedTuple):
     """The parts found, as hook and line, and what is wrong."""
 
     parts: tuple[tuple[str, str], ...]
@@ -45,19 +45,19 @@ class Judge(NamedTuple):
     inputs: int
 
 
-def found(wanted: PartsWanted) -> Found:
+def found(wanted: PartsWanted) -> MatchedParts:
     """Find the parts that are wanted."""
     if not wanted.line:
         broken = load_plugins()
         parts = [(hook, part.line) for hook in wanted.hooks for part in REGISTRIES[hook].values() if not part.built_in]
-        return Found(tuple(parts), tuple(broken))
+        return MatchedParts(tuple(parts), tuple(broken))
     parts, troubles = [], []
     for hook in wanted.hooks:
         try:
             parts.append((hook, REGISTRIES[hook].find(wanted.line).line))
         except ConfigError as error:
             troubles.append(str(error))
-    return Found(tuple(parts), () if parts else tuple(dict.fromkeys(troubles)))
+    return MatchedParts(tuple(parts), () if parts else tuple(dict.fromkeys(troubles)))
 
 
 @cache
@@ -65,7 +65,7 @@ def _case(hook: str, line: str, count: int) -> Case:
     return Case(hook, REGISTRIES[hook].find(line), count)
 
 
-def answer(request: PartsWanted | Judge) -> Found | tuple[bool, str]:
+def answer(request: PartsWanted | Judge) -> MatchedParts | tuple[bool, str]:
     """Answer one request."""
     if isinstance(request, PartsWanted):
         return found(request)

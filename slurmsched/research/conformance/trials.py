@@ -183,7 +183,7 @@ def _wrong_places(part: Part[Any], room: Room, result: list[list[tuple[int, int]
     return ""
 
 
-class Danger(NamedTuple):
+class PreemptionCase(NamedTuple):
     """The input of a preemption: jobs that may yield, and promises that need GPUs."""
 
     jobs: Yielders
@@ -196,15 +196,15 @@ class Danger(NamedTuple):
         return sum(need > free for need in self.needs)
 
 
-def _danger(random: Random, count: int) -> Danger:
+def _danger(random: Random, count: int) -> PreemptionCase:
     ids = 1 + random.permutation(count)
     jobs = Yielders(ids, random.uniform(0.0, 1e6, count), random.random(count) < 0.2)
     gains = dict(zip(ids.tolist(), random.integers(1, 9, count).tolist(), strict=True))
     needs = tuple(random.integers(0, 4 * max(count, 1), int(random.integers(0, 4))).tolist())
-    return Danger(jobs, gains, needs)
+    return PreemptionCase(jobs, gains, needs)
 
 
-def _wrong_yields(part: Part[Any], danger: Danger, result: Any) -> str:
+def _wrong_yields(part: Part[Any], danger: PreemptionCase, result: Any) -> str:
     rows = np.asarray(result)
     if rows.dtype.kind != "i" or rows.ndim != 1:
         return "rows are an array of whole numbers"
@@ -214,7 +214,7 @@ def _wrong_yields(part: Part[Any], danger: Danger, result: Any) -> str:
     return "jobs stop, and no promise gains" if len(rows) and danger.late(rows) >= danger.late(none) else ""
 
 
-def _shuffled_danger(danger: Danger, random: Random) -> Danger:
+def _shuffled_danger(danger: PreemptionCase, random: Random) -> PreemptionCase:
     return danger._replace(jobs=danger.jobs.take(random.permutation(len(danger.jobs))))
 
 

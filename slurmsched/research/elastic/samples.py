@@ -19,14 +19,14 @@ _LEAST_S = 60.0
 
 
 @dataclass(frozen=True, eq=False)
-class Halves:
+class Split:
     """The rows of a workload in two parts at random: to search on, and to judge by."""
 
     train: IntArray
     test: IntArray
 
     @classmethod
-    def of(cls, count: int, seed: int) -> Halves:
+    def of(cls, count: int, seed: int) -> Split:
         """Half of *count* rows each; ConfigError where there are too few to be parted."""
         if count < 2:
             jobs = plural.count(count, "job")

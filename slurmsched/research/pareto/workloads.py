@@ -10,7 +10,7 @@ import numpy as np
 
 from ...cluster.columns import FloatArray, IntArray
 from ..elastic.applications import Applications
-from ..elastic.samples import Halves, sample
+from ..elastic.samples import Split, sample
 from .measurement import Bench
 from .objectives import Objective
 from .search import POPULATION, Search
@@ -20,7 +20,7 @@ _HELD_OUT = 1_000_000  #: added to the seeds of validation samples
 
 
 @dataclass(frozen=True)
-class Wish:
+class SearchSpec:
     """The parameters of a search and of its samples."""
 
     objectives: tuple[Objective, ...]
@@ -34,9 +34,9 @@ class Wish:
     population: int = POPULATION
 
 
-def search_on(apps: Applications, wish: Wish) -> tuple[Search, Mapping[str, object]]:
+def search_on(apps: Applications, wish: SearchSpec) -> tuple[Search, Mapping[str, object]]:
     """Build the search for *wish* on *apps*, and the values that identify it."""
-    halves = Halves.of(len(apps), wish.seed)
+    halves = Split.of(len(apps), wish.seed)
     search = Search(
         SearchSpace.of(apps.service_s[halves.train], wish.delta),
         Bench(_samples(apps, halves.train, wish, wish.seed), wish.gpus, wish.objectives),
@@ -59,7 +59,7 @@ def search_on(apps: Applications, wish: Wish) -> tuple[Search, Mapping[str, obje
     return search, settings
 
 
-def _samples(apps: Applications, rows: IntArray, wish: Wish, seed: int) -> tuple[Applications, ...]:
+def _samples(apps: Applications, rows: IntArray, wish: SearchSpec, seed: int) -> tuple[Applications, ...]:
     return tuple(sample(apps, rows, wish.jobs, wish.gpus, wish.load, seed + at) for at in range(wish.samples))
 
 

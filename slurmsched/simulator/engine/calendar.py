@@ -57,7 +57,7 @@ def first(calendar: Calendar) -> tuple[int, int]:
 
 
 @compiled
-def strike(calendar: Calendar) -> None:
+def pop_first(calendar: Calendar) -> None:
     """Remove the first event."""
     calendar.many[0] = pop(calendar.at_s, calendar.what, 0, calendar.many[0])
 

@@ -35,7 +35,7 @@ PENDING, RUNNING, SUSPENDED = int(JobState.PENDING), int(JobState.RUNNING), int(
 COMPLETING, COMPLETED, REQUEUED = int(JobState.COMPLETING), int(JobState.COMPLETED), int(JobState.REQUEUED)
 
 
-class Life(NamedTuple):
+class JobStates(NamedTuple):
     """The state of jobs, one row each; times are NaN until they have come."""
 
     state: IntArray  #: a JobState, or UNBORN
@@ -85,7 +85,7 @@ class MachineContext(NamedTuple):
     resources: NodeResources
     held: Held
     requests: ResourceRequests
-    life: Life
+    life: JobStates
     pace: JobSpeed
     running: Line  #: jobs that hold their nodes, by the end that Slurm plans
     calendar: Calendar
@@ -94,13 +94,13 @@ class MachineContext(NamedTuple):
     release_s: float  #: time from the end of a run until its nodes are free again
 
 
-def unborn(submit_s: FloatArray, runtime_s: FloatArray, plan_s: FloatArray) -> Life:
+def not_submitted(submit_s: FloatArray, runtime_s: FloatArray, plan_s: FloatArray) -> JobStates:
     """Return the state of jobs that are not submitted yet."""
     count = len(submit_s)
     zeros = np.zeros(count, dtype=np.int64)
     unknown = np.full(count, np.nan)
     return records(
-        Life(
+        JobStates(
             state=np.full(count, UNBORN, dtype=np.int64),
             submit_s=submit_s.copy(),
             begin_s=submit_s.copy(),
@@ -135,7 +135,7 @@ def alone(jobs: Sized) -> JobSpeed:
 
 
 @compiled
-def foresee(stage: MachineContext, at_s: float, rank: int, row: int) -> None:
+def schedule(stage: MachineContext, at_s: float, rank: int, row: int) -> None:
     """Schedule an event of a job; where the calendar is full, void events are removed first."""
     calendar = stage.calendar
     if calendar.many[0] == len(calendar.at_s):
@@ -170,7 +170,7 @@ def start(stage: MachineContext, row: int, count: int, now_s: float) -> None:
     life.speed[row] = _speed_on(stage, row, count)
     set_out(stage, row, now_s)
     if stage.requests.slots[row]:
-        life.joined[row] += meet(stage, row, now_s)
+        life.joined[row] += update_speeds_of_sharers(stage, row, now_s)
 
 
 @borrowing
@@ -207,7 +207,7 @@ def go_on(stage: MachineContext, row: int, now_s: float) -> None:
     life = stage.life
     life.since_s[row] = now_s
     life.due_s[row] = now_s + life.left_s[row] / life.speed[row]
-    foresee(stage, life.due_s[row], END, row)
+    schedule(stage, life.due_s[row], END, row)
 
 
 @compiled
@@ -258,7 +258,7 @@ def save(stage: MachineContext, row: int, saved_s: float, now_s: float) -> None:
     pause(stage, row, now_s)
     stage.life.since_s[row] = NEVER  # no work is done from here on
     stage.life.saved_s[row] = saved_s
-    foresee(stage, saved_s, SAVED, row)
+    schedule(stage, saved_s, SAVED, row)
 
 
 @borrowing
@@ -273,9 +273,9 @@ def stop(stage: MachineContext, row: int, now_s: float, restart_s: float) -> Non
 
 @borrowing
 def _leave(stage: MachineContext, row: int, now_s: float) -> None:
-    part(stage, row, now_s)
+    end_sharing(stage, row, now_s)
     if stage.release_s > 0:
-        foresee(stage, now_s + stage.release_s, FREE, row)
+        schedule(stage, now_s + stage.release_s, FREE, row)
     else:
         release(stage, row)
 
@@ -290,7 +290,7 @@ def share_slots(stage: MachineContext, row: int, other: int) -> bool:
 
 
 @compiled
-def meet(stage: MachineContext, row: int, now_s: float) -> int:
+def update_speeds_of_sharers(stage: MachineContext, row: int, now_s: float) -> int:
     """Update the speeds of a job with slots and of those beside it; return 1 if any runs beside it, else 0."""
     change_speed(stage, row, now_s)
     found = 0
@@ -303,10 +303,10 @@ def meet(stage: MachineContext, row: int, now_s: float) -> int:
 
 
 @borrowing
-def part(stage: MachineContext, row: int, now_s: float) -> None:
+def end_sharing(stage: MachineContext, row: int, now_s: float) -> None:
     """End the sharing of a job: its guests keep the GPUs they are on, and all run at their new speeds."""
     if stage.requests.slots[row]:
-        meet(stage, row, now_s)
+        update_speeds_of_sharers(stage, row, now_s)
         return
     life, links, host = stage.life, stage.held.links, stage.life.partner[row]
     if host != ALONE:

@@ -32,7 +32,7 @@ from ...policies.selection.struct_arrays import records, writable
 from ...policies.selection.unit_choice import NO_RULES, scratch_of
 from ..cluster_spec import ClusterSpec
 from ..engine.calendar import NEVER, NODES, OPENS, Calendar, blank, note
-from ..engine.job_state import JobSpeed, MachineContext, alone, unborn
+from ..engine.job_state import JobSpeed, MachineContext, alone, not_submitted
 from ..fast.loops import Keys
 from ..slurmctld.fair_share import share_out
 from ..slurmctld.fixed_points import fixed_points
@@ -84,7 +84,7 @@ def controller(
         resources=resources,
         held=nothing_held(size, most_links),
         requests=requests,
-        life=unborn(jobs.submit_s, jobs.runtime_s, plan_s),
+        life=not_submitted(jobs.submit_s, jobs.runtime_s, plan_s),
         pace=pace or alone(jobs),
         running=empty_line(min(size, most_links) + 1),
         calendar=calendar,

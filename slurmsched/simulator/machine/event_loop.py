@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ...policies.compiled import borrowing, compiled, inner
 from ...policies.selection.resources import NODE, is_on, link
-from ..engine.calendar import BEGIN, END, FREE, NEVER, OPENS, SAVED, STEP, first, next_s, strike
+from ..engine.calendar import BEGIN, END, FREE, NEVER, OPENS, SAVED, STEP, first, next_s, pop_first
 from ..engine.job_state import (
     COMPLETED,
     PENDING,
@@ -42,8 +42,8 @@ from ..slurmctld.slurmctld import (
     note_step,
     put_in_order,
     step_s,
-    stir,
     wait,
+    wake_loops,
 )
 from .repack import repack, restart_cost
 
@@ -133,7 +133,7 @@ def _let_in(c: Controller, now_s: float) -> None:
     submit_s = c.stage.life.submit_s
     while c.clock[SUBMITTED] < len(submit_s) and submit_s[int(c.clock[SUBMITTED])] <= now_s:
         c.clock[SUBMITTED] += 1
-        stir(c, now_s)
+        wake_loops(c, now_s)
     while _may_come_in(c) and submit_s[int(c.clock[ARRIVED])] <= now_s:
         row = int(c.clock[ARRIVED])
         c.clock[ARRIVED] += 1
@@ -169,7 +169,7 @@ def _happen(c: Controller, now_s: float) -> None:
     stage = c.stage
     while next_s(stage.calendar) <= now_s:
         rank, serial = first(stage.calendar)
-        strike(stage.calendar)
+        pop_first(stage.calendar)
         if rank == END:
             if stage.life.due_s[serial] == now_s and stage.life.state[serial] == RUNNING:
                 end(stage, serial, now_s)
@@ -180,7 +180,7 @@ def _happen(c: Controller, now_s: float) -> None:
         elif rank == STEP:
             _step(c, serial, now_s)
         elif rank in (BEGIN, OPENS):
-            stir(c, now_s)
+            wake_loops(c, now_s)
         elif rank == SAVED:
             if stage.life.saved_s[serial] == now_s and stage.life.state[serial] == RUNNING:
                 requeue(c, serial, now_s)
@@ -201,7 +201,7 @@ def _stir_if_free(c: Controller, row: int, now_s: float) -> None:
     else:
         c.clock[ACTIVE] -= c.stage.requests.gpus[row]
         let_go(c.gates, c.stage, c.wishes.barred, row, False, now_s)
-    stir(c, now_s)
+    wake_loops(c, now_s)
     if not c.rules.direct and (c.rules.epilog or state == PENDING):  # slurmd reports the end of what it had to kill
         c.clock[MAIN_DUE] = now_s
 
@@ -213,7 +213,7 @@ def _step(c: Controller, row: int, now_s: float) -> None:
     if life.state[row] == RUNNING and life.level[row] < len(c.given.steps) and step_s(c, row) == now_s:
         life.level[row] += 1
         note_step(c, row)
-        stir(c, now_s)
+        wake_loops(c, now_s)
 
 
 @inner
@@ -225,7 +225,7 @@ def _fail_or_repair(c: Controller, at: int, now_s: float) -> None:
             on_it = stage.life.state[row] == RUNNING and is_on(stage.held, row, node)
             if on_it:
                 requeue(c, row, now_s)
-    stir(c, now_s)
+    wake_loops(c, now_s)
 
 
 @compiled
@@ -249,7 +249,7 @@ def _arrive(c: Controller, row: int, now_s: float) -> None:
     """Queue an arrived job. It does not start at submit: slurmctld does that only for salloc and srun."""
     c.stage.life.state[row] = PENDING
     wait(c, row, now_s)
-    stir(c, now_s)
+    wake_loops(c, now_s)
 
 
 @compiled
@@ -278,4 +278,4 @@ def join(c: Controller, row: int, host: int, now_s: float) -> None:
 def reordered(c: Controller) -> None:
     """Sort the queue again and wake the loops, after points, nice, holds or keys have changed."""
     put_in_order(c)
-    stir(c, c.clock[NOW])
+    wake_loops(c, c.clock[NOW])

@@ -12,7 +12,7 @@ from ...cluster.limits import LimitTable, Memberships
 from ...cluster.text.dependency import ENDS, SINGLETON, Dependency, read_dependencies
 from ...policies.compiled import borrowing
 from ..engine.calendar import BEGIN
-from ..engine.job_state import MachineContext, foresee
+from ..engine.job_state import MachineContext, schedule
 
 
 class Gates(NamedTuple):
@@ -92,7 +92,7 @@ def let_go(gates: Gates, stage: MachineContext, barred: BoolArray, row: int, sta
             begin_s = max(stage.life.begin_s[after], now_s + gates.delay_s[at])
             stage.life.begin_s[after] = begin_s
             if begin_s > now_s:
-                foresee(stage, begin_s, BEGIN, after)
+                schedule(stage, begin_s, BEGIN, after)
             opened = True
     return opened
 
@@ -102,7 +102,7 @@ Edges = tuple[IntArray, IntArray, BoolArray, FloatArray]
 
 def met_by(jobs: JobTable, running: int, able: BoolArray) -> BoolArray:
     """Select the *jobs* without dependencies, and those whose dependencies jobs meet that run or are *able* to."""
-    waits = jobs.dependency.said()
+    waits = jobs.dependency.nonempty()
     finder = _Finder(jobs, running)
     found = {row: finder.of(row) for row in np.flatnonzero(waits).tolist()}
     met = np.asarray(able & ~waits)
@@ -124,7 +124,7 @@ def _edges(jobs: JobTable, running: int, now_s: float) -> tuple[Edges, IntArray,
     after: list[int] = []
     at_start: list[bool] = []
     delay_s: list[float] = []
-    for row in np.flatnonzero(jobs.dependency.said()).tolist():
+    for row in np.flatnonzero(jobs.dependency.nonempty()).tolist():
         needs = finder.of(row) if row >= running else None
         if needs is None:
             continue
@@ -172,7 +172,7 @@ class _Finder:
     def __init__(self, jobs: JobTable, running: int) -> None:
         self._jobs, self._running = jobs, running
         self._rows: dict[int, list[int]] = {}
-        waits = jobs.dependency.said()
+        waits = jobs.dependency.nonempty()
         if not waits.any():
             return
         for row, (job, array) in enumerate(zip(jobs.job_id.tolist(), jobs.array_job_id.tolist(), strict=True)):

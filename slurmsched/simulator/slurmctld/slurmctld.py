@@ -33,7 +33,7 @@ from ...policies.selection.resources import CHOSEN, find_open, is_shut
 from ...policies.selection.sorted_rows import Line, drop_out
 from ..engine import job_state
 from ..engine.calendar import BEGIN, NEVER, STEP
-from ..engine.job_state import COMPLETED, PENDING, UNBORN, MachineContext, foresee, start
+from ..engine.job_state import COMPLETED, PENDING, UNBORN, MachineContext, schedule, start
 from ..fast.loops import Keys
 from .fair_share import Usage, accrue
 from .gates import Gates, count, is_open, let_go
@@ -141,7 +141,7 @@ class Controller(NamedTuple):
 
 
 @compiled
-def stir(c: Controller, now_s: float) -> None:
+def wake_loops(c: Controller, now_s: float) -> None:
     """Make the loops due after a change."""
     rules = c.rules
     main_s = max(now_s, c.clock[MAIN_LAST] + rules.batch_sched_delay_s)
@@ -178,7 +178,7 @@ def wait(c: Controller, row: int, now_s: float) -> None:
         c.clock[CALC_DUE] = now_s + c.rules.calc_period_s
     c.base[row] = base_priority(c.usage, c.weights, c.factors, row, max(0.0, now_s - life.begin_s[row]))
     if life.begin_s[row] > now_s:
-        foresee(c.stage, life.begin_s[row], BEGIN, row)
+        schedule(c.stage, life.begin_s[row], BEGIN, row)
     _queue_up(c, row, key_of(c, row))
 
 
@@ -258,7 +258,7 @@ def put_in_order(c: Controller) -> None:
         queue.rows[spot], queue.keys[spot] = row, key
     c.clock[ORDER_STALE] = 0.0
     if changed:
-        stir(c, c.clock[NOW])
+        wake_loops(c, c.clock[NOW])
 
 
 @compiled
@@ -266,7 +266,7 @@ def begin_at(c: Controller, row: int, at_s: float) -> None:
     """Set the earliest start of a waiting job."""
     c.stage.life.begin_s[row] = at_s
     if at_s > c.clock[NOW]:
-        foresee(c.stage, at_s, BEGIN, row)
+        schedule(c.stage, at_s, BEGIN, row)
 
 
 @borrowing
@@ -315,14 +315,14 @@ def drop_from_queue(c: Controller, row: int) -> None:
     c.caps.used[c.caps.account[row]] += c.stage.requests.gpus[row]
     count(c.gates, row, 1.0)
     if let_go(c.gates, c.stage, c.wishes.barred, row, True, c.clock[NOW]):
-        stir(c, c.clock[NOW])
+        wake_loops(c, c.clock[NOW])
 
 
 @borrowing
 def note_step(c: Controller, row: int) -> None:
     """Schedule the next step of attained service of a running job, where its key has steps."""
     if c.stage.life.level[row] < len(c.given.steps):
-        foresee(c.stage, step_s(c, row), STEP, row)
+        schedule(c.stage, step_s(c, row), STEP, row)
 
 
 @borrowing

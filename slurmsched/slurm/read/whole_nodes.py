@@ -15,7 +15,7 @@ def with_gpus_of_nodes(running: JobTable, nodes: NodeTable) -> JobTable:
 
     Slurm says it of the job itself only where AccountingStorageTRES has gres/gpu.
     """
-    alone = np.flatnonzero(running.exclusive & running.node_list.said())
+    alone = np.flatnonzero(running.exclusive & running.node_list.nonempty())
     if not len(alone):
         return running
     rows = {name: row for row, name in enumerate(nodes.name)}

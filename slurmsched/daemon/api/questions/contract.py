@@ -28,7 +28,7 @@ from ....explain.explain import Explanation, QueueRow
 from ....explain.why import Circumstances, Why
 from ....models.runtime.overruns import Overrunner
 from ...idle.idle_gpus import IdleGpus
-from ..privacy import veil
+from ..privacy import hide_other_users
 from ..query_arguments import AnswerRefused, Parameter
 
 STARTING = "the daemon is still starting: it has not observed the cluster yet; ask again after its first cycle"
@@ -114,7 +114,7 @@ class Asked:
     def view(self) -> View:
         """What was observed, as far as the asker may see it."""
         view = self.decided.view
-        return view if self.asker.only is None else veil(view, self.asker.only)
+        return view if self.asker.only is None else hide_other_users(view, self.asker.only)
 
     @property
     def plan(self) -> Plan:

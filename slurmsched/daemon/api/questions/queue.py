@@ -8,7 +8,7 @@ import numpy as np
 
 from ....cluster.plan import Plan
 from ....explain.explain import QueueRow, chosen_rows
-from ..privacy import narrow, owns, veil
+from ..privacy import hide_other_users, owns, restrict_to_user
 from ..query_arguments import ONLY, filters_of, limit
 from .contract import Asked, OfCycle, for_users
 
@@ -34,8 +34,8 @@ def _queue(asked: Asked) -> QueueAnswer:
     order = np.lexsort((-view.pending.priority[shown], np.where(rank < 0, np.iinfo(np.int64).max, rank)))
     rows = np.sort(shown[order[: asked.given["limit"]]])
     if only is not None:
-        view, plan = narrow(view, plan, rows, only)
-        view = veil(view, only)  # last: hiding costs by the row
+        view, plan = restrict_to_user(view, plan, rows, only)
+        view = hide_other_users(view, only)  # last: hiding costs by the row
     elif len(rows) < len(view.pending):
         view, plan = view.take(rows), Plan(plan.jobs.take(rows), plan.actions, plan.refusals)
     return {
