@@ -18,7 +18,7 @@ LEVELS = (
     {"powers"},
     {"cycle", "explain"},
     {"daemon", "simulator"},
-    {"foresee", "research"},
+    {"foresee", "research", "web"},
     {"demo"},
     {"cli"},
 )

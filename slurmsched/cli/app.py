@@ -178,7 +178,7 @@ class App:
         socket = self.run_dir() / SOCKET
         named = self.environ.get(SERVER, "")
         if named or (self.readable_settings().client.server and not os.path.exists(socket)):
-            daemon = self._remote_daemon(named)
+            daemon = self.remote_daemon(named)
             return QueryClient(lambda request: query_remote(daemon, request))
         records = Records(
             lambda: self.store().latest_decision(),
@@ -187,7 +187,7 @@ class App:
         )
         return RecordedQueryClient(lambda request: query(socket, request), records)
 
-    def _remote_daemon(self, named: str) -> RemoteDaemon:
+    def remote_daemon(self, named: str = "") -> RemoteDaemon:
         """Return the daemon that *named*, else the settings, name, and what proves this user to it."""
         from ..daemon.api.remote_client import RemoteDaemon
 

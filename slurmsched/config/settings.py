@@ -498,6 +498,13 @@ class ReportSettings:
 
 
 @dataclass(frozen=True)
+class WebSettings:
+    """``[web]``: the questions of users over HTTP, by ``slurmsched web``."""
+
+    listen: str = basic("127.0.0.1:9820", "address of this host alone and port; a proxy in front of it does TLS")
+
+
+@dataclass(frozen=True)
 class NoticesSettings:
     """``[notices]``: messages to owners of jobs and to admins."""
 
@@ -552,6 +559,7 @@ class Settings:
     profile: ProfileSettings = field(default_factory=ProfileSettings)
     predict: PredictSettings = field(default_factory=PredictSettings)
     report: ReportSettings = field(default_factory=ReportSettings)
+    web: WebSettings = field(default_factory=WebSettings)
     notices: NoticesSettings = field(default_factory=NoticesSettings)
     remote: RemoteSettings = field(default_factory=RemoteSettings)
     client: ClientSettings = field(default_factory=ClientSettings)

@@ -13,6 +13,7 @@ import pytest
 from slurmsched.daemon.service import LEAST_S, ServiceParts
 
 UNITS = Path(__file__).parents[2] / "systemd"
+WEB = UNITS.parent / "contrib/web/web-slurmsched.service"
 SERVICES = [
     "slurmsched.service",
     "slurmsched-release.service",
@@ -50,9 +51,16 @@ def test_exposure_is_two_at_most(service):
     run(tool("systemd-analyze"), "security", "--offline=true", "--threshold=20", UNITS / service)
 
 
+def test_the_web_process_has_a_sandbox_of_its_own_and_no_user_of_the_daemon():
+    assert not WEB.name.startswith("slurmsched-"), "those units share the daemon's user"
+    assert "DynamicUser=yes" in WEB.read_text()
+    run(tool("systemd-analyze"), "security", "--offline=true", "--threshold=20", WEB)
+
+
 def test_systemd_finds_nothing_to_say_about_the_units(tmp_path):
     analyze = tool("systemd-analyze")
     shutil.copytree(UNITS, tmp_path, dirs_exist_ok=True)
+    shutil.copy(WEB, tmp_path)
     for unit in tmp_path.glob("*.service"):  # the program need not be installed where the tests run
         unit.write_text(unit.read_text().replace("/usr/bin/slurmsched", "/bin/true"))
     assert run(analyze, "verify", *sorted(path for path in tmp_path.iterdir() if path.is_file())) == ""

@@ -32,6 +32,7 @@ class RemoteDaemon:
     key: str = ""
     user: str = ""  #: for whom the service speaks
     munge_socket: str = ""  #: empty means munge's own default
+    token_alone: bool = False  #: the token is somebody else's, in whose name alone this client asks
 
     @property
     def address(self) -> tuple[str, int]:
@@ -106,6 +107,10 @@ def _line(stream: socket.socket) -> bytes:
 def _envelope(daemon: RemoteDaemon, request: Mapping[str, Any], greeting: Mapping[str, Any], door: str) -> bytes:
     """Return the line with *request* and a proof of the user, the first that the daemon accepts."""
     accepts = greeting.get("accepts") or ()
+    if daemon.token_alone:
+        if not (daemon.token and door and "token" in accepts):
+            raise AnswerRefused(f"{daemon.server} takes no tokens of Slurm; see remote.token_key and remote.token_jwks")
+        return line_of({"token": daemon.token, "request": request})
     if daemon.certificate and "certificate" in accepts:
         if not daemon.user:
             raise AnswerRefused("a service says in $SLURMSCHED_AS for which user it asks")

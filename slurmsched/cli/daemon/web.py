@@ -1,0 +1,102 @@
+"""``slurmsched web``."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import replace
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...errors import ConfigError, MissingExtra
+from ..app import App
+
+if TYPE_CHECKING:
+    from ...daemon.api.remote_client import RemoteDaemon
+
+THREADS = 8
+CONNECTIONS = 200
+HEADER_B = 16 * 1024
+SILENT_S = 30  #: after which a connection without a request is closed
+
+
+@click.command()
+@click.pass_obj
+def web(app: App) -> None:
+    """Answer the questions of users over HTTP, for portals and scripts.
+
+    Each request brings a token of Slurm (scontrol token) in the header X-SLURM-USER-TOKEN, as for slurmrestd. It is
+    passed on to the daemon, which checks it: this process may see nothing by itself. It listens on web.listen, an
+    address of this host alone; a proxy in front of it does TLS. /api/v1/openapi.json describes what can be asked.
+    """
+    if find_spec("flask") is None or find_spec("waitress") is None:
+        raise MissingExtra("slurmsched web needs Flask and waitress", "web")
+    from waitress import create_server
+
+    from ...web.api import application
+
+    settings = app.readable_settings()
+    host, port = _address(settings.web.listen)
+    daemon = _daemon(app)
+    server = create_server(
+        application(lambda request, token: _ask(daemon, request, token), _forms()),
+        host=host,
+        port=port,
+        threads=THREADS,
+        connection_limit=CONNECTIONS,
+        channel_timeout=SILENT_S,
+        cleanup_interval=5,
+        max_request_header_size=HEADER_B,
+        max_request_body_size=HEADER_B,
+        ident=None,
+    )
+    click.echo(
+        f"slurmsched web listens on http://{host}:{server.effective_port}/api/v1/openapi.json, asking {daemon.server}"
+    )
+    server.run()
+
+
+def _address(text: str) -> tuple[str, int]:
+    """Return the host and the port of ``web.listen``; ConfigError unless it is an address of this host alone."""
+    host, _, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    try:
+        inside = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        inside = False
+    if not inside or not (port.isascii() and port.isdecimal() and int(port) < 65536):
+        raise ConfigError(
+            f"web.listen = {text!r}: accepted is an address of this host alone with a port, such as 127.0.0.1:9820; "
+            "a proxy in front of it does TLS"
+        )
+    return host, int(port)
+
+
+def _daemon(app: App) -> RemoteDaemon:
+    """Return the daemon's door for other hosts; ConfigError where none is named, or one without TLS."""
+    daemon = app.remote_daemon()
+    if not daemon.server:
+        raise ConfigError(
+            "slurmsched web asks the daemon with the users' tokens: set client.server to its remote.listen"
+        )
+    if not daemon.encrypted:
+        raise ConfigError(
+            "client.ca: needed, since tokens go through TLS alone; it is the authority of remote.certificate"
+        )
+    return daemon
+
+
+def _ask(daemon: RemoteDaemon, request: Mapping[str, Any], token: str) -> dict[str, Any]:
+    from ...daemon.api.remote_client import query_remote
+
+    return query_remote(replace(daemon, token=token, token_alone=True), request)
+
+
+def _forms() -> dict[str, Any]:
+    """Return the JSON Schema of the answer to each question that is asked over HTTP."""
+    from ...web.api import ASKED
+    from ..json_schema import schema_of
+
+    return {name: schema_of(question.form) for name, question in ASKED.items()}
