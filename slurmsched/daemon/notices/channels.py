@@ -69,6 +69,7 @@ class Sendmail:
                 capture_output=True,
                 timeout=self.timeout_s,
                 check=False,
+                cwd="/",
             )
         except subprocess.TimeoutExpired:
             raise NoticeFailed(f"{self.program} took longer than {self.timeout_s:g} s") from None
