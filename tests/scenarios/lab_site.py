@@ -221,7 +221,7 @@ class Site:
         reasons: set[str] = set()
 
         def all_ran() -> bool:
-            reasons.update(self.lab.ask(["squeue", "-h", "-t", "PD", "-o", "%r"]).split())
+            reasons.update(self.lab.ask(["squeue", "-h", "-t", "PD", "-o", "%r"]).splitlines())
             return {self.states()[job] for job in jobs} == {"COMPLETED"}
 
         self.until(all_ran, "all jobs run, without a daemon", 300.0)

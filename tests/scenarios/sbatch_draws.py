@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
 
 from hypothesis import strategies as st
 
@@ -117,6 +118,12 @@ class Draft:
     environment: dict[str, str]
     argv: tuple[str, ...]
     placed: tuple[tuple[str, str], ...] = field(compare=False)  #: options with their places
+
+    def of_release(self, known: Collection[str]) -> Draft:
+        """This job without variables of options that a release does not know, which it ignores whatever they say."""
+        variables = {OF_VARIABLES[name] for name, place in self.placed if place == "environment" and name in known}
+        environment = {name: value for name, value in self.environment.items() if name in variables}
+        return replace(self, environment=environment)
 
     def count(self, counts: Counter[tuple[str, str]]) -> None:
         counts.update(self.placed)

@@ -85,9 +85,11 @@ def bench(lab: Lab) -> Iterator[Bench]:
 def differences(bench: Bench, batch: list[Draft]) -> list[str]:
     """Submit the jobs of *batch* held, and return what we make of them otherwise than Slurm."""
     older = bench.lab.ask(["sbatch", "--version"]).startswith(OLDER)
+    known = set(re.findall(r"--([a-z-]+)", bench.lab.ask(["sbatch", "--help"])))
     found: list[str] = []
     tried: dict[int, tuple[Draft, Probe, float]] = {}
-    for draft in batch:
+    for drawn in batch:
+        draft = drawn.of_release(known)
         draft.count(counts)
         now_s = time.time()
         ours = our_answer(bench.site, draft, now_s)
