@@ -17,7 +17,7 @@ from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.jobs import JobState
 from slurmsched.cluster.records.outcomes import OutcomeTable
 from slurmsched.cycle import CycleContext, run_cycle
-from slurmsched.daemon.predictions.play_forward import Forward, PredictionStore
+from slurmsched.daemon.predictions.play_forward import PlayForward, PredictionStore
 from slurmsched.daemon.predictions.prediction_process import PredictionWorker
 from slurmsched.daemon.predictions.prediction_service import PredictionService
 from slurmsched.db.memory import Memory
@@ -95,7 +95,7 @@ def test_nine_in_ten_jobs_end_by_the_moment_told(lab, tmp_path):
             writer=Writer(cluster, Budget(20.0, 100)),
             clock=SystemClock(),
         )
-        forward = Forward(lambda: policy, lambda: facts.config, player)
+        forward = PlayForward(lambda: policy, lambda: facts.config, player)
         foretelling = PredictionService(forward, PredictionStore(store, lab.cluster), SystemClock(), 1.0, (0.85, 0.95))
         foretelling.observe(run_cycle(world, 1, time.time(), "observe"))
         foretelling.once()  # waits for the compiler
