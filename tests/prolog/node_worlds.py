@@ -55,7 +55,7 @@ case $1 in 0.15 | 0.25) exec {sleep} {long_s} ;; *) exec {sleep} "$1" ;; esac
 """
 
 
-def patient_path(directory: Path, long_s: float = 1.0) -> str:
+def patient_path(directory: Path, long_s: float = 2.0) -> str:
     """A PATH on which a patient sleep comes first; it is made in *directory*, and a long pause takes *long_s*."""
     (directory / "bin").mkdir(exist_ok=True)
     (directory / "bin/sleep").write_text(SLEEP.format(sleep=shutil.which("sleep"), long_s=long_s))

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from node_worlds import PROGRAMS, Node, wait_until
 
+from slurmsched.prolog.mps import locked
 from slurmsched.prolog.mps_faults import READ_B
 
 CONTROL = Path(__file__).parent / "mps_control.py"
@@ -64,11 +65,13 @@ class SharedNode(Node):
         return dict(text.split("=", 1) for verb, text in words if verb == "export")
 
     def ends(self, job_id: int, **changes: str) -> None:
-        """Run the epilog of a job, and wait until it has left its set."""
+        """Run the epilog of a job, and wait until it has left its set, and the notes of the others tell so."""
         status, waited_s = self.run("epilog", SLURM_JOB_ID=str(job_id), **changes)
         assert status == 0
         assert waited_s <= WAITS_S
         wait_until(lambda: not list(self.run_dir.glob(f"mps.n1/*/{job_id}")), f"job {job_id} to leave")
+        with locked(str(self.run_dir / "mps.n1")):  # held by a leave to its end
+            pass
 
     def shaken_now(self, job_id: int) -> None:
         """Give the end of a partner that a job's note tells of this moment, however long ago it was."""
