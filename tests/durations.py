@@ -1,7 +1,7 @@
-"""What the tests cost: ``python -m tests.durations`` prints the slowest ones of the last ``make test``.
+"""What the tests of the last ``make test`` cost, and which failed: ``python -m tests.durations`` prints both.
 
-``--write`` puts them into CONTRIBUTING.md. ``--fast`` chooses the files that ``make test-fast`` leaves out: the slowest
-ones, until the rest takes no more than ``FAST_S`` seconds of all workers.
+``--write`` puts the slowest ones into CONTRIBUTING.md. ``--fast`` chooses the files that ``make test-fast`` leaves out:
+the slowest ones, until the rest takes no more than ``FAST_S`` seconds of all workers.
 """
 
 from __future__ import annotations
@@ -19,19 +19,30 @@ PAGE = ROOT / "CONTRIBUTING.md"
 SLOW = ROOT / "tests" / "slow_files.txt"
 FAST_S = 240.0
 SHOWN = 20
+SAID = 1500  # characters
 _TABLE = re.compile(r"(?<=<!-- slowest tests -->\n).*?(?=<!-- end -->)", re.DOTALL)
 
 
 def durations(results: Sequence[Path]) -> dict[tuple[str, str], float]:
     """Return the seconds of each test of JUnit files, by its file and its name; ValueError where there is no test."""
     found = {
-        (case.get("classname", "").replace(".", "/") + ".py", case.get("name", "")): float(case.get("time", 0))
+        (_file(case), case.get("name", "")): float(case.get("time", 0))
         for result in results
         for case in ElementTree.parse(result).iter("testcase")
     }
     if not found:
         raise ValueError("no results of tests: run make test")
     return found
+
+
+def failures(results: Sequence[Path]) -> list[str]:
+    """Return each test of JUnit files that failed or broke, and the end of what it said."""
+    return [
+        f"FAILED {_file(case)}::{case.get('name')}\n{(said.text or '')[-SAID:].strip()}\n"
+        for result in results
+        for case in ElementTree.parse(result).iter("testcase")
+        for said in (*case.findall("failure"), *case.findall("error"))
+    ]
 
 
 def by_file(took_s: Mapping[tuple[str, str], float]) -> Counter[str]:
@@ -65,18 +76,23 @@ def table(took_s: Mapping[tuple[str, str], float]) -> str:
     return "\n".join([*rows, ""])
 
 
+def _file(case: ElementTree.Element) -> str:
+    return case.get("classname", "").replace(".", "/") + ".py"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--write", action="store_true", help="put the tables into CONTRIBUTING.md")
     parser.add_argument("--fast", action="store_true", help="choose the files that make test-fast leaves out")
     arguments = parser.parse_args()
-    text = table(durations(sorted(RESULTS.glob("*.xml"))))
+    results = sorted(RESULTS.glob("*.xml"))
+    text = table(durations(results))
     if arguments.write:
         PAGE.write_text(_TABLE.sub(lambda found: text, PAGE.read_text()))
     if arguments.fast:
         files = left_out(by_file(durations([RESULTS / "others.xml"])))
         SLOW.write_text("".join(f"{file}\n" for file in files))
-    print(text)
+    print("\n".join([text, *failures(results)]))
 
 
 if __name__ == "__main__":

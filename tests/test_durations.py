@@ -1,4 +1,4 @@
-"""The table of what the tests cost, and the files that the fast run leaves out."""
+"""The table of what the tests cost, what failed, and the files that the fast run leaves out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 XML = """<testsuites><testsuite name="pytest">
 <testcase classname="tests.cli.test_eta" name="test_a[x|y]" time="12.5"/>
 <testcase classname="tests.cli.test_eta" name="test_b" time="0.5"><skipped/></testcase>
-<testcase classname="tests.test_docs" name="test_c" time="5"/>
+<testcase classname="tests.test_docs" name="test_c" time="5"><failure message="m">assert 1 == 2</failure></testcase>
 </testsuite></testsuites>"""
 
 
@@ -25,6 +25,10 @@ def test_the_slowest_tests_and_files_are_in_a_table(result):
     text = durations.table(durations.durations([result]))
     assert text.splitlines()[0] == "3 tests took 18 s of all workers. The slowest tests and files, in seconds:"
     assert "| `test_a[x y]` | 12 | `tests/cli/test_eta.py` | 13 |" in text
+
+
+def test_what_failed_is_told_with_its_end(result):
+    assert durations.failures([result]) == ["FAILED tests/test_docs.py::test_c\nassert 1 == 2\n"]
 
 
 def test_the_fast_run_leaves_out_as_few_files_as_it_must(result):
