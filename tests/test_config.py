@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from slurmsched.config import DaemonSettings, DatabaseSettings, Settings, load
 from slurmsched.config.catalogue import InvalidValue, catalogue, every_setting
 from slurmsched.config.example import example, toml_value
-from slurmsched.config.settings import LEVELS, NoticesSettings
+from slurmsched.config.levels import LEVELS
+from slurmsched.config.service_settings import NoticesSettings
 from slurmsched.config.toml_lines import lines_of
 from slurmsched.errors import ConfigError
 

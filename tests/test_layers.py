@@ -27,6 +27,17 @@ FREE = {"__init__", "__main__"}  # the package itself, and the way into it
 ALONE = {"prolog", "job"}  # run on compute nodes, where slurmsched is not installed
 
 
+LINES_MOST = 450
+LONG = {
+    "decide/referee.py": "all that forbids an action, which security reads as a whole",
+    "slurm/write/verbs.py": "every line that can reach scontrol, likewise",
+    "job.py": "one file that users copy beside their programs",
+    "prolog/sampler.py": "one file that is copied to nodes",
+    "simulator/fast/loops.py": "the loops of one pool",
+}
+"""Modules that may be longer, and why."""
+
+
 def bad_imports(source: str, module: tuple[str, ...]) -> list[str]:
     """What *source* imports that it may not, in words."""
     importer = module[0]
@@ -55,6 +66,11 @@ def test_every_module_is_reached_from_a_command_the_daemon_a_node_or_a_job():
     sources = {path: source for path, source in modules().items() if path[-1] != "__init__"}
     files = {f"{'/'.join(path)}.py" for path in sources}
     assert files - reached(modules(), STARTED) == set(UNREACHED)
+
+
+def test_no_module_is_longer_than_a_reader_can_keep_in_mind():
+    lengths = {f"{'/'.join(path)}.py": source.count("\n") for path, source in modules().items()}
+    assert {file: lines for file, lines in lengths.items() if lines > LINES_MOST and file not in LONG} == {}
 
 
 def test_what_nobody_imports_is_not_reached():

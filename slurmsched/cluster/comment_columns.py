@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from .columns import Labels
-from .text.comment import CommentOptions, Deadline, ValueStep, read
+from .text.comment import CommentOptions, ValueStep, read
+from .text.deadline_time import Deadline
 
 
 def columns_of_comments(comment: Labels, wanted: Mapping[str, tuple[Any, Any, Any]]) -> dict[str, Any]:

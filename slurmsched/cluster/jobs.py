@@ -49,7 +49,7 @@ from .squeue_values import (
     tasks_in,
     times,
 )
-from .text.comment import Deadline
+from .text.deadline_time import Deadline
 from .text.tres import count, seconds
 
 SETTLE_S = 3.0

@@ -1,28 +1,30 @@
 """The settings: their sources, their values and their validation."""
 
 from .files import DEFAULT_PATH, Loaded, Unreadable, load
-from .settings import (
+from .service_settings import (
     BACKENDS,
     MODES,
-    SCOPES,
     ClientSettings,
     DaemonSettings,
     DatabaseSettings,
-    DeadlineSettings,
     ForecastSettings,
     MetricsSettings,
+    RemoteSettings,
+    SlurmSettings,
+)
+from .settings import (
+    SCOPES,
+    DeadlineSettings,
     MigrateSettings,
     MlfsSettings,
     OrderSettings,
     PolicySettings,
     PowerSettings,
     ProfileSettings,
-    RemoteSettings,
     ResizeSettings,
     RightsizeSettings,
     Settings,
     ShareSettings,
-    SlurmSettings,
     SteerSettings,
 )
 

@@ -8,7 +8,8 @@ from dataclasses import Field, dataclass, fields
 from functools import cache
 from typing import Any, get_type_hints
 
-from .settings import LEVELS, Settings
+from .levels import LEVELS
+from .settings import Settings
 
 HIDDEN = "(hidden)"
 

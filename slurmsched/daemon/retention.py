@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from ..clock import Clock, Timer
-from ..config.settings import DatabaseSettings
+from ..config.service_settings import DatabaseSettings
 from ..db.store import Store
 from ..errors import MemoryUnavailable
 

@@ -23,7 +23,7 @@ from ..simulator.engine.calendar import NEVER
 from ..simulator.machine.event_loop import advance
 from ..simulator.slurmctld.multifactor import Weights
 from ..simulator.slurmctld.slurmconf import SlurmConf
-from ..simulator.slurmctld.slurmctld import CALC_DUE, Controller
+from ..simulator.slurmctld.state import CALC_DUE, Controller
 from .few_reservations import with_few_reservations
 from .predict_completion import places
 from .snapshot import barred, held, one_row_per_task, reprioritize, resumed, unplaced

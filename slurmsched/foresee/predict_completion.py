@@ -29,7 +29,7 @@ from ..simulator.engine.calendar import NEVER
 from ..simulator.simulated_cluster import SimulatedCluster
 from ..simulator.slurmctld.gates import met_by
 from ..simulator.slurmctld.slurmconf import SlurmConf
-from ..simulator.slurmctld.slurmctld import CALC_DUE
+from ..simulator.slurmctld.state import CALC_DUE
 from .few_reservations import with_few_reservations
 from .snapshot import barred, held, resumed, unplaced
 from .whatif import simulated_tasks

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
-from ..cluster.columns import BoolArray, FloatArray, IntArray, Labels
+from ..cluster.columns import BoolArray, FloatArray, IntArray
 from ..cluster.jobs import JobState, JobTable
 from ..cluster.limits import by_known_limits
 from ..cluster.may_have import Allowances
@@ -18,7 +18,6 @@ from ..cluster.text.hostlist import expanded
 from ..cluster.text.tres import slots_in
 from ..cluster.topology import Topology, read_topology_request, rule_of
 from ..decide.ordering.ranking import base_priority
-from ..errors import ConfigError
 from ..policies.selection.allowed_nodes import binding
 from ..policies.selection.could_hold import never
 from ..policies.selection.job_spread import spread
@@ -31,15 +30,17 @@ from ..simulator.cluster_spec import ClusterSpec
 from ..simulator.earlier_usage import so_far, use_before
 from ..simulator.engine.calendar import BEGIN, END, NEVER, SERIALS, Calendar
 from ..simulator.engine.job_state import PENDING, RUNNING, SUSPENDED
-from ..simulator.machine.controller import controller, note_openings
+from ..simulator.machine.controller import note_openings
 from ..simulator.rows_by_type import one_row_per_type, rows_by_name, rows_of_job
 from ..simulator.simulated_cluster import SimulatedCluster
 from ..simulator.slurmctld.gates import gates_of
 from ..simulator.slurmctld.shared_accounts import SharedAccounts
 from ..simulator.slurmctld.slurmconf import SlurmConf
-from ..simulator.slurmctld.slurmctld import ACTIVE, ARRIVED, CALC_DUE, MOST_PRIORITY, NOW, Controller, wake_loops
+from ..simulator.slurmctld.slurmctld import MOST_PRIORITY, wake_loops
+from ..simulator.slurmctld.state import ACTIVE, ARRIVED, CALC_DUE, NOW, Controller
 from ..simulator.workload.workload import Workload, workload
 from ..slurm.port import counts_memory
+from .fitting import at_ease, unfit
 
 HELD = (ReasonKind.HELD_BY_USER, ReasonKind.HELD_BY_ADMIN, ReasonKind.HELD_BY_SLURM)
 MODELLED = (ReasonKind.WAITS, ReasonKind.BEGIN, *HELD)
@@ -83,7 +84,7 @@ def resumed(
     )
     table = _with_binding_nodes(running.joined(view.pending))
     left_s = _within_own(_left_s(view), reservations, table, view.now_s, config)
-    jobs, table = _at_ease(_as_workload(table, left_s, view, config), table, len(running), fleet)
+    jobs, table = at_ease(_as_workload(table, left_s, view, config), table, len(running), fleet)
     cluster = SimulatedCluster(jobs, fleet, conf or SlurmConf.of(config), config, submitted=table, unmeasured=1.0)
     if past is not None:
         cluster.model.usage.until_s[0] = view.now_s
@@ -134,44 +135,14 @@ def unplaced(view: View, config: Mapping[str, str]) -> dict[int, str]:
     """
     table = _with_binding_nodes(view.pending)
     jobs = _as_workload(table, view.forecast.runtime_s, view, config)
-    found = _unfit(jobs, table, ClusterSpec(one_row_per_type(view.nodes), view.partitions, view.qos))
-    unfit = never(view.pending, view.nodes, view.partitions)
-    return dict.fromkeys(found, NOT_MODELLED) | {row: one.why for row, one in unfit.items()}
+    found = unfit(jobs, table, ClusterSpec(one_row_per_type(view.nodes), view.partitions, view.qos))
+    too_large = never(view.pending, view.nodes, view.partitions)
+    return dict.fromkeys(found, NOT_MODELLED) | {row: one.why for row, one in too_large.items()}
 
 
 def _with_binding_nodes(table: JobTable) -> JobTable:
     """Return the jobs without the nodes that they require beside others."""
     return table.changed(required_nodes=binding(table))
-
-
-def _unfit(jobs: Workload, table: JobTable, fleet: ClusterSpec) -> dict[int, str]:
-    """Find jobs that no nodes could hold; *table* has the nodes that they require and exclude."""
-    if not len(jobs):
-        return {}
-    longest = dict(zip(fleet.partitions.name, fleet.partitions.max_time_s.tolist(), strict=True))
-    most_s = jobs.partition.map(
-        [max(longest.get(name, np.inf) for name in names.split(",")) for names in jobs.partition.names], np.float64
-    )
-    late = np.flatnonzero(np.isfinite(jobs.time_limit_s) & (jobs.time_limit_s > most_s))
-    found = dict.fromkeys(late.tolist(), "its time limit is longer than its partition allows")
-    timeless = replace(jobs, time_limit_s=np.full(len(jobs), np.inf))
-    if _refusal(timeless, table, fleet) is None:
-        return found
-    texts = (jobs.partition, jobs.gpu_type, jobs.features, table.required_nodes, table.excluded_nodes)
-    numbers = (jobs.gpus, jobs.nodes, jobs.cpus, jobs.memory_mib)
-    shapes = np.stack([*(column.codes for column in texts), *numbers])
-    _, first, shape = np.unique(shapes, axis=1, return_index=True, return_inverse=True)
-    refusals = [_refusal(timeless.take(rows), table.take(rows), fleet) for rows in first[:, np.newaxis]]
-    words = ((row, refusals[at]) for row, at in enumerate(shape.reshape(-1).tolist()))
-    return {row: why for row, why in words if why is not None} | found
-
-
-def _refusal(jobs: Workload, table: JobTable, fleet: ClusterSpec) -> str | None:
-    try:
-        controller(jobs, fleet, SlurmConf(), required=table.required_nodes, excluded=table.excluded_nodes)
-    except (ConfigError, ValueError) as error:  # ValueError: these nodes are no host list
-        return str(error)
-    return None
 
 
 def _partition_of_slots(view: View) -> str:
@@ -238,52 +209,6 @@ def _charged_cpus(table: JobTable, nodes: IntArray, view: View) -> IntArray:
     most_mib = np.array([may.everywhere(names).cpu_memory_mib for names in table.partition.names] or [np.inf])
     by_memory = np.ceil(np.nan_to_num(table.memory_mib) / nodes / most_mib[table.partition.codes] - 1e-9)
     return np.asarray(np.maximum(cpus, by_memory.astype(np.int64)))
-
-
-def _at_ease(jobs: Workload, table: JobTable, running: int, fleet: ClusterSpec) -> tuple[Workload, JobTable]:
-    """Drop requests of running jobs that no nodes could hold now, no more of each job than necessary.
-
-    Their partition may have changed or gone, their time limit may have been extended, their nodes may be gone.
-    """
-    for ease in (_in_any_partition, _on_any_node, _of_any_size):
-        odd = list(_unfit(jobs.take(slice(0, running)), table.take(slice(0, running)), fleet))
-        if odd:
-            jobs, table = ease(jobs, table, odd, fleet)
-    return jobs, table
-
-
-def _in_any_partition(jobs: Workload, table: JobTable, odd: list[int], fleet: ClusterSpec) -> tuple[Workload, JobTable]:
-    """Let the *odd* jobs be in any partition, for any time."""
-    limits_s = np.where(np.isin(np.arange(len(jobs)), odd), np.inf, jobs.time_limit_s)
-    partitions = _but(jobs.partition, odd, ",".join(fleet.partitions.name))
-    return replace(jobs, partition=partitions, time_limit_s=limits_s), table
-
-
-def _on_any_node(jobs: Workload, table: JobTable, odd: list[int], fleet: ClusterSpec) -> tuple[Workload, JobTable]:
-    """Let them be on nodes of any name and kind."""
-    eased = replace(jobs, gpu_type=_but(jobs.gpu_type, odd, ""), features=_but(jobs.features, odd, ""))
-    return eased, replace(table, required_nodes=_but(table.required_nodes, odd, ""))
-
-
-def _of_any_size(jobs: Workload, table: JobTable, odd: list[int], fleet: ClusterSpec) -> tuple[Workload, JobTable]:
-    """Let them need no more than the nodes that are there."""
-    rows, most = np.isin(np.arange(len(jobs)), odd), max(1, int((fleet.nodes.cpus > 0).sum()))
-    eased = replace(
-        jobs,
-        nodes=np.where(rows, np.minimum(jobs.nodes, most), jobs.nodes),
-        gpus=np.where(rows, 0, jobs.gpus),
-        cpus=np.where(rows, 1, jobs.cpus),
-        memory_mib=np.where(rows, 0.0, jobs.memory_mib),
-    )
-    return eased, table
-
-
-def _but(column: Labels, rows: Sequence[int], text: str) -> Labels:
-    """Return *column* with *text* in *rows*."""
-    texts = list(column)
-    for row in rows:
-        texts[row] = text
-    return Labels.of(texts)
 
 
 def _put(cluster: SimulatedCluster, table: JobTable, running: int, arrived: int, view: View) -> None:

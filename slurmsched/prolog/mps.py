@@ -12,7 +12,6 @@ concerned writes a record to the spool, ``JOB.NODE.START.fault``.
 import contextlib
 import fcntl
 import importlib
-import io
 import json
 import os
 import pwd
@@ -25,15 +24,13 @@ import syslog
 import time
 
 # ruff: noqa: UP006, UP035, UP045 - newer spellings do not run on Python 3.6
-from typing import Any, BinaryIO, Dict, Iterator, List, Optional, Set
+from typing import Any, Dict, Iterator, List, Optional, Set
 
 VERSION = 1
 WHOLE_S = 60  #: limit, after which the kernel kills us
 READY_S = 10.0
 QUIT_S = 5.0
 WASTE = ".gone"  #: suffix of directories to be removed
-OUTPUT = "output.log"  #: standard output of the daemon, to which it and its servers write if it is in the foreground
-LOGS = (OUTPUT, "control.log", "server.log")  #: the others are those of a daemon in the background
 
 # -I keeps our own directory out of sys.path.
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -98,7 +95,9 @@ class GpuShare:
         for directory in (self.pipes, self.logs):
             os.mkdir(directory, 0o700)
         new = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        output = os.open(os.path.join(self.logs, OUTPUT), new, 0o600)  # before its user could put a link there
+        output = os.open(
+            os.path.join(self.logs, mps_faults.OUTPUT), new, 0o600
+        )  # before its user could put a link there
         os.fchown(output, user.pw_uid, user.pw_gid)
         for directory in (self.pipes, self.logs):
             os.chown(directory, user.pw_uid, user.pw_gid)
@@ -165,17 +164,12 @@ class GpuShare:
         inherited = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
         return {**inherited, "CUDA_MPS_PIPE_DIRECTORY": self.pipes, "CUDA_MPS_LOG_DIRECTORY": self.logs, **more}
 
-    def log_ends(self) -> Dict[str, int]:
-        """Return the current length of each log."""
-        ends = {}
-        for name in LOGS:
-            with self._log(name) as file:
-                ends[name] = file.seek(0, os.SEEK_END)
-        return ends
-
     def shorten(self) -> None:
         """Empty the output of the daemon if it is long; what is written later is appended."""
-        path, flags = os.path.join(self.logs, OUTPUT), os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        path, flags = (
+            os.path.join(self.logs, mps_faults.OUTPUT),
+            os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC,
+        )
         with contextlib.suppress(OSError):
             handle = os.open(path, flags)
             about = os.fstat(handle)
@@ -187,26 +181,7 @@ class GpuShare:
         """Return the verdict of the logs since they had those lengths, of which the worst counts."""
         if self.daemon() is None:
             return mps_faults.Verdict(mps_faults.PARTNERS, "the control daemon has ended")
-        found = mps_faults.NOTHING
-        for name in LOGS:
-            with self._log(name) as file:
-                one = mps_faults.verdict(mps_faults.lines_of(file, since.get(name, 0)))
-            if one.harm == mps_faults.PARTNERS:
-                return one
-            found = found if found.harm else one
-        return found
-
-    def _log(self, name: str) -> BinaryIO:
-        # The directory is the user's, who could write anything there.
-        try:
-            handle = os.open(os.path.join(self.logs, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        except OSError:
-            return io.BytesIO()
-        about = os.fstat(handle)
-        if not stat.S_ISREG(about.st_mode) or about.st_uid != self.uid:
-            os.close(handle)
-            return io.BytesIO()
-        return os.fdopen(handle, "rb")
+        return mps_faults.verdict_of_logs(self.logs, self.uid, since)
 
 
 def empty_waste() -> None:
@@ -374,7 +349,7 @@ def begin_anew(share: GpuShare, sharers: Dict[int, Dict[str, Any]], failed_job: 
     for job_id, its in sharers.items():
         if not its.get("fault"):
             partners = [other for other in beside(its["gpus"], sharers) if other != job_id]
-            its.update({"with": partners, "logs": share.log_ends() if runs else {}})
+            its.update({"with": partners, "logs": mps_faults.log_ends(share.logs, share.uid) if runs else {}})
         share.note(job_id, {**its, "mps": its["mps"] and runs})  # a daemon that died takes its log with it
 
 

@@ -1,18 +1,23 @@
-"""Faults of jobs that share GPUs by MPS, from its log and the ends of the jobs: whom each harmed. Pure, but for a file.
+"""Faults of jobs that share GPUs by MPS, from its log and the ends of the jobs: whom each harmed.
 
 Used by mps.py as root: Python 3.6 or newer and the standard library. The log is its user's, who may write anything
 there, so each line either has exactly a known form or says nothing. docs/sharing.md has the lines that were seen.
 """
 
 import collections
+import io
+import os
 import re
 import signal
+import stat
 import time
 
 # ruff: noqa: UP006, UP035, UP045 - newer spellings do not run on Python 3.6
 from typing import Any, BinaryIO, Deque, Dict, Iterable, Iterator, NamedTuple, Optional, Set, Tuple
 
 OWN, PARTNERS = "own", "partners"  #: whom a fault harms
+OUTPUT = "output.log"  #: standard output of the daemon, to which it and its servers write if it is in the foreground
+LOGS = (OUTPUT, "control.log", "server.log")  #: the others are those of a daemon in the background
 READ_B = 32 * 1024 * 1024  #: of a log, its end
 LINE_B = 1024
 KILLED_S = 0.5  #: from the end of a client to the fault of the others where it was killed inside a kernel; .11 was seen
@@ -42,6 +47,40 @@ class Verdict(NamedTuple):
 
 
 NOTHING = Verdict("")
+
+
+def verdict_of_logs(directory: str, uid: int, since: Dict[str, int]) -> Verdict:
+    """Return the verdict of the logs of user *uid* since they had those lengths, of which the worst counts."""
+    found = NOTHING
+    for name in LOGS:
+        with open_log(directory, name, uid) as file:
+            one = verdict(lines_of(file, since.get(name, 0)))
+        if one.harm == PARTNERS:
+            return one
+        found = found if found.harm else one
+    return found
+
+
+def log_ends(directory: str, uid: int) -> Dict[str, int]:
+    """Return the current length of each log."""
+    ends = {}
+    for name in LOGS:
+        with open_log(directory, name, uid) as file:
+            ends[name] = file.seek(0, os.SEEK_END)
+    return ends
+
+
+def open_log(directory: str, name: str, uid: int) -> BinaryIO:
+    """Open a log; an empty one where it is no plain file of *uid*, who could put anything into the directory."""
+    try:
+        handle = os.open(os.path.join(directory, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return io.BytesIO()
+    about = os.fstat(handle)
+    if not stat.S_ISREG(about.st_mode) or about.st_uid != uid:
+        os.close(handle)
+        return io.BytesIO()
+    return os.fdopen(handle, "rb")
 
 
 def verdict(lines: Iterable[bytes]) -> Verdict:

@@ -8,6 +8,7 @@ from itertools import chain
 
 import numpy as np
 
+from ..cluster.actions import Share, StartShared, Unmark, Unshare
 from ..cluster.columns import FloatArray, IntArray, Labels, table_of
 from ..cluster.nodes import NodeTable, PartitionTable, QosTable
 from ..cluster.records.node_loans import SetNodes
@@ -103,6 +104,25 @@ class ClusterSpec:
         if not size:
             nodes = replace(nodes, name=Labels.of(gpus), gpus=np.array(list(gpus.values())))
         return replace(fleet, nodes=nodes)
+
+    def has_partitions(self, names: str) -> bool:
+        """Return True if there are all partitions of *names*, with commas between them."""
+        return all(name in self.partitions.name.names for name in names.split(","))
+
+    def lacks(self, action: Share | StartShared | Unmark | Unshare) -> str | None:
+        """Return Slurm's complaint about a partition, a node or slots that do not exist."""
+        if isinstance(action, Share | Unshare):
+            partitions = action.partition if isinstance(action, Share) else action.home
+            if not self.has_partitions(partitions):
+                return "Invalid partition name specified"
+        if not isinstance(action, Share):
+            return None
+        names = list(self.nodes.name)
+        if action.node not in names:
+            return "Invalid node name specified"
+        wanted = sum(1 << int(gpu) for gpu in action.token.partition(":")[0].split("+"))
+        has = int(self.slots[names.index(action.node)])
+        return "Requested node configuration is not available" if wanted & ~has else None
 
     def dated(self, first_s: float) -> ClusterSpec:
         """Return the cluster with the times of all reservations, where the first job is submitted at *first_s*."""

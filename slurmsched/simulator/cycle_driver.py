@@ -61,7 +61,7 @@ from .ideal_cluster import IdealCluster
 from .pace_reports import pace_reports
 from .setup import EVERY_S
 from .simulated_cluster import SimulatedCluster
-from .slurmctld.slurmctld import ARRIVED, BACKFILL_DUE, CALC_DUE, MAIN_DUE
+from .slurmctld.state import ARRIVED, BACKFILL_DUE, CALC_DUE, MAIN_DUE
 from .volatile_store import VolatileStore
 
 logger = logging.getLogger(__name__)

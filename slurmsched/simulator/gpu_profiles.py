@@ -56,6 +56,17 @@ def ended_runs(ended: OutcomeTable, rows: dict[int, list[int]]) -> Iterator[Meas
         yield MeasuredRun(rows[job_id][0], job_id, *run)
 
 
+def first_measured(
+    rows: IntArray, restarts: IntArray, started_s: FloatArray, jobs: JobTable, since_s: float, now_s: float
+) -> Iterator[MeasuredRun]:
+    """Yield those of the running *rows* of *jobs* whose first profile nodes have delivered after *since_s*."""
+    due_s = first_profile_s(started_s, jobs.coldstart_s[rows])
+    due = (due_s > since_s) & (due_s <= now_s)
+    columns = (rows[due], jobs.job_id[rows[due]], restarts[due], started_s[due])
+    for row, job, restart, start_s in zip(*(column.tolist() for column in columns), strict=True):
+        yield MeasuredRun(row, job, restart, start_s, now_s)
+
+
 def profiles_of(runs: Iterable[MeasuredRun], jobs: JobTable, use: dict[str, FloatArray]) -> Iterator[NodeProfile]:
     """Yield the profile of each of *runs* that a node would have measured.
 

@@ -27,7 +27,7 @@ from .machine.repack import preempt
 from .machine.run_log import RunLog
 from .simulated_cluster import SimulatedCluster
 from .slurmctld.slurmconf import SlurmConf
-from .slurmctld.slurmctld import MAIN_DUE, MAIN_LAST, NOW, Controller
+from .slurmctld.state import MAIN_DUE, MAIN_LAST, NOW, Controller
 from .workload.workload import as_submitted
 
 

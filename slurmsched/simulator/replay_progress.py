@@ -8,7 +8,7 @@ from contextvars import ContextVar
 import numpy as np
 
 from .simulated_cluster import SimulatedCluster
-from .slurmctld.slurmctld import ARRIVED
+from .slurmctld.state import ARRIVED
 
 STEPS = 100
 """Steps of a replay of stock Slurm between which it is told."""

@@ -42,7 +42,7 @@ from .setup import ESTIMATES, EVERY_S, FAST_SELECTIONS, LEARNT, RESERVING, Setup
 from .simulated_cluster import DEFAULT_CONFIG, SimulatedCluster
 from .slurmctld.shared_accounts import SharedAccounts
 from .slurmctld.slurmconf import SlurmConf
-from .slurmctld.slurmctld import FRAGMENTED, IDLE, Controller, SlurmctldConfig
+from .slurmctld.state import FRAGMENTED, IDLE, Controller, SlurmctldConfig
 from .speeds.type_speeds import TypedJobs, at_mean_speed, on_types, with_type_speeds
 from .synthesizer import Synthesizer
 from .unfit_jobs import too_large

@@ -22,9 +22,8 @@ from ..cluster.actions import (
     Unshare,
     job_of,
 )
-from ..cluster.columns import IntArray
 from ..cluster.events import Value
-from ..cluster.jobs import JobState, JobTable
+from ..cluster.jobs import JobTable
 from ..cluster.node_request import read_request, requests_of
 from ..cluster.nodes import NodeTable
 from ..cluster.records.associations import NO_ASSOCIATIONS, AssociationTable
@@ -53,14 +52,16 @@ from .engine.job_state import (
     schedule,
     update_speeds_of_sharers,
 )
-from .gpu_profiles import MeasuredRun, ended_runs, first_profile_s, profiles_of, true_use
+from .gpu_profiles import MeasuredRun, ended_runs, first_measured, profiles_of, true_use
 from .machine.controller import await_only, controller, extended, places_changed, request_slots
 from .machine.event_loop import advance, ask_to_stop, reordered, requeue
-from .machine.observation import nodes_of, observed_jobs, one_row_per_array, partition_of_run
+from .machine.observation import nodes_of, observed_jobs, one_row_per_array, outcomes_of
 from .machine.pair_speeds import UNMEASURED, with_pairs
 from .machine.repack import restart_cost
+from .machine.run_partitions import RunPartitions
 from .slurmctld.slurmconf import SlurmConf
-from .slurmctld.slurmctld import ACTIVE, NOW, Controller, Outages, begin_at, validate
+from .slurmctld.slurmctld import begin_at, validate
+from .slurmctld.state import ACTIVE, NOW, Controller, Outages
 from .text_edits import TextEdits
 from .workload.workload import DOUBLING, EVERY_JOB, Workload, as_submitted
 
@@ -97,11 +98,11 @@ class SimulatedCluster:
     sizes: bool = False  #: an observation has the CPUs and the memory that pending jobs ask for
     admin_comments: dict[int, str] = field(default_factory=dict)  #: AdminComments by job
     model: Controller = field(init=False, repr=False)
-    _ran_in: dict[int, tuple[int, str]] = field(init=False, repr=False)  #: restarts and partition of runs, by row
+    _partitions: RunPartitions = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self._table = self._with_sizes(as_submitted(self.jobs) if self.submitted is None else self.submitted)
-        self._edits, self._ran_in = TextEdits(), {}
+        self._edits, self._partitions = TextEdits(), RunPartitions()
         self.model = self._made()
         if self.awaited != EVERY_JOB:
             await_only(self.model, self.awaited)
@@ -157,7 +158,7 @@ class SimulatedCluster:
     def observe(self) -> ClusterState:
         """Return all jobs and nodes at once, as the real adapters do."""
         self._answering()
-        self._note_partitions()
+        self._partitions.note(self.model, self.fleet, self._table.partition)
         model = self.model
         life = model.stage.life
         ended = np.flatnonzero((life.state == COMPLETED) & (life.ended_s > self.now_s - REMEMBERED_S))
@@ -166,8 +167,8 @@ class SimulatedCluster:
         pending = one_row_per_array(observed_jobs(model, self._table, self.fleet, waiting))
         return ClusterState(
             pending=pending,
-            running=self._where_they_ran(observed_jobs(model, self._table, self.fleet, holding), holding),
-            ended=self._where_they_ran(observed_jobs(model, self._table, self.fleet, ended), ended),
+            running=self._partitions.of_runs(model, observed_jobs(model, self._table, self.fleet, holding), holding),
+            ended=self._partitions.of_runs(model, observed_jobs(model, self._table, self.fleet, ended), ended),
             nodes=self.nodes,
             partitions=self.fleet.partitions,
             qos=self.fleet.qos,
@@ -224,23 +225,8 @@ class SimulatedCluster:
         life, jobs = self.model.stage.life, self.jobs
         rows = np.flatnonzero((life.state == COMPLETED) & (life.ended_s >= since_s) & (life.ended_s < until_s))
         rows = rows[np.lexsort((jobs.job_id[rows], life.ended_s[rows]))]
-        some, table = jobs.take(rows), self._table.take(rows)
-        return OutcomeTable(
-            job_id=some.job_id,
-            restart=life.restarts[rows],
-            **{name: getattr(some, name) for name in ("name", "user", "account", "qos")},
-            partition=self._where_they_ran(table, rows).partition,
-            gpus=some.gpus,
-            nodes=table.nodes,
-            cpus=table.cpus,
-            time_limit_s=some.time_limit_s,
-            first_submit_s=some.submit_s,
-            eligible_s=life.begin_s[rows],
-            started_s=life.started_s[rows],
-            ended_s=life.ended_s[rows],
-            runtime_s=life.ended_s[rows] - life.started_s[rows],
-            state=np.full(len(rows), JobState.COMPLETED, dtype=np.int64),
-        )
+        table = self._partitions.of_runs(self.model, self._table.take(rows), rows)
+        return outcomes_of(self.model, jobs.take(rows), table, rows)
 
     def _check(self) -> None:
         if self.checked:
@@ -254,13 +240,9 @@ class SimulatedCluster:
         """Return the first profiles that nodes have delivered of running jobs after *since_s*."""
         running, life = self.model.stage.running, self.model.stage.life
         rows = running.rows[: running.many[0]]
-        due_s = first_profile_s(life.started_s[rows], self._table.coldstart_s[rows])
-        some = rows[(life.state[rows] == RUNNING) & (due_s > since_s) & (due_s <= self.now_s)]
-        columns = (some, self._table.job_id[some], life.restarts[some], life.started_s[some])
-        runs = zip(*(column.tolist() for column in columns), strict=True)
-        return self._profiles(
-            MeasuredRun(row, job, restart, start_s, self.now_s) for row, job, restart, start_s in runs
-        )
+        rows = rows[life.state[rows] == RUNNING]
+        columns = (rows, life.restarts[rows], life.started_s[rows])
+        return self._profiles(first_measured(*columns, self._table, since_s, self.now_s))
 
     def _profiles(self, runs: Iterable[MeasuredRun]) -> list[NodeProfile]:
         return list(profiles_of(runs, self._table, self._use))
@@ -285,18 +267,13 @@ class SimulatedCluster:
         model.stage.life.keeps_work[:] = self._table.ckpt
         model.stage.requests.exclusive[:] = self._table.exclusive
         shares = self._table.per_node.map([bool(slots_in(text)) for text in self._table.per_node.names], np.bool_)
-        self._request_slots(model, np.flatnonzero(shares).tolist())
+        request_slots(model.stage.requests, np.flatnonzero(shares).tolist(), table.per_node, self.jobs.gpus)
         number_forms(model.stage.requests)
         return model
 
     def _with_sizes(self, table: JobTable) -> JobTable:
         """Return *table* with the CPUs and memory that each job asks for, where an observation has them."""
         return table.changed(node_request=requests_of(table)) if self.sizes else table
-
-    def _request_slots(self, model: Controller, rows: list[int]) -> None:
-        """Let jobs request the GPUs or slots that their requests name."""
-        for row in rows:
-            request_slots(model.stage.requests, [row], slots_in(self._table.per_node[row]), int(self.jobs.gpus[row]))
 
     def _index(self) -> None:
         """Index the rows by the id that scontrol takes."""
@@ -311,12 +288,12 @@ class SimulatedCluster:
 
     def _move_nodes(self, move: MoveNodes) -> str | None:
         """Change the nodes of partitions; running jobs continue."""
-        self._note_partitions()
+        self._partitions.note(self.model, self.fleet, self._table.partition)
         for step in move.steps:
             if step.partition not in list(self.fleet.partitions.name):
                 return f"Invalid partition name specified for partition {step.partition}"
             self.fleet = with_nodes(self.fleet, step)
-            self.model = self._replaced()
+            self.model = places_changed(self.model, self.jobs, self.fleet, self._table)
         return None
 
     def _do(self, action: Action) -> str | None:
@@ -339,7 +316,7 @@ class SimulatedCluster:
             case Share() | StartShared() | Unmark() | Unshare():
                 return self._reshape(action, rows)
             case Resize():
-                return self._set_gpus(rows, action)
+                return self._resize(rows, action)
         return self._set(rows, action.sets(self.now_s), action.expects())
 
     def _set(self, rows: list[int], columns: Mapping[str, Value], expected: Mapping[str, Value]) -> str | None:
@@ -353,13 +330,13 @@ class SimulatedCluster:
             elif name == "eligible_s":
                 for row in rows:
                     begin_at(self.model, row, float(value or 0.0))
-            elif name == "partition" and not self._has_partitions(str(value)):
+            elif name == "partition" and not self.fleet.has_partitions(str(value)):
                 return "Invalid partition name specified"
             else:
                 self._edits.put(rows, {name: str(value)})
         return None
 
-    def _set_gpus(self, rows: list[int], action: Resize) -> str | None:
+    def _resize(self, rows: list[int], action: Resize) -> str | None:
         """Change the GPUs that a waiting job asks for, and how long its work takes on them."""
         requests, life = self.model.stage.requests, self.model.stage.life
         gpus, before, (_, nodes) = action.gpus, action.before, action.nodes
@@ -392,14 +369,11 @@ class SimulatedCluster:
         self._table = table.changed(nodes=many, cpus=cpus, memory_mib=memory_mib)
         self.jobs = replace(self.jobs, nodes=many)
 
-    def _has_partitions(self, names: str) -> bool:
-        return all(name in self.fleet.partitions.name.names for name in names.split(","))
-
     def _reshape(self, action: SlotAction, rows: list[int]) -> str | None:
         """Change a waiting job that shares GPUs, or is about to."""
         if not self.fleet.slots.any():
             return "Invalid generic resource (gres) specification"
-        if refused := self._missing(action):
+        if refused := self.fleet.lacks(action):
             return refused
         try:
             texts = changed_texts(action, self._edits.text(self._table, "per_node", rows[0]))
@@ -410,21 +384,6 @@ class SimulatedCluster:
             begin_at(self.model, row, begin_of(action, self.now_s))
         return None
 
-    def _missing(self, action: SlotAction) -> str | None:
-        """Return Slurm's complaint about a partition, a node or slots that do not exist."""
-        if isinstance(action, Share | Unshare):
-            partitions = action.partition if isinstance(action, Share) else action.home
-            if not self._has_partitions(partitions):
-                return "Invalid partition name specified"
-        if not isinstance(action, Share):
-            return None
-        names = list(self.fleet.nodes.name)
-        if action.node not in names:
-            return "Invalid node name specified"
-        wanted = sum(1 << int(gpu) for gpu in action.token.partition(":")[0].split("+"))
-        has = int(self.fleet.slots[names.index(action.node)])
-        return "Requested node configuration is not available" if wanted & ~has else None
-
     def _rewrite(self) -> None:
         """Carry out the gathered changes of texts."""
         if not self._edits:
@@ -434,13 +393,13 @@ class SimulatedCluster:
         self._table = self._edits.apply(self._table)
         self.jobs = replace(self.jobs, partition=self._table.partition)
         if sized:
-            self._resize(sized)
+            self._apply_sizes(sized)
         before = requests.gpus[reshaped].sum()
-        self._request_slots(self.model, reshaped)
+        request_slots(requests, reshaped, self._table.per_node, self.jobs.gpus)
         self.model.clock[ACTIVE] += requests.gpus[reshaped].sum() - before
-        self.model = self._replaced()
+        self.model = places_changed(self.model, self.jobs, self.fleet, self._table)
 
-    def _resize(self, rows: list[int]) -> None:
+    def _apply_sizes(self, rows: list[int]) -> None:
         """Let waiting jobs ask for the CPUs and the memory that their requests name."""
         requests, columns = self.model.stage.requests, {"cpus": self._table.cpus, "memory_mib": self._table.memory_mib}
         cpus, memory_mib = (column.copy() for column in columns.values())
@@ -452,33 +411,6 @@ class SimulatedCluster:
             cpus[row], memory_mib[row] = wanted.cpus, nodes * wanted.node_memory_mib(nodes)
         self._table = self._table.changed(cpus=cpus, memory_mib=memory_mib)
         self.jobs = replace(self.jobs, cpus=requests.cpus.copy(), memory_mib=requests.memory_mib.copy())
-
-    def _replaced(self) -> Controller:
-        """Return the model after jobs were sent to other nodes, or partitions got others."""
-        table = self._table
-        bounds = table.required_nodes, table.excluded_nodes, table.reservation
-        return places_changed(self.model, self.jobs, self.fleet, *bounds)
-
-    def _note_partitions(self) -> None:
-        """Note in which of several requested partitions each run is."""
-        several = self._table.partition.map(["," in names for names in self._table.partition.names], np.bool_)
-        if not several.any():
-            return
-        life, running = self.model.stage.life, self.model.stage.running
-        for row in running.rows[: running.many[0]].tolist():
-            if several[row] and self._ran_in.get(row, (-1, ""))[0] != life.restarts[row]:
-                where = partition_of_run(self.model, self.fleet, self._table.partition[row], row)
-                self._ran_in[row] = int(life.restarts[row]), where
-
-    def _where_they_ran(self, jobs: JobTable, rows: IntArray) -> JobTable:
-        """Return jobs that run or ran, with the one partition of that run."""
-        if not self._ran_in:
-            return jobs
-        restarts = self.model.stage.life.restarts[rows].tolist()
-        runs = [self._ran_in.get(row, (-1, "")) for row in rows.tolist()]
-        edits = TextEdits()
-        edits.put_each("partition", {at: where for at, (run, where) in enumerate(runs) if run == restarts[at]})
-        return edits.apply(jobs)
 
     def _change_running(self, action: Action, row: int) -> str | None:
         """Change a running job."""

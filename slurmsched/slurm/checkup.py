@@ -164,7 +164,9 @@ def _priority(facts: ClusterInfo, settings: Settings) -> Finding:
     if facts.multifactor:
         return Finding("priority plugin", True, kind)
     text = f"{kind} has no SiteFactor: we could only fix a job's Priority, which silences its age, fair share and QOS"
-    return Finding("priority plugin", False if _orders(settings) else None, text, "PriorityType=priority/multifactor")
+    return Finding(
+        "priority plugin", False if settings.power.order else None, text, "PriorityType=priority/multifactor"
+    )
 
 
 def _site_factor(facts: ClusterInfo, settings: Settings) -> Finding:
@@ -173,7 +175,7 @@ def _site_factor(facts: ClusterInfo, settings: Settings) -> Finding:
         return Finding("site factor", True, "no plugin sets it; it is ours")
     text = f"{plugin} sets the SiteFactor of every job, over what we write"
     remedy = f"remove the line PrioritySiteFactorPlugin={plugin}"
-    return Finding("site factor", False if _orders(settings) else None, text, remedy)
+    return Finding("site factor", False if settings.power.order else None, text, remedy)
 
 
 def _accounting(facts: ClusterInfo, settings: Settings) -> Finding:
@@ -440,10 +442,6 @@ _RULES: tuple[Callable[[ClusterInfo, Settings], Finding], ...] = (
 def powers(settings: Settings) -> tuple[str, ...]:
     """Return the names of the powers that are switched on, in any mode."""
     return tuple(each.name for each in fields(settings.power) if getattr(settings.power, each.name))
-
-
-def _orders(settings: Settings) -> bool:
-    return settings.power.order
 
 
 def _words(facts: ClusterInfo, key: str) -> list[str]:

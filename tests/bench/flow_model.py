@@ -19,7 +19,7 @@ from slurmsched.simulator.engine.job_state import JobSpeed, alone
 from slurmsched.simulator.fixed_forecast import FixedForecast
 from slurmsched.simulator.simulated_cluster import SimulatedCluster
 from slurmsched.simulator.slurmctld.slurmconf import SlurmConf
-from slurmsched.simulator.slurmctld.slurmctld import BACKFILL_LAST
+from slurmsched.simulator.slurmctld.state import BACKFILL_LAST
 from slurmsched.simulator.workload.workload import Workload, as_submitted, workload
 
 from .bursts import DOUBLING, Flow

@@ -10,17 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from slurmsched.cluster.text.comment import (
-    ACCEPTED,
-    SILENT,
-    CommentOptions,
-    Deadline,
-    Stop,
-    ValueStep,
-    parse,
-    read,
-    render,
-)
+from slurmsched.cluster.text.comment import ACCEPTED, SILENT, CommentOptions, Stop, ValueStep, parse, read, render
+from slurmsched.cluster.text.deadline_time import Deadline
 from slurmsched.cluster.text.task_graph import TaskGraph
 from slurmsched.errors import CommentError
 

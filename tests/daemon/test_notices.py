@@ -21,7 +21,7 @@ from slurmsched.cluster.columns import table_of
 from slurmsched.cluster.jobs import job_table
 from slurmsched.cluster.records.predictions import prediction_table
 from slurmsched.cluster.records.promises import PromiseState, PromiseTable
-from slurmsched.config.settings import NOTICES, NoticesSettings
+from slurmsched.config.service_settings import NOTICES, NoticesSettings
 from slurmsched.daemon.notices.channels import ByApprise, NoticeFailed, Sendmail, Webhook, demand_valid_notices
 from slurmsched.daemon.notices.events import Health, Look, Notice, Watcher
 from slurmsched.daemon.notices.messages import Message, message_of

@@ -34,7 +34,7 @@ from slurmsched.simulator.fixed_forecast import FixedForecast
 from slurmsched.simulator.run import Setup, forecast_of
 from slurmsched.simulator.simulated_cluster import SimulatedCluster
 from slurmsched.simulator.slurmctld.slurmconf import SlurmConf
-from slurmsched.simulator.slurmctld.slurmctld import SlurmctldConfig
+from slurmsched.simulator.slurmctld.state import SlurmctldConfig
 from slurmsched.simulator.traces.source import Source
 
 BOARD = json.loads((Path(__file__).parents[2] / "contrib" / "grafana" / "slurmsched.json").read_text())

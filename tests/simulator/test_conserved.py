@@ -28,7 +28,7 @@ from slurmsched.simulator.run import forecast_of
 from slurmsched.simulator.setup import Setup
 from slurmsched.simulator.simulated_cluster import SimulatedCluster
 from slurmsched.simulator.slurmctld.slurmconf import SlurmConf
-from slurmsched.simulator.slurmctld.slurmctld import SlurmctldConfig
+from slurmsched.simulator.slurmctld.state import SlurmctldConfig
 from slurmsched.simulator.workload.workload import Workload, as_submitted
 
 RESTART_S = 2.0

@@ -24,7 +24,7 @@ from slurmsched.simulator.gpu_profiles import T_PROF_S
 from slurmsched.simulator.run import Setup, forecast_of, simulate
 from slurmsched.simulator.simulated_cluster import SimulatedCluster
 from slurmsched.simulator.slurmctld.slurmconf import SlurmConf
-from slurmsched.simulator.slurmctld.slurmctld import SlurmctldConfig
+from slurmsched.simulator.slurmctld.state import SlurmctldConfig
 from slurmsched.simulator.workload.workload import NO_EARLIER_JOBS, EarlierJobs, Workload, as_submitted, workload
 
 LAB = SlurmConf(SlurmctldConfig(batch_sched_delay_s=0.0, bf_interval_s=10.0))

@@ -17,7 +17,7 @@ from slurmsched.simulator.setup import Setup
 from slurmsched.simulator.simulated_cluster import SimulatedCluster
 from slurmsched.simulator.slurmctld.multifactor import Weights
 from slurmsched.simulator.slurmctld.slurmconf import SlurmConf
-from slurmsched.simulator.slurmctld.slurmctld import SlurmctldConfig
+from slurmsched.simulator.slurmctld.state import SlurmctldConfig
 from slurmsched.simulator.workload.workload import Workload
 
 PLAIN = Weights(age=0.0, fair_share=0.0, size=0.0, qos=0.0)

@@ -9,7 +9,7 @@ from slurmsched.simulator.cluster_spec import ClusterSpec, nodes_of, partition_o
 from slurmsched.simulator.simulated_cluster import SimulatedCluster
 from slurmsched.simulator.slurmctld.multifactor import Weights
 from slurmsched.simulator.slurmctld.slurmconf import SlurmConf
-from slurmsched.simulator.slurmctld.slurmctld import SlurmctldConfig
+from slurmsched.simulator.slurmctld.state import SlurmctldConfig
 
 PLAIN = Weights(age=0.0, fair_share=0.0, size=0.0, qos=0.0)
 LAB = SlurmctldConfig(batch_sched_delay_s=0.0, bf_interval_s=10.0)

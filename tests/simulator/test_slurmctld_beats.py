@@ -9,7 +9,7 @@ from simulator.worlds import modelled_slurm
 from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.slurmctld.multifactor import Weights
 from slurmsched.simulator.slurmctld.slurmconf import SlurmConf
-from slurmsched.simulator.slurmctld.slurmctld import SlurmctldConfig
+from slurmsched.simulator.slurmctld.state import SlurmctldConfig
 from slurmsched.simulator.workload.workload import workload
 
 PLAIN = Weights(age=0.0, fair_share=0.0, size=0.0, qos=0.0)

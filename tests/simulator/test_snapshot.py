@@ -29,7 +29,7 @@ from slurmsched.simulator.fixed_forecast import FixedForecast
 from slurmsched.simulator.simulated_cluster import SimulatedCluster
 from slurmsched.simulator.slurmctld.multifactor import Weights
 from slurmsched.simulator.slurmctld.slurmconf import SlurmConf
-from slurmsched.simulator.slurmctld.slurmctld import SlurmctldConfig as Loops
+from slurmsched.simulator.slurmctld.state import SlurmctldConfig as Loops
 from slurmsched.simulator.workload.workload import Workload, workload
 
 CONFIG = {"PriorityType": "priority/multifactor"}

@@ -11,7 +11,8 @@ from simulator.worlds import simulate, trace
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.gpu_usage import Use
 from slurmsched.config import Settings
-from slurmsched.config.settings import DaemonSettings, PolicySettings, PowerSettings, ShareSettings
+from slurmsched.config.service_settings import DaemonSettings
+from slurmsched.config.settings import PolicySettings, PowerSettings, ShareSettings
 from slurmsched.daemon.policy_settings import policy_of
 from slurmsched.errors import ConfigError
 from slurmsched.simulator.cluster_spec import ClusterSpec

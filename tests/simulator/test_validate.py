@@ -23,7 +23,7 @@ from slurmsched.simulator.machine.event_loop import advance
 from slurmsched.simulator.simulated_cluster import SimulatedCluster
 from slurmsched.simulator.slurmctld import slurmctld
 from slurmsched.simulator.slurmctld.slurmconf import SlurmConf
-from slurmsched.simulator.slurmctld.slurmctld import ACTIVE, ARRIVED, Controller
+from slurmsched.simulator.slurmctld.state import ACTIVE, ARRIVED, Controller
 from slurmsched.simulator.workload.workload import workload
 
 SIZES = [3, 4, 2, 4, 1]

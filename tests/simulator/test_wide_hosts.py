@@ -25,7 +25,7 @@ from slurmsched.simulator.run import forecast_of
 from slurmsched.simulator.setup import Setup
 from slurmsched.simulator.simulated_cluster import SimulatedCluster
 from slurmsched.simulator.slurmctld.slurmconf import SlurmConf
-from slurmsched.simulator.slurmctld.slurmctld import SlurmctldConfig
+from slurmsched.simulator.slurmctld.state import SlurmctldConfig
 
 LAB = SlurmConf(SlurmctldConfig(batch_sched_delay_s=0.0, bf_interval_s=10.0, bf_resolution_s=1.0))
 PAIRS = Sharing(("light",), np.array([[0.9]]))

@@ -12,7 +12,7 @@ from ...config import load
 from ...config.catalogue import every_setting
 from ...config.files import Problems
 from ...config.json_schema import settings_schema
-from ...config.settings import LEVELS
+from ...config.levels import LEVELS
 from ...daemon.validation import named_partitions, problems_of, unknown_partitions
 from ...errors import SlurmError
 from ..app import App

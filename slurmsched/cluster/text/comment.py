@@ -15,13 +15,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta, tzinfo
 from difflib import get_close_matches
 from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
-from zoneinfo import ZoneInfo
 
+from slurmsched.cluster.text.deadline_time import TIME, Deadline, read_time
 from slurmsched.cluster.text.task_graph import TaskGraph, read_graph
 from slurmsched.errors import CommentError
 
@@ -36,51 +35,8 @@ ACCEPTED = (
     " batch=MIN-MAX, off"
 )
 
-_EPOCH = datetime(1970, 1, 1)
-_TEN_YEARS_S = 315_360_000
 _SHOWN = 40  #: characters of a user's text that a message repeats
 _REQUEST_SHOWN = 300  #: characters of tokens in a story
-
-
-@dataclass(frozen=True, slots=True)
-class Deadline:
-    """A time as in the comment; only `resolve` makes it absolute, because ``+6h`` and local time need context.
-
-    *at_s* counts seconds since the first submit, since 1970 in UTC, or since 1970 on the controller's wall clock.
-    """
-
-    at_s: int
-    since: Literal["submit", "epoch", "local"] = "submit"
-
-    def resolve(self, first_submit_s: float, zone: tzinfo) -> float:
-        """Return Unix seconds, local times by *zone*; CommentError for one that daylight saving skips or repeats."""
-        if self.since == "submit":
-            return first_submit_s + self.at_s
-        if self.since == "epoch":
-            return float(self.at_s)
-        wall = _EPOCH + timedelta(seconds=self.at_s)
-        readings = [wall.replace(tzinfo=zone, fold=fold) for fold in (0, 1)]
-        # A skipped wall time changes on the way to UTC and back.
-        meant = {
-            reading.timestamp()
-            for reading in readings
-            if reading.astimezone(UTC).astimezone(zone).replace(tzinfo=None, fold=0) == wall
-        }
-        if len(meant) == 1:
-            return meant.pop()
-        happens = "happens twice" if meant else "does not exist"
-        offsets = " or ".join(reading.isoformat()[19:] for reading in readings)
-        where = f"in {zone.key}" if isinstance(zone, ZoneInfo) and zone.key else "here"
-        raise CommentError(f"the local time {self} {happens} {where} (daylight saving): add an offset, {offsets}")
-
-    def __str__(self) -> str:
-        if self.since == "submit":
-            minutes, seconds = divmod(self.at_s, 60)
-            hours, minutes = divmod(minutes, 60)
-            days, hours = divmod(hours, 24)
-            counts = ((days, "d"), (hours, "h"), (minutes, "m"), (seconds, "s"))
-            return "+" + "".join(f"{count}{unit}" for count, unit in counts if count)
-        return (_EPOCH + timedelta(seconds=self.at_s)).isoformat() + ("Z" if self.since == "epoch" else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,11 +195,6 @@ class _Malformed(CommentError):
 # [^\w] and \s would match by Unicode; the Lua counterpart of this grammar matches bytes.
 _TOKEN = re.compile(r"(?<![A-Za-z0-9_])slurmsched:([^ \t\n\v\f\r;]*)")
 _STEP = re.compile(r"([1-9][0-9]?)@(.+)", re.DOTALL)
-_LATER = re.compile(r"\+(?:([0-9]{1,6})d)?(?:([0-9]{1,6})h)?(?:([0-9]{1,6})m)?(?:([0-9]{1,6})s)?")
-_DATE = re.compile(
-    r"(2[01][0-9]{2})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2})(?::([0-9]{2}))?"
-    r"(?:(?P<utc>Z)|(?P<sign>[+-])(?P<east_h>0[0-9]|1[0-4]):(?P<east_m>[0-5][0-9]))?"
-)
 _RANGE = re.compile(r"([1-9][0-9]{0,4})(?:-([1-9][0-9]{0,4}))?")
 _MEMORY = re.compile(r"([1-9][0-9]{0,8})([MGT]?)(?:-([1-9][0-9]{0,8})([MGT]?))?")
 _UNITS_MIB = {"": 1, "M": 1, "G": 1024, "T": 1024**2}
@@ -307,9 +258,9 @@ def _parse_item(item: str) -> tuple[str, object]:
     if "@" not in key:
         raise _Malformed(item)
     step = _STEP.fullmatch(item)
-    by = _read_time(step[2]) if step else None
+    by = read_time(step[2]) if step else None
     if not step or not by:
-        raise _Malformed(item, f"does not fit; PERCENT@TIME takes 1 to 99 and {_TIME}")
+        raise _Malformed(item, f"does not fit; PERCENT@TIME takes 1 to 99 and {TIME}")
     return "steps", ValueStep(int(step[1]) / 100, by)
 
 
@@ -334,25 +285,6 @@ def _settle_steps(wishes: CommentOptions) -> tuple[CommentOptions, str | None]:
             problem = f"{PREFIX} PERCENT@TIME steps must fall in value and rise in time, after the deadline"
             return CommentOptions(**{**values, "steps": ()}), problem
     return CommentOptions(**{**values, "soft": wishes.soft or bool(wishes.steps)}), None
-
-
-def _read_time(text: str) -> Deadline | None:
-    if later := _LATER.fullmatch(text):
-        days, hours, minutes, seconds = (int(count or 0) for count in later.groups())
-        after_s = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
-        return Deadline(after_s) if 1 <= after_s <= _TEN_YEARS_S else None
-    date = _DATE.fullmatch(text)
-    if not date:
-        return None
-    year, month, day, hour, minute, second = (int(part or 0) for part in date.groups()[:6])
-    try:
-        wall_s = (datetime(year, month, day, hour, minute, second) - _EPOCH) // timedelta(seconds=1)
-    except ValueError:
-        return None
-    if date["sign"]:
-        east_s = (int(date["east_h"]) * 60 + int(date["east_m"])) * 60
-        return Deadline(wall_s - east_s if date["sign"] == "+" else wall_s + east_s, "epoch")
-    return Deadline(wall_s, "epoch" if date["utc"] else "local")
 
 
 def _whole(least: int, most: int) -> Callable[[str], int | None]:
@@ -418,9 +350,8 @@ _FIELDS = {
     "pace": "pace_s",
     "mem": "mem_mib",
 }  #: fields of CommentOptions that differ from their key
-_TIME = "a time: 2026-12-01T18:00[:SS], with Z or an offset such as +01:00 if not local, or +6h, +90m, +1d12h"
 _TAKES: dict[str, tuple[str, Callable[[str], object]]] = {
-    "deadline": (_TIME, _read_time),
+    "deadline": (TIME, read_time),
     "gpus": ("a number of GPUs such as 4 or a range such as 2-8", _read_range),
     "coldstart": ("whole seconds, 0 to 86400", _whole(0, 86400)),
     "urgency": ("a whole number, 0 to 10", _whole(0, 10)),

@@ -18,7 +18,7 @@ from ...cluster.plan import Plan
 from ...cluster.records.hours import HOUR_S
 from ...cluster.records.profiles import NodeProfile
 from ...cluster.state import View
-from ...config.settings import PredictSettings
+from ...config.service_settings import PredictSettings
 from ...cycle import CycleReport
 from ...db.records.hours import Counted
 from ...db.store import Store

@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from typing import Any, Protocol
 from urllib.parse import quote, urlsplit
 
-from ...config.settings import NoticesSettings
+from ...config.service_settings import NoticesSettings
 from ...errors import ConfigError, MissingExtra, SlurmschedError
 from .events import Notice
 from .messages import Message

@@ -32,7 +32,7 @@ _OF_STATES = {
 class Notice:
     """Something that happened; *facts* are what its template shows."""
 
-    kind: str  #: one of ``config.settings.NOTICES``
+    kind: str  #: one of ``config.service_settings.NOTICES``
     at_s: float
     owner: str = ADMINS  #: user name of the job's owner
     job_id: int = 0

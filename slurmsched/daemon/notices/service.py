@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ...clock import Clock, Timer
-from ...config.settings import NoticesSettings
+from ...config.service_settings import NoticesSettings
 from ...cycle import CycleReport
 from ...errors import ConfigError, SlurmschedError
 from ..api.hourly_warning import HourlyWarning

@@ -17,7 +17,7 @@ from ...cluster.reasons import ReasonKind, reason_of
 from ...cluster.records.prediction_records import PredictionRecords
 from ...cluster.records.predictions import PredictionTable
 from ...cluster.state import View
-from ...config.settings import PredictSettings
+from ...config.service_settings import PredictSettings
 from ...db.store import Store
 from ...decide.policy import Policy
 from ...errors import MissingExtra

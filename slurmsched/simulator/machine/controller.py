@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels
+from ...cluster.jobs import JobTable
 from ...cluster.text.plural import count, gpus_of_type
+from ...cluster.text.tres import slots_in
 from ...cluster.topology import TopologyRequest, rule_of
 from ...errors import ConfigError
 from ...policies.placement import CONSOLIDATE
@@ -40,7 +42,7 @@ from ..slurmctld.gates import no_gates
 from ..slurmctld.multifactor import Factors
 from ..slurmctld.shared_accounts import SharedAccounts
 from ..slurmctld.slurmconf import SlurmConf
-from ..slurmctld.slurmctld import AWAITED, AWAITED_STOP, Caps, Controller, JobAdjustments, Outages, Scratch
+from ..slurmctld.state import AWAITED, AWAITED_STOP, Caps, Controller, JobAdjustments, Outages, Scratch
 from ..workload.workload import Workload
 from .outages import no_outages
 
@@ -287,11 +289,9 @@ def _words(jobs: Workload, row: int) -> str:
     return " ".join(parts)
 
 
-def places_changed(
-    model: Controller, jobs: Workload, fleet: ClusterSpec, required: Labels, excluded: Labels, reservation: Labels
-) -> Controller:
-    """Update the model after jobs were moved to other partitions or nodes."""
-    places, closed = _places(jobs, fleet, required, excluded, reservation)
+def places_changed(model: Controller, jobs: Workload, fleet: ClusterSpec, table: JobTable) -> Controller:
+    """Update the model after jobs were moved to other partitions or nodes; *table* has which they name."""
+    places, closed = _places(jobs, fleet, table.required_nodes, table.excluded_nodes, table.reservation)
     model.stage.requests.kind[:] = places.kind
     number_forms(model.stage.requests)
     resources = model.stage.resources._replace(allowed=places.allowed, closed=closed)
@@ -301,10 +301,12 @@ def places_changed(
     return model._replace(stage=stage, parts=places.parts, blocked=blocked, reserved=_zeros(sets))
 
 
-def request_slots(requests: ResourceRequests, rows: Sequence[int], gpus: Sequence[int], whole: int) -> None:
-    """Let jobs request a slot of each of *gpus*; or, without any, *whole* GPUs."""
-    requests.slots[rows] = sum(1 << gpu for gpu in gpus)
-    requests.gpus[rows] = 0 if gpus else whole
+def request_slots(requests: ResourceRequests, rows: Iterable[int], per_node: Labels, gpus: IntArray) -> None:
+    """Let jobs request a slot of each GPU that *per_node* names; whole *gpus* where it names none."""
+    for row in rows:
+        slots = slots_in(per_node[row])
+        requests.slots[row] = sum(1 << gpu for gpu in slots)
+        requests.gpus[row] = 0 if slots else gpus[row]
 
 
 def await_only(model: Controller, rows: slice) -> None:

@@ -19,7 +19,8 @@ from ..engine.calendar import NEVER
 from ..engine.job_state import JobSpeed
 from ..fast.loops import Keys
 from ..slurmctld.slurmconf import ALL, SlurmConf
-from ..slurmctld.slurmctld import NOW, Controller, Outages, SlurmctldConfig, put_in_order, validate
+from ..slurmctld.slurmctld import put_in_order, validate
+from ..slurmctld.state import NOW, Controller, Outages, SlurmctldConfig
 from ..workload.workload import EVERY_JOB, Workload
 from .controller import await_only, controller
 from .event_loop import advance, decide

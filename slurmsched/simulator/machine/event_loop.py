@@ -21,6 +21,18 @@ from ..engine.job_state import (
 )
 from ..slurmctld.gates import count, let_go
 from ..slurmctld.slurmctld import (
+    backfill_loop,
+    begin,
+    calculate,
+    drop_from_queue,
+    main_loop,
+    note_step,
+    put_in_order,
+    step_s,
+    wait,
+    wake_loops,
+)
+from ..slurmctld.state import (
     ACTIVE,
     ARRIVED,
     AWAITED,
@@ -34,16 +46,6 @@ from ..slurmctld.slurmctld import (
     ORDER_STALE,
     SUBMITTED,
     Controller,
-    backfill_loop,
-    begin,
-    calculate,
-    drop_from_queue,
-    main_loop,
-    note_step,
-    put_in_order,
-    step_s,
-    wait,
-    wake_loops,
 )
 from .repack import repack, restart_cost
 

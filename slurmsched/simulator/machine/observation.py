@@ -10,11 +10,13 @@ import numpy as np
 from ...cluster.columns import FloatArray, IntArray, Labels
 from ...cluster.jobs import JobState, JobTable
 from ...cluster.nodes import NodeTable
+from ...cluster.records.outcomes import OutcomeTable
 from ...cluster.text.hostlist import fold
 from ...policies.selection.resources import GPUS, NEXT, NODE, NONE, Held
 from ..cluster_spec import ClusterSpec
 from ..engine.job_state import COMPLETED, PENDING, REQUEUED, RUNNING
-from ..slurmctld.slurmctld import NOW, Controller
+from ..slurmctld.state import NOW, Controller
+from ..workload.workload import Workload
 
 AT_LIMIT = "AssocGrpGRES"
 REASONS = ("Priority", "Resources", AT_LIMIT, "PartitionDown", "BeginTime", "JobHeldUser", "None")
@@ -67,6 +69,27 @@ def one_row_per_array(jobs: JobTable) -> JobTable:
         tasks=tasks[order],
         job_id=np.where(is_array, merged.array_job_id, merged.job_id),
         task_id=np.where(is_array, -1, merged.task_id),
+    )
+
+
+def outcomes_of(model: Controller, jobs: Workload, table: JobTable, rows: IntArray) -> OutcomeTable:
+    """Return the last runs of ended *jobs*, with their true times; *table* has their partitions."""
+    life = model.stage.life
+    return OutcomeTable(
+        job_id=jobs.job_id,
+        restart=life.restarts[rows],
+        **{name: getattr(jobs, name) for name in ("name", "user", "account", "qos")},
+        partition=table.partition,
+        gpus=jobs.gpus,
+        nodes=table.nodes,
+        cpus=table.cpus,
+        time_limit_s=table.time_limit_s,
+        first_submit_s=jobs.submit_s,
+        eligible_s=life.begin_s[rows],
+        started_s=life.started_s[rows],
+        ended_s=life.ended_s[rows],
+        runtime_s=life.ended_s[rows] - life.started_s[rows],
+        state=np.full(len(rows), JobState.COMPLETED, dtype=np.int64),
     )
 
 
@@ -144,23 +167,6 @@ def _of_links(held: Held, rows: IntArray) -> tuple[IntArray, IntArray, IntArray]
 @lru_cache(maxsize=4_096)  # a job keeps its nodes for many cycles
 def _folded(names: Labels, nodes: tuple[int, ...]) -> str:
     return fold(names[node] for node in nodes)
-
-
-def partition_of_run(model: Controller, fleet: ClusterSpec, names: str, row: int) -> str:
-    """Return the partition in which a job with several runs: of those that have its nodes, the highest tier."""
-    tier = dict(zip(fleet.partitions.name, fleet.partitions.tier.tolist(), strict=True))
-    on = [fleet.nodes.partitions[node].split(",") for node in _nodes(model, row)]
-    able = [name for name in names.split(",") if all(name in those for those in on)]
-    return max(able or names.split(","), key=lambda name: tier.get(name, 0))
-
-
-def _nodes(model: Controller, row: int) -> list[int]:
-    held, on = model.stage.held, []
-    spot = held.first[row]
-    while spot != NONE:
-        on.append(int(held.links[NODE, spot]))
-        spot = held.links[NEXT, spot]
-    return on
 
 
 def _gone(of: FloatArray, left: FloatArray) -> FloatArray:

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...errors import ConfigError
 from ..cluster_spec import Failures
-from ..slurmctld.slurmctld import Outages
+from ..slurmctld.state import Outages
 
 MOST = 1_000_000
 

@@ -15,7 +15,8 @@ from ...policies.selection.preemption import run_best
 from ...policies.selection.resources import CHOSEN, TAKEN, width
 from ..engine.calendar import NEVER
 from ..engine.job_state import stop
-from ..slurmctld.slurmctld import MAIN_DUE, MAIN_LAST, Controller, begin, may_run, wait
+from ..slurmctld.slurmctld import begin, may_run, wait
+from ..slurmctld.state import MAIN_DUE, MAIN_LAST, Controller
 
 
 @inner

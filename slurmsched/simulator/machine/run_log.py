@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from ...policies.selection.resources import GPUS, NEXT, NODE, NONE
 from ..engine.job_state import COMPLETED
 from ..fast.allocations import Segments, no_segments
-from ..slurmctld.slurmctld import NOW, Controller
+from ..slurmctld.state import NOW, Controller
 
 Pair = tuple[int, int]
 

@@ -11,7 +11,7 @@ from ...cluster.text.tres import seconds
 from ...slurm.versions import SlurmRelease
 from .fixed_points import FixedWeights, resource_weights
 from .multifactor import Weights
-from .slurmctld import SlurmctldConfig
+from .state import SlurmctldConfig
 
 ALL = 1_000_000
 

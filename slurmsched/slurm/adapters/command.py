@@ -16,7 +16,7 @@ from ...clock import Timer
 from ...cluster.actions import (
     Action,
 )
-from ...cluster.columns import Labels, table_of
+from ...cluster.columns import table_of
 from ...cluster.exclusions import UNREAD
 from ...cluster.limits import NO_LIMITS, LimitTable, unread_limits
 from ...cluster.nodes import QosTable
@@ -44,8 +44,7 @@ from ..read.cluster_reading import state_of
 from ..read.limits import read_shared_limits
 from ..read.node_specs import NodeSpec, read_specs
 from ..read.partitions import PartitionLimits, read_limits
-from ..read.permissions import permissions_of, with_associations
-from ..read.records import RecordColumns, cut, heads, reading
+from ..read.records import RecordColumns, cut
 from ..read.reservations import SHOW, ReservationReader
 from ..read.sacct import read_outcomes, read_runs
 from ..read.topology import SHOW as TOPOLOGY
@@ -56,6 +55,7 @@ from ..write.verbs import MARK
 from .command_runner import CommandRunner, mark, unreachable
 from .command_writer import CommandWriter, send
 from .job_queries import exclusions, long, of_arrays_too, request_columns
+from .rights import read_qos, users_with_all_rights, with_permissions, with_rights
 
 logger = logging.getLogger(__name__)
 
@@ -108,11 +108,11 @@ class SlurmCommand:
             federation=self._read_federation(config),
             gres=self._read_gres() if "slot" in config.get("GresTypes", "").split(",") else {},
         )
-        self._facts = self._with_rights(self._facts, earlier)
-        self.qos = self._read_qos(self._facts)
+        self._facts = with_rights(self.console, self._facts, earlier)
+        self.qos = read_qos(self.console, self._facts, self.qos)
         partitions = self.console.query(["scontrol", "--all", "--oneliner", "show", "partition"])
         self.limits = read_limits(partitions, config)
-        self._facts = self._with_permissions(self._facts, partitions, earlier)
+        self._facts = with_permissions(self.console, self._facts, partitions, earlier)
         self.specs = self._read_specs(config)
         self._fields = squeue.fields_of(self._release_of_commands(self._facts))
         self._read_topology(self._facts)
@@ -304,7 +304,7 @@ class SlurmCommand:
         slurmctld answers that without slurmdbd.
         """
         config, user = self._config(), self.known_facts().user
-        if not keeps_jobs_private(config) or user in _above(config):
+        if not keeps_jobs_private(config) or user in users_with_all_rights(config):
             return False
         shown = self.console.run(["scontrol", "show", "assoc_mgr", f"users={user}", "flags=users"])
         if unreachable(shown.err):
@@ -375,62 +375,6 @@ class SlurmCommand:
         match = re.match(r"slurm\S* (\d+)\.(\d+)", self.console.query(["scontrol", "--version"]))
         return SlurmRelease((int(match[1]), int(match[2])) if match else facts.version)
 
-    def _with_rights(self, facts: ClusterInfo, earlier: ClusterInfo | None) -> ClusterInfo:
-        """Add our rights and the users who may change all jobs; while slurmdbd is away, those of *earlier*."""
-        above = _above(facts.config)
-        levels: dict[str, str] = {}
-        if facts.accounting:
-            try:
-                levels = {user: level for level, user in self._accounts("user", "adminlevel")}
-            except SlurmError:
-                if earlier is not None:
-                    return replace(facts, admin_level=earlier.admin_level, operators=earlier.operators)
-                return replace(facts, admin_level="SlurmUser" if facts.user in above else "unknown")
-        operators = above | {user for user, level in levels.items() if level not in {"", "None"}}
-        ours = "SlurmUser" if facts.user in above else levels.get(facts.user, "None") or "None"
-        return replace(facts, admin_level=ours, operators=frozenset(operators))
-
-    def _with_permissions(self, facts: ClusterInfo, partitions: str, earlier: ClusterInfo | None) -> ClusterInfo:
-        """Add who may submit what; while slurmdbd is away, the associations of *earlier*, as slurmctld does."""
-        read = permissions_of(facts.config, partitions)
-        if not facts.accounting:
-            return replace(facts, permissions=replace(read, associations={}))
-        try:
-            read = with_associations(read, self.console.query, facts.cluster, facts.user)
-        except SlurmError as error:
-            logger.warning("associations were not read: %s", error)
-            if earlier is not None:
-                last = earlier.permissions
-                read = replace(
-                    read,
-                    qos=last.qos,
-                    associations=last.associations,
-                    default_accounts=last.default_accounts,
-                    parents=last.parents,
-                )
-        return replace(facts, permissions=read)
-
-    def _read_qos(self, facts: ClusterInfo) -> QosTable:
-        if not facts.accounting:
-            return self.qos
-        try:
-            rows = self._accounts("qos", "priority")
-            with reading("sacctmgr"):
-                priorities = np.array([int(priority or 0) for priority, _ in rows], dtype=np.int64)
-        except SlurmError:
-            return self.qos  # slurmdbd is away: the last priorities still hold
-        return QosTable(Labels.of(name for _, name in rows), priorities)
-
-    def _accounts(self, what: str, field: str) -> list[tuple[str, str]]:
-        """Return (*field*, name) of each user or QOS of slurmdbd, by sacctmgr."""
-        name = {"user": "user", "qos": "name"}[what]
-        text = self.console.query(["sacctmgr", "-P", "show", what, f"format={field},{name}"])
-        header, *lines = text.splitlines() or [""]
-        if not heads(header.rpartition("|")[2], name) or not text.endswith("\n"):
-            raise SlurmUnavailable("sacctmgr printed something that is not its answer")
-        rows = (line.partition("|") for line in lines)
-        return [(value, name) for value, _, name in rows]
-
 
 def _apart(jobs: RecordColumns, wanted: Collection[str], found: Mapping[str, str], gone: str) -> list[str]:
     """Return the text of each job in a *wanted* state, *gone* where nothing was *found*; empty for the others."""
@@ -441,11 +385,6 @@ def _apart(jobs: RecordColumns, wanted: Collection[str], found: Mapping[str, str
 def _settings(text: str) -> list[tuple[str, str]]:
     pairs = (line.partition("=") for line in text.splitlines() if "=" in line)
     return [(name.strip(), "" if value.strip() == "(null)" else value.strip()) for name, _, value in pairs]
-
-
-def _above(config: Mapping[str, str]) -> set[str]:
-    """Return the users who may do and see everything without a record in slurmdbd."""
-    return {"root", config.get("SlurmUser", "").partition("(")[0]}
 
 
 def _of_array(reason: Reason) -> bool:

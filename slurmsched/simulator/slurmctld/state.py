@@ -1,0 +1,116 @@
+"""The state of a modelled slurmctld: its settings, its queue, and what bounds jobs."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ...cluster.columns import BoolArray, FloatArray, IntArray
+from ...policies.selection.allowed_nodes import PartitionSets
+from ...policies.selection.loops import Started
+from ...policies.selection.planned_room import BackfillPlan
+from ...policies.selection.preemption import Spare
+from ...policies.selection.sorted_rows import Line
+from ..engine.job_state import MachineContext
+from ..fast.loops import Keys
+from .fair_share import Usage
+from .gates import Gates
+from .multifactor import Factors, Weights
+
+NOW, ARRIVED, MAIN_DUE, MAIN_LAST, BACKFILL_DUE, BACKFILL_LAST, CALC_DUE, ORDER_STALE = 0, 1, 2, 3, 4, 5, 6, 7
+
+
+ACTIVE, IDLE, FRAGMENTED, SUBMITTED, AWAITED, AWAITED_STOP = 8, 9, 10, 11, 12, 13
+"""Places in ``Controller.clock``: times, GPUs of admitted jobs that go on, GPU-seconds free while jobs wait, rows.
+
+The jobs from row AWAITED up to AWAITED_STOP, which is NEVER by default, are those whose ends end the simulation.
+"""
+
+
+class SlurmctldConfig(NamedTuple):
+    """The scheduling settings of slurm.conf; names as in SchedulerParameters(5) and PriorityCalcPeriod."""
+
+    poll_s: float = 1.0  #: slurmctld checks once a second whether its main loop is due
+    batch_sched_delay_s: float = 3.0
+    default_queue_depth: int = 100
+    bf_interval_s: float = 30.0
+    bf_resolution_s: float = 60.0
+    bf_window_s: float = 86400.0
+    bf_max_job_test: int = 500
+    reservations: int = 500  #: in a pass, per set of partitions; 1 is EASY, slurmctld gives each job it tests one
+    calc_period_s: float = 300.0
+    requeue_delay_s: float = 121.0  #: Slurm lets the credential of the last run expire first
+    restart_s: float = 0.0  #: cost of resuming a job whose work survives
+    restart_doubling_s: float = 0.0  #: additional cost for each doubling of its GPUs
+    saves_s: float = 0.0  #: time in which a job that is asked to stop saves its work
+    admission: float = np.inf  #: bound on GPUs of admitted jobs; others wait outside in turn
+    direct: bool = False  #: no slurmctld: given keys determine the order, and a decision follows each event at once
+    asked_each_time: bool = False  #: the keys are computed anew before each decision
+    blocking: bool = True  #: no job passes one of its partition that does not fit
+    backfilling: bool = True
+    whole_nodes: bool = True  #: a reservation keeps its nodes whole
+    epilog: bool = False  #: nodes report the end of an epilog, at which the main loop runs without waiting for its poll
+    repacking: bool = False  #: at each decision the best jobs run, whatever ran before
+    counts_idle: bool = True  #: GPU-seconds that are free while jobs wait are added up
+
+
+class JobAdjustments(NamedTuple):
+    """Changes to jobs by an admin, a user or us, one row each."""
+
+    points: IntArray  #: SiteFactor
+    nice: IntArray
+    held: BoolArray
+    barred: BoolArray  #: may not run for a reason that is not modelled
+
+
+class Caps(NamedTuple):
+    """The limits on GPUs of accounts (GrpTRES)."""
+
+    account: IntArray  #: of each job
+    most: IntArray  #: per account
+    used: IntArray  #: per account
+
+
+class Outages(NamedTuple):
+    """Failures and repairs of nodes, by time."""
+
+    at_s: FloatArray
+    node: IntArray
+    up: BoolArray  #: True for a repair
+
+
+class Scratch(NamedTuple):
+    """The working arrays of a repacking decision."""
+
+    spare: Spare
+    cap: IntArray  #: GPUs claimed per account
+    order: IntArray  #: running jobs by key
+    keys: FloatArray
+    runs: BoolArray  #: per job
+    yields: BoolArray  #: per job
+    started: Started
+
+
+class Controller(NamedTuple):
+    """The whole state of a modelled controller."""
+
+    stage: MachineContext
+    queue: Line  #: waiting jobs, the smallest key first
+    rules: SlurmctldConfig
+    weights: Weights
+    usage: Usage
+    factors: Factors
+    wishes: JobAdjustments
+    base: IntArray  #: priority without points and nice, per job
+    parts: PartitionSets
+    caps: Caps
+    gates: Gates
+    outages: Outages
+    outlook: BackfillPlan
+    given: Keys  #: of a direct executor
+    scratch: Scratch
+    blocked: BoolArray  #: scratch, per partition set
+    reserved: IntArray  #: scratch, per partition set
+    barred: BoolArray  #: scratch, per node
+    clock: FloatArray
