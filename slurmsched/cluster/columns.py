@@ -169,6 +169,7 @@ class Column:
     part: int | None = None  #: which part of what *read* returns, where several columns are read at once
     optional: bool = False  #: read only where somebody needs it
     recorded: bool = True  #: decision records hold it
+    stored: str = ""  #: its name in decision records, where that is another
 
 
 UNREAD: Any = np.zeros(0)

@@ -223,9 +223,11 @@ class JobTable(Table):
     #: the time by which its owner wants the result; infinite without one
     deadline_s: FloatArray = from_memory(neutral=np.inf)
     held_by_us: BoolArray = from_intents()  #: its StartTime is an expiring hold of ours
-    asked_s: FloatArray = from_intents(neutral=np.nan)  #: time of our last stop request; NaN without one
-    asks: IntArray = from_intents()  #: number of our stop requests within a day
-    told: Labels = from_intents()  #: what we last wrote, or tried to write, into its AdminComment
+    #: time of our last stop request; NaN without one
+    stop_requested_s: FloatArray = from_intents(neutral=np.nan, stored="asked_s")
+    stop_requests: IntArray = from_intents(stored="asks")  #: number of our stop requests within a day
+    #: what we last wrote, or tried to write, into its AdminComment
+    sent_comment: Labels = from_intents(stored="told")
     #: generic resources requested per job or per node, as squeue writes them
     per_node: Labels = from_slurm(("tres-per-job", "tres-per-node"), requests)
     #: 0..1, mean of earlier runs of it or of its kind; NaN where never measured
@@ -238,7 +240,7 @@ class JobTable(Table):
     share_score: IntArray = learnt(neutral=2)  #: its disturbance of another job on its GPUs: 0 tiny, 1 medium, 2 jumbo
     shares: BoolArray = from_intents()  #: the share token in its comment is ours
     #: PARTITIONS GPUS such as gpu gpu:a100:2, of a job that shares: what it has back if it does not
-    asked_for: Labels = from_intents()
+    own_whole_gpus: Labels = from_intents(stored="asked_for")
     given_back: BoolArray = from_intents()  #: it waited for GPUs to share without success and got its own back
     #: Slurm's message if it recently refused to change its GPUs into shared ones; else empty
     share_refusal: Labels = from_intents()

@@ -25,10 +25,12 @@ class RestartCosts:
     def filled(self, state: ClusterState) -> ClusterState:
         """Return *state* with what restarts cost jobs that run on different numbers of GPUs; note those it shows."""
         jobs = state.running
-        again = jobs.ckpt & (jobs.restarts > 0) & (jobs.asked_s < jobs.started_s)
-        for row in np.flatnonzero(again & (jobs.started_s - jobs.asked_s <= LONGEST_S)).tolist():
+        again = jobs.ckpt & (jobs.restarts > 0) & (jobs.stop_requested_s < jobs.started_s)
+        for row in np.flatnonzero(again & (jobs.started_s - jobs.stop_requested_s <= LONGEST_S)).tolist():
             costs = latest(self._costs, kind_of(jobs.user[row], jobs.name[row]), dict)
-            costs[int(jobs.job_id[row]), int(jobs.restarts[row])] = float(jobs.started_s[row] - jobs.asked_s[row])
+            costs[int(jobs.job_id[row]), int(jobs.restarts[row])] = float(
+                jobs.started_s[row] - jobs.stop_requested_s[row]
+            )
             while len(costs) > LAST:
                 del costs[next(iter(costs))]
         sizes = np.flatnonzero(jobs.most_gpus > 0)

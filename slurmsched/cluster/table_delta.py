@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
+from functools import cache
 from typing import Any, TypeVar
 
 import numpy as np
 
 from .column_codec import ColumnReader, ColumnWriter
-from .columns import IntArray, Labels, Table
+from .columns import IntArray, Labels, Table, declared
 from .jobs import DERIVED, JobTable, comment_columns
 from .row_matching import ORDERS, Matching, moved_rows, predicted_column, sums_last, with_growth
 
@@ -32,7 +33,7 @@ def changes(table: Table, before: Table, matching: Matching, beside: tuple[Table
     *beside* is a table with the same rows as *table*, and its earlier version.
     """
     head, body = ColumnWriter(), matching.rows - np.concatenate([[-1], matching.rows[:-1]]) - 1
-    names = stored_columns(type(table))
+    names = list(stored_columns(type(table)))
     facts: dict[str, Any] = {"length": len(table)} if len(before) else {"length": len(table), "columns": names}
     head.put(_ROWS, body, facts)
     now, then = _with_beside(table, beside and beside[0]), _with_beside(before, beside and beside[1])
@@ -63,20 +64,27 @@ def changed(kind: type[T], blob: bytes, before: T, beside: tuple[Table, Table] |
         if others := set(names) ^ set(reader.entries[_ROWS].get("columns", names)):
             raise ValueError(f"they have the columns of another version: {', '.join(sorted(others))}")
         now, then = _beside(beside and beside[0]), _with_beside(before, beside and beside[1])
-        for name in sums_last(names):
+        for name in sums_last(list(names)):
             earlier = then[name]
             if isinstance(earlier, Labels):
                 now[name] = _labels(reader, name, earlier, matching)
             else:
                 now[name] = reader.column(name, now, then, matching)
-        return kind(**{name: now[name] for name in names}, **_derived(kind, now))
+        return kind(**{column: now[name] for name, column in names.items()}, **_derived(kind, now))
     except (KeyError, TypeError, IndexError) as error:
         raise ValueError(f"these bytes hold no change of a {kind.__name__}: {error!r}") from error
 
 
-def stored_columns(kind: type[Table]) -> list[str]:
-    """Return the columns of a table of type *kind* that records hold; the others are derived from these."""
-    return [f.name for f in fields(kind) if kind is not JobTable or f.name not in DERIVED]
+def stored_columns(kind: type[Table]) -> Mapping[str, str]:
+    """Return the columns of a table of type *kind* that records hold, by their names there; the others are derived."""
+    return _stored_columns(kind)  # type: ignore[arg-type]  # a class can be hashed
+
+
+@cache
+def _stored_columns(kind: Any) -> Mapping[str, str]:
+    about = declared(kind)
+    names = [f.name for f in fields(kind) if kind is not JobTable or f.name not in DERIVED]
+    return {(about[name].stored if name in about else "") or name: name for name in names}
 
 
 def _derived(kind: type[Table], columns: Mapping[str, Any]) -> dict[str, Any]:
@@ -140,4 +148,4 @@ def _beside(table: Table | None) -> dict[str, Any]:
 
 
 def _with_beside(table: Table, beside: Table | None) -> dict[str, Any]:
-    return _beside(beside) | {f.name: getattr(table, f.name) for f in fields(table)}
+    return _beside(beside) | {name: getattr(table, column) for name, column in stored_columns(type(table)).items()}

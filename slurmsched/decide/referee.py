@@ -124,7 +124,7 @@ def owner_wants_an_early_end(action: Action, jobs: JobTable, row: int, rules: Ru
 
 def not_asked_too_often(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
     """Refuse stop requests to a job beyond the daily limit (``deadline.asks_a_day``)."""
-    ask_count = int(jobs.asks[row])
+    ask_count = int(jobs.stop_requests[row])
     return (
         f"it was asked to stop {count(ask_count, 'time')} within a day (deadline.asks_a_day)"
         if ask_count >= rules.asks_a_day

@@ -68,8 +68,8 @@ def after(before: View, plan: Plan) -> View:
 
 
 def _answered(jobs: JobTable, texts: dict[int, str]) -> JobTable:
-    comments = (texts.get(job, old) for job, old in zip(jobs.job_id.tolist(), jobs.told, strict=True))
-    return replace(jobs, told=Labels.of(comments))
+    comments = (texts.get(job, old) for job, old in zip(jobs.job_id.tolist(), jobs.sent_comment, strict=True))
+    return replace(jobs, sent_comment=Labels.of(comments))
 
 
 def _nodes(count: int, random: np.random.Generator) -> NodeTable:

@@ -40,7 +40,7 @@ def test_only_columns_of_slurm_have_fields_of_squeue_and_all_that_are_left_out_o
     columns = declared(JobTable)
     assert {one.by for one in columns.values() if one.fields or one.optional} == {Filler.SLURM}
     assert {columns[name].by for name in DERIVED} == {Filler.COMMENT}
-    assert {*stored_columns(JobTable), *DERIVED} == set(columns)
+    assert {*stored_columns(JobTable).values(), *DERIVED} == set(columns)
     assert set(comment_columns(Labels.of([""]))) == {n for n, one in columns.items() if one.by is Filler.COMMENT}
 
 
@@ -49,3 +49,13 @@ def test_a_job_of_which_nothing_is_known_has_the_neutral_values():
     for name, one in declared(JobTable).items():
         value = getattr(jobs, name)[0]
         assert (value == "") if isinstance(value, str) else np.array_equal(value, one.neutral, equal_nan=True), name
+
+
+def test_records_keep_the_spelling_of_columns_that_have_other_names_now():
+    spelled = {stored: name for stored, name in stored_columns(JobTable).items() if stored != name}
+    assert spelled == {
+        "asked_s": "stop_requested_s",
+        "asks": "stop_requests",
+        "told": "sent_comment",
+        "asked_for": "own_whole_gpus",
+    }

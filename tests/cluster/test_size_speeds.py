@@ -97,11 +97,11 @@ def test_iteration_times_count_before_runtimes_and_those_of_an_earlier_run_do_no
 def test_what_restarts_cost_is_known_by_kind_else_of_all_jobs():
     costs = RestartCosts()
     assert costs.filled(state()).running.restart_cost_s[0] == 0
-    restarted = state(restarts=[1], asked_s=[1000.0], started_s=[1090.0])
+    restarted = state(restarts=[1], stop_requested_s=[1000.0], started_s=[1090.0])
     assert costs.filled(restarted).running.restart_cost_s[0] == 90.0
     others = replace(restarted, running=replace(restarted.running, name=Labels.of(["other"]), restarts=np.zeros(1)))
     assert costs.filled(others).running.restart_cost_s[0] == 90.0
-    late = state(restarts=[2], asked_s=[1000.0], started_s=[9000.0])
+    late = state(restarts=[2], stop_requested_s=[1000.0], started_s=[9000.0])
     assert costs.filled(late).running.restart_cost_s[0] == 90.0, "others had come first"
 
 

@@ -81,11 +81,15 @@ def test_a_question_to_stop_that_was_never_answered_counts_but_gives_no_reason_t
     memory.intend(1, [AskToStop(1, "URG"), SetAdminComment(1, "slurmsched:met")], 211)
     for later in (memory, CheckedMemory(store, cluster="c")):
         seen = later.remember(look(None, running()), 220).state.running
-        assert (seen.asks.tolist(), np.isnan(seen.asked_s).all(), seen.told[0]) == ([1], True, "")
+        assert (seen.stop_requests.tolist(), np.isnan(seen.stop_requested_s).all(), seen.sent_comment[0]) == (
+            [1],
+            True,
+            "",
+        )
     memory.intend(2, [AskToStop(1, "URG")], 221)
     memory.answered(2, [(AskToStop(1, "URG"), None)], 222)
     seen = memory.remember(look(None, running()), 230).state.running
-    assert (seen.asks.tolist(), seen.asked_s.tolist()) == ([1], [222.0])
+    assert (seen.stop_requests.tolist(), seen.stop_requested_s.tolist()) == ([1], [222.0])
 
 
 def test_a_question_to_a_job_that_is_suspended_counts_but_gave_it_no_time(store, memory):
@@ -95,12 +99,12 @@ def test_a_question_to_a_job_that_is_suspended_counts_but_gave_it_no_time(store,
     memory.remember(look(None, running(state=JobState.SUSPENDED)), 220)
     for later in (memory, CheckedMemory(store, cluster="c")):
         seen = later.remember(look(None, running()), 230).state.running
-        assert (seen.asks.tolist(), np.isnan(seen.asked_s).all()) == ([1], True)
+        assert (seen.stop_requests.tolist(), np.isnan(seen.stop_requested_s).all()) == ([1], True)
         assert later.recently_refused(230) == set(), "it may be asked again at once"
     memory.intend(2, [AskToStop(1, "URG")], 231)
     memory.answered(2, [(AskToStop(1, "URG"), None)], 232)
     seen = memory.remember(look(None, running()), 240).state.running
-    assert (seen.asks.tolist(), seen.asked_s.tolist()) == ([2], [232.0])
+    assert (seen.stop_requests.tolist(), seen.stop_requested_s.tolist()) == ([2], [232.0])
 
 
 def test_who_takes_over_knows_what_the_other_daemon_asked_meanwhile(store, memory):
@@ -109,8 +113,8 @@ def test_who_takes_over_knows_what_the_other_daemon_asked_meanwhile(store, memor
     memory.remember(look(None, running()), 211, acting=True)
     memory.intend(1, [AskToStop(1, "URG")], 212)
     memory.answered(1, [(AskToStop(1, "URG"), None)], 213)
-    assert other.remember(look(None, running()), 220).state.running.asks.tolist() == [0]
-    assert other.remember(look(None, running()), 230, acting=True).state.running.asked_s.tolist() == [213.0]
+    assert other.remember(look(None, running()), 220).state.running.stop_requests.tolist() == [0]
+    assert other.remember(look(None, running()), 230, acting=True).state.running.stop_requested_s.tolist() == [213.0]
 
 
 def test_nothing_is_written_where_nothing_changed(store, memory):
@@ -457,8 +461,8 @@ def test_a_job_asked_to_stop_by_a_clock_a_day_ahead_has_its_time_from_when_the_c
     memory.intend(1, [AskToStop(1, "URG")], DAY_S)
     memory.answered(1, [(AskToStop(1, "URG"), None)], DAY_S)
     for later in (memory, CheckedMemory(store, cluster="c")):
-        assert later.remember(look(None, running()), 1000.0).state.running.asked_s.tolist() == [1000.0]
-        assert later.remember(look(None, running()), 1015.0).state.running.asked_s.tolist() == [1000.0]
+        assert later.remember(look(None, running()), 1000.0).state.running.stop_requested_s.tolist() == [1000.0]
+        assert later.remember(look(None, running()), 1015.0).state.running.stop_requested_s.tolist() == [1000.0]
 
 
 def test_a_daemon_that_starts_without_the_database_learns_later_what_it_knew(file_store, clock):

@@ -51,7 +51,7 @@ def test_a_requeue_and_a_new_process_go_on_with_the_same_story(store):
 def test_what_was_asked_of_the_job_before_is_not_taken_for_the_new_ones(store):
     memory = CheckedMemory(store, cluster="c")
     seen = had_and_has(memory)
-    assert seen.state.pending.told[0] == ""
+    assert seen.state.pending.sent_comment[0] == ""
     assert memory.recently_refused(SECOND_S + 11.0) == set()
     assert memory.intents() == ()
 
@@ -87,7 +87,7 @@ def test_that_the_job_before_was_asked_to_stop_does_not_count_against_the_new_on
     memory.answered(1, [(AskToStop(7, "URG"), None)], 212.0)
     for later in (memory, CheckedMemory(store, cluster="c")):
         seen = later.remember(look(None, job("bob", SECOND_S, state=[JobState.RUNNING])), SECOND_S + 10.0)
-        assert seen.state.running.asks.tolist() == [0]
+        assert seen.state.running.stop_requests.tolist() == [0]
 
 
 def test_what_slurm_refused_of_the_job_before_is_not_told_of_the_new_one(store):

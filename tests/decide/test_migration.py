@@ -131,8 +131,8 @@ def test_a_load_that_slows_nobody_down_drives_no_job_off_its_node(slowdown):
         {"guest_gpus": [1]},
         {"gpus": [0]},
         {"state": [JobState.SUSPENDED]},
-        {"asks": [4], "asked_s": [NOW_S - 2 * HOUR_S]},
-        {"asks": [1], "asked_s": [NOW_S - HOUR_S + 1.0]},
+        {"stop_requests": [4], "stop_requested_s": [NOW_S - 2 * HOUR_S]},
+        {"stop_requests": [1], "stop_requested_s": [NOW_S - HOUR_S + 1.0]},
         {"left_s": [NOW_S - HOUR_S + 1.0], "left_nodes": ["n3"]},
         {"required_nodes": ["n1"]},
         {"excluded_nodes": ["n2"]},
@@ -183,9 +183,9 @@ def test_a_job_stays_where_others_wait_for_gpus_in_its_partition():
 def test_one_job_leaves_a_node_and_the_next_only_after_the_load_is_known_again():
     two = worker(2)
     assert len(asked(seen(two))) == 1
-    left = {"left_s": [NOW_S - 300.0, 0.0], "left_nodes": ["n1", ""], "asked_s": [NOW_S - 300.0, np.nan]}
+    left = {"left_s": [NOW_S - 300.0, 0.0], "left_nodes": ["n1", ""], "stop_requested_s": [NOW_S - 300.0, np.nan]}
     assert asked(seen(worker(2, **left))) == []
-    later = {"left_s": [NOW_S - 700.0, 0.0], "left_nodes": ["n1", ""], "asked_s": [NOW_S - 700.0, np.nan]}
+    later = {"left_s": [NOW_S - 700.0, 0.0], "left_nodes": ["n1", ""], "stop_requested_s": [NOW_S - 700.0, np.nan]}
     assert asked(seen(worker(2, **later))) == [AskToStop(902, "URG", "n1")]
 
 
@@ -370,7 +370,7 @@ def test_a_job_is_told_that_its_node_is_overloaded_and_why_it_leaves_or_stays(as
 
 
 def test_a_job_that_was_asked_to_leave_and_one_that_is_kept_off_are_told_so():
-    leaving = worker(asked_s=[NOW_S - 30.0], left_s=[NOW_S - 30.0], left_nodes=["n1"])
+    leaving = worker(stop_requested_s=[NOW_S - 30.0], left_s=[NOW_S - 30.0], left_nodes=["n1"])
     assert "It was asked 30 s ago to save its work and leave n1, overloaded then" in words(
         seen(leaving), 901, ask=explain
     )

@@ -92,7 +92,7 @@ def test_slurms_own_order_ranks_no_running_jobs_and_stops_none():
     "special",
     [
         *UNWILLING,
-        {"asked_s": [NOW_S - 1300.0] * 2, "asks": [2, 2]},
+        {"stop_requested_s": [NOW_S - 1300.0] * 2, "stop_requests": [2, 2]},
         {"qos": ["high", "high"]},
     ],
     ids=str,
@@ -133,9 +133,9 @@ def test_as_few_are_asked_as_are_needed_and_on_one_node():
 
 
 def test_a_job_that_was_asked_is_waited_for_and_requeued_after_its_time_to_save():
-    what = ran(3 * HOUR_S, 2 * HOUR_S, asked_s=[NOW_S - 59.0, np.nan], asks=[1, 0])
+    what = ran(3 * HOUR_S, 2 * HOUR_S, stop_requested_s=[NOW_S - 59.0, np.nan], stop_requests=[1, 0])
     assert decide(what, LAS, RULES).actions == ()
-    late = ran(3 * HOUR_S, 2 * HOUR_S, asked_s=[NOW_S - 60.0, np.nan], asks=[1, 0])
+    late = ran(3 * HOUR_S, 2 * HOUR_S, stop_requested_s=[NOW_S - 60.0, np.nan], stop_requests=[1, 0])
     assert requeued(decide(late, LAS, RULES)) == [901]
     assert stopped(late) == []
 
@@ -189,7 +189,7 @@ def test_where_keys_stay_time_alone_changes_no_request_to_stop_before_the_next_c
     )
     gpus = data.draw(st.lists(st.integers(1, 4), min_size=count, max_size=count), "gpus")
     asked_s = NOW_S - each(st.just(np.nan) | st.integers(0, 150).map(float), "asked")
-    running = full(*gpus, started_s=NOW_S - ran_s, ckpt=each(st.booleans(), "ckpt"), asked_s=asked_s)
+    running = full(*gpus, started_s=NOW_S - ran_s, ckpt=each(st.booleans(), "ckpt"), stop_requested_s=asked_s)
     what = seen(running, gpus=[data.draw(st.integers(1, 4), "wanted")])
     told = replace(what.forecast_running, runtime_s=forecast_s, low_s=forecast_s, high_s=2 * forecast_s)
     what = replace(what, forecast_running=told)

@@ -302,7 +302,7 @@ def test_when_the_power_is_off_nobody_sets_out_and_who_is_half_way_arrives_or_go
 def on_the_way(**columns: Any) -> Any:
     known = {
         "shares": [True],
-        "asked_for": ["gpu gpu:1"],
+        "own_whole_gpus": ["gpu gpu:1"],
         "comment": ["slurmsched:share=2"],
         "required_nodes": ["n3"],
         "reason": ["BadConstraints"],
@@ -373,7 +373,7 @@ def test_a_job_whose_node_takes_no_jobs_any_more_has_its_own_gpus_back():
     assert decided(seen(there, room=site(usable=False))).actions == (Unshare(1, "gpu", 1, "", NOW_S + 30.0),)
 
 
-SLOT = {"per_node": ["gres:slot:i2:1"], "asked_for": ["fast,gpu gpu:a100:1"]}
+SLOT = {"per_node": ["gres:slot:i2:1"], "own_whole_gpus": ["fast,gpu gpu:a100:1"]}
 
 
 @pytest.mark.parametrize(

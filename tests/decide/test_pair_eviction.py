@@ -55,7 +55,7 @@ def queued(job_id: int, restarts: int, ago_s: float = 10.0) -> Any:
         per_node=["gres:slot:i0:1"],
         comment=["slurmsched:ckpt;slurmsched:share=0"],
         shares=[True],
-        asked_for=["gpu gpu:1"],
+        own_whole_gpus=["gpu gpu:1"],
         ckpt=[True],
         restarts=[restarts],
         held_by_us=[True],
@@ -139,7 +139,7 @@ def test_word_about_a_pair_that_is_over_does_nothing(over):
 
 def test_where_jobs_are_asked_to_yield_it_is_asked_first_and_requeued_when_it_had_time():
     def asked(ago_s: float, asks: int = 1) -> list[Action]:
-        return wishes(seen(pair(asked_s=[np.nan, NOW_S - ago_s], asks=[0, asks])), deadlines=YIELDS)
+        return wishes(seen(pair(stop_requested_s=[np.nan, NOW_S - ago_s], stop_requests=[0, asks])), deadlines=YIELDS)
 
     assert wishes(seen(pair()), deadlines=YIELDS) == [AskToStop(GUEST, "URG")]
     assert asked(30.0) == []
@@ -196,8 +196,8 @@ def sites(draw: st.DrawFn) -> tuple[Any, Rules]:
         restarts=each(st.integers(0, 1)),
         state=each(st.sampled_from([JobState.RUNNING] * 5 + [JobState.COMPLETING, JobState.SUSPENDED])),
         started_s=NOW_S - np.array(each(st.sampled_from([10.0, 300.0, 600.0]))),
-        asked_s=NOW_S - np.array(each(st.sampled_from([float("nan"), 5.0, 100.0]))),
-        asks=each(st.integers(0, 3)),
+        stop_requested_s=NOW_S - np.array(each(st.sampled_from([float("nan"), 5.0, 100.0]))),
+        stop_requests=each(st.integers(0, 3)),
     )
     words = []
     for _ in range(draw(st.integers(0, 5))):

@@ -89,7 +89,7 @@ def test_as_few_as_are_needed_are_asked():
     [
         *UNWILLING,
         {"started_s": [NOW_S - 60.0] * 2},
-        {"asked_s": [NOW_S - 400.0] * 2, "asks": [2, 2]},
+        {"stop_requested_s": [NOW_S - 400.0] * 2, "stop_requests": [2, 2]},
     ],
     ids=str,
 )
@@ -169,7 +169,7 @@ def test_a_job_that_slurm_would_start_again_first_is_not_asked():
 def test_who_was_asked_gets_time_and_is_requeued_then_and_no_other_is_asked_meanwhile():
     first = planned(seen(full(4, 4)))
     for ago_s, expected in ((15.0, []), (61.0, [901])):
-        running = full(4, 4, asked_s=[NOW_S - ago_s, np.nan], asks=[1, 0])
+        running = full(4, 4, stop_requested_s=[NOW_S - ago_s, np.nan], stop_requests=[1, 0])
         plan = planned(replace(seen(running), promises=first.promises))
         assert (asked(plan), requeued(plan)) == ([], expected)
     told = " ".join(why(seen(running), plan, Rules(), 901).sentences)
@@ -203,7 +203,7 @@ def test_who_ends_already_spares_the_others():
 
 
 def test_once_the_promise_is_gone_nobody_is_requeued():
-    running = full(4, 4, asked_s=[np.nan, NOW_S - 90.0], asks=[0, 1])
+    running = full(4, 4, stop_requested_s=[np.nan, NOW_S - 90.0], stop_requests=[0, 1])
     assert requeued(planned(seen(running, deadline_s=[np.inf]))) == []
 
 
@@ -220,7 +220,9 @@ def test_only_who_agreed_and_had_a_lease_is_stopped_and_only_with_a_promise_to_k
     gpus, agreed, ran_s, ago_s, asks, ahead_s
 ):
     started_s = NOW_S - np.array(ran_s)
-    running = full(*gpus, ckpt=agreed, started_s=started_s, asked_s=NOW_S - np.array(ago_s), asks=asks)
+    running = full(
+        *gpus, ckpt=agreed, started_s=started_s, stop_requested_s=NOW_S - np.array(ago_s), stop_requests=asks
+    )
     plan = planned(seen(running, ahead_s=2 * HOUR_S + ahead_s))
     for job in asked(plan):
         row = job - 901

@@ -10,7 +10,7 @@ import pytest
 
 from slurmsched.cluster.columns import table_of
 from slurmsched.cluster.jobs import JobTable, job_table
-from slurmsched.cluster.table_delta import normal
+from slurmsched.cluster.table_delta import normal, stored_columns
 from slurmsched.db.tracking.decision_layers import BlobLayers, RecordParts, nothing
 from slurmsched.db.tracking.decisions import TABLES, layers_of, restored
 from slurmsched.decide.plan_differences import differences
@@ -29,7 +29,8 @@ def parts_of(record):
     tables = {}
     for name, columns in record["tables"].items():
         length = len(next(iter(columns.values())))
-        of_jobs = TABLES[name] is JobTable
+        of_jobs, spelled = TABLES[name] is JobTable, stored_columns(TABLES[name])
+        columns = {spelled.get(column, column): values for column, values in columns.items()}
         tables[name] = job_table(length, **columns) if of_jobs else table_of(TABLES[name], length, {}, columns)
     texts = {name: text.encode("ascii") for name, text in record["texts"].items()}
     return RecordParts({name: normal(table) for name, table in tables.items()}, texts)

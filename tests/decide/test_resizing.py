@@ -242,9 +242,9 @@ def test_a_running_job_may_come_back_on_another_node():
 
 
 def test_a_job_that_was_asked_is_requeued_once_its_time_to_save_is_over():
-    asked = runs(asked_s=[NOW_S - 61.0])
+    asked = runs(stop_requested_s=[NOW_S - 61.0])
     assert actions(jobs(0), used=(2, 4), running=asked, left_s=[5000.0]) == [Requeue(901)]
-    assert actions(jobs(0), used=(2, 4), running=runs(asked_s=[NOW_S - 59.0]), left_s=[5000.0]) == []
+    assert actions(jobs(0), used=(2, 4), running=runs(stop_requested_s=[NOW_S - 59.0]), left_s=[5000.0]) == []
 
 
 def test_a_job_just_queued_again_gets_its_number_before_it_may_start():
@@ -346,16 +346,16 @@ LATELY = [(5.0, False), (5000.0, True)]
 @pytest.mark.parametrize(("ago_s", "stops"), LATELY)
 def test_no_job_is_stopped_for_more_gpus_while_one_that_was_is_not_back_yet(ago_s, stops):
     other = {"running": runs(gpus=1, comment=ONE_TO_FOUR), "left_s": [9000.0], "gpus": (4,), "used": (1,)}
-    back = sized(gpus=1, comment=ONE_TO_FOUR, restarts=[1], asked_s=[NOW_S - ago_s], resized_s=[NOW_S])
+    back = sized(gpus=1, comment=ONE_TO_FOUR, restarts=[1], stop_requested_s=[NOW_S - ago_s], resized_s=[NOW_S])
     assert (AskToStop(901, "URG") in actions(back, [900.0], **other)) == stops
 
 
 @pytest.mark.parametrize(("ago_s", "stops"), LATELY)
 def test_no_job_is_stopped_for_what_another_one_was_asked_to_stop_for(ago_s, stops):
-    two = runs(2, gpus=1, comment=ONE_TO_FOUR, asked_s=[np.nan, NOW_S - ago_s])
+    two = runs(2, gpus=1, comment=ONE_TO_FOUR, stop_requested_s=[np.nan, NOW_S - ago_s])
     asked = actions(jobs(0), running=two, left_s=[9000.0, 3000.0], gpus=(4,), used=(3,))
     assert (AskToStop(901, "URG") in asked) == stops
-    two = replace(runs(2, gpus=4, asked_s=[NOW_S - ago_s, np.nan]), node_list=Labels.of(["n1", "n2"]))
+    two = replace(runs(2, gpus=4, stop_requested_s=[NOW_S - ago_s, np.nan]), node_list=Labels.of(["n1", "n2"]))
     asked = actions(jobs(1, gpus=[2]), running=two, left_s=[4000.0, 3950.0], used=(4, 4))
     assert (AskToStop(902, "URG") in asked) == stops
 
@@ -478,8 +478,8 @@ def clusters(draw):
         going,
         node_list=some(going, "n1", "n2", "n3"),
         started_s=[NOW_S - ago_s for ago_s in some(going, 10.0, 700.0, 90_000.0)],
-        asked_s=some(going, np.nan, np.nan, NOW_S - 5.0, NOW_S - 100.0),
-        asks=some(going, 0, 1, 4),
+        stop_requested_s=some(going, np.nan, np.nan, NOW_S - 5.0, NOW_S - 100.0),
+        stop_requests=some(going, 0, 1, 4),
         restart_cost_s=some(going, 0.0, 1000.0),
         **columns(going),
     )
@@ -548,7 +548,7 @@ def test_whatever_the_cluster_a_number_is_one_that_its_owner_and_the_nodes_allow
         row = int(np.flatnonzero(jobs_.job_id == action.job_id)[0])
         if not isinstance(action, Resize):
             assert jobs_.ckpt[row], "nobody is stopped without consent"
-            last_s = np.fmax(jobs_.started_s[row], jobs_.asked_s[row])
+            last_s = np.fmax(jobs_.started_s[row], jobs_.stop_requested_s[row])
             assert isinstance(action, Requeue) or last_s <= NOW_S - RESIZING.least_s
             continue
         assert action.before == pending.gpus[row]

@@ -209,7 +209,7 @@ class Witness:
         self.cluster.validate()
         view, ended, table = report.view, report.ended, report.plan.promises
         assert (view.nodes.gpus_used <= view.nodes.gpus).all()
-        assert (view.running.asks <= ASKS).all()
+        assert (view.running.stop_requests <= ASKS).all()
         for job, state, ran_s in zip(
             ended.job_id.tolist(), ended.state.tolist(), ended.runtime_s.tolist(), strict=True
         ):

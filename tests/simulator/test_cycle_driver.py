@@ -152,7 +152,7 @@ def test_measured_jobs_that_wait_are_paired_on_the_shared_node_by_the_daemons_ow
     assert ran_s.max() == pytest.approx(200 / 0.9, rel=0.02)
     shared = [report.view.running for report in reports if report.view.running.shares.any()]
     assert shared, "the daemon knows which jobs share"
-    assert set(shared[0].asked_for.names) >= {"gpu gpu:1"}
+    assert set(shared[0].own_whole_gpus.names) >= {"gpu gpu:1"}
 
 
 @pytest.mark.parametrize(("gpus", "has_history", "shared"), [(4, True, 4), (1, True, 0), (1, False, 1)])

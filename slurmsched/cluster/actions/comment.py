@@ -31,7 +31,7 @@ class SetAdminComment(JobAction):
     @classmethod
     def columns(cls, own: OwnIntents, jobs: JobTable, now_s: float) -> Mapping[str, Any]:
         """Return the answers that we sent."""
-        return {"told": sent_comments(own.of(cls), jobs)}
+        return {"sent_comment": sent_comments(own.of(cls), jobs)}
 
     @classmethod
     def seen(cls, intent: Intent, look: Observation) -> bool:

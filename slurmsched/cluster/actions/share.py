@@ -62,7 +62,7 @@ class Share(JobAction):
     def columns(cls, own: OwnIntents, jobs: JobTable, now_s: float) -> Mapping[str, Any]:
         """Return which jobs share, and what they asked for."""
         shares, asked_for, given_back = sharing(own.of(cls), own.of(Unshare), jobs)
-        return {"shares": shares, "asked_for": asked_for, "given_back": given_back}
+        return {"shares": shares, "own_whole_gpus": asked_for, "given_back": given_back}
 
     @classmethod
     def shown(cls, pending: JobTable, row: int, value: Value, now_s: float) -> bool:

@@ -82,7 +82,7 @@ class AskToStop(JobAction):
         asks = own.lately(cls)
         asked_s, often = ask_counts(asks, jobs, now_s)
         left_nodes, left_s = left(asks, jobs, now_s)
-        return {"asked_s": asked_s, "asks": often, "left_nodes": left_nodes, "left_s": left_s}
+        return {"stop_requested_s": asked_s, "stop_requests": often, "left_nodes": left_nodes, "left_s": left_s}
 
     @classmethod
     def seen(cls, intent: Intent, look: Observation) -> bool:

@@ -115,7 +115,7 @@ class YieldingJobs:
 
 def stop_words(view: View, row: int) -> tuple[str, ...]:
     """Return a sentence about a running job that was asked to stop in this run; empty if it was not."""
-    asked_s, started_s = float(view.running.asked_s[row]), float(view.running.started_s[row])
+    asked_s, started_s = float(view.running.stop_requested_s[row]), float(view.running.started_s[row])
     if not asked_s >= started_s:
         return ()
     ago = spell(view.now_s - asked_s)

@@ -62,9 +62,9 @@ def may_leave(view: View, rules: MigrationRules, within: Rules) -> BoolArray:
     jobs = view.running
     promised = np.isin(jobs.job_id, view.promises.job_id[view.promises.open])
     alone = ~jobs.shares & (jobs.beside == 0) & (jobs.guest_gpus == 0)
-    last_s = np.fmax(jobs.asked_s, np.where(jobs.left_s > 0, jobs.left_s, -np.inf))
+    last_s = np.fmax(jobs.stop_requested_s, np.where(jobs.left_s > 0, jobs.left_s, -np.inf))
     rested = view.now_s - last_s >= rules.every_s
-    open_to_us = (jobs.gpus > 0) & (jobs.state == JobState.RUNNING) & (jobs.asks < within.asks_a_day)
+    open_to_us = (jobs.gpus > 0) & (jobs.state == JobState.RUNNING) & (jobs.stop_requests < within.asks_a_day)
     return np.asarray(_agreed(jobs, within) & open_to_us & alone & rested & ~promised)
 
 
@@ -93,12 +93,12 @@ def _stops(view: View, rules: Rules, terms: Terms, promised_lease_s: float, abov
     jobs, now_s = view.running, view.now_s
     promised = np.isin(jobs.job_id, view.promises.job_id[view.promises.open])
     agreed = _agreed(jobs, rules) & (jobs.gpus > 0) & (jobs.state == JobState.RUNNING) & ~above
-    waited_s = now_s - np.where(jobs.asked_s >= jobs.started_s, jobs.asked_s, -np.inf)
+    waited_s = now_s - np.where(jobs.stop_requested_s >= jobs.started_s, jobs.stop_requested_s, -np.inf)
     awaited = agreed & (waited_s < awaited_s(terms))
-    askable = agreed & ~awaited & (jobs.asks < terms.asks_a_day)
+    askable = agreed & ~awaited & (jobs.stop_requests < terms.asks_a_day)
     lease_s = np.where(promised, promised_lease_s, terms.lease_s)
-    from_s = np.maximum(np.fmax(jobs.started_s, jobs.asked_s) + lease_s, now_s)
-    by_s = np.where(awaited, jobs.asked_s, np.where(askable, from_s, np.inf)) + terms.stop_s + terms.lead_s
+    from_s = np.maximum(np.fmax(jobs.started_s, jobs.stop_requested_s) + lease_s, now_s)
+    by_s = np.where(awaited, jobs.stop_requested_s, np.where(askable, from_s, np.inf)) + terms.stop_s + terms.lead_s
     leaving = jobs.state == JobState.COMPLETING
     return Stops(
         by_s=np.where(leaving, now_s, by_s),
@@ -107,7 +107,7 @@ def _stops(view: View, rules: Rules, terms: Terms, promised_lease_s: float, abov
         overdue=awaited & (waited_s >= terms.stop_s),
         leaving=leaving,
         promised=promised,
-        pending=_agreed(view.pending, rules) & (view.pending.asks < terms.asks_a_day),
+        pending=_agreed(view.pending, rules) & (view.pending.stop_requests < terms.asks_a_day),
     )
 
 

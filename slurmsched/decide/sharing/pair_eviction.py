@@ -112,11 +112,17 @@ def _stop(view: View, row: int, rules: DeadlineRules | None) -> Action | None:
     jobs, job_id = view.running, int(view.running.job_id[row])
     if rules is None or not rules.yields:
         return Requeue(job_id)
-    waited_s = view.now_s - float(jobs.asked_s[row]) if jobs.asked_s[row] >= jobs.started_s[row] else np.inf
+    waited_s = (
+        view.now_s - float(jobs.stop_requested_s[row]) if jobs.stop_requested_s[row] >= jobs.started_s[row] else np.inf
+    )
     if waited_s < rules.stop_s:
         return None
     had_time = waited_s < max(rules.lease_s, 2 * rules.stop_s)
-    return Requeue(job_id) if had_time or jobs.asks[row] >= rules.asks_a_day else AskToStop(job_id, rules.stop_signal)
+    return (
+        Requeue(job_id)
+        if had_time or jobs.stop_requests[row] >= rules.asks_a_day
+        else AskToStop(job_id, rules.stop_signal)
+    )
 
 
 def _after_words(instability: Instability, job_id: int) -> str:
@@ -134,5 +140,5 @@ def _fate_words(view: View, rows: list[int], rules: Rules) -> str:
     if row is None:
         return "No job is stopped: each lacks the token slurmsched:ckpt, may not be requeued, or has a promise."
     may_stop = _stop(view, row, rules.deadlines) is None
-    how = f"was asked {spell(view.now_s - float(jobs.asked_s[row]))} ago to stop" if may_stop else "is stopped"
+    how = f"was asked {spell(view.now_s - float(jobs.stop_requested_s[row]))} ago to stop" if may_stop else "is stopped"
     return f"Job {jobs.job_id[row]} {how}, and goes on alone."

@@ -93,7 +93,7 @@ def changes_s(view: View, plan: Plan, ordering: Ordering, rules: Rules) -> Itera
     yield float(np.nanmin(promises.start_by_s, initial=np.inf)) - early_s
     window_s = promises.promised_s - promises.first_submit_s
     yield next_s(promises.promised_s - notice_s(window_s) - own.lead_s, view.now_s)
-    asked = view.running.asked_s >= view.running.started_s
-    yield next_s(view.running.asked_s[asked] + own.stop_s, view.now_s)
+    asked = view.running.stop_requested_s >= view.running.started_s
+    yield next_s(view.running.stop_requested_s[asked] + own.stop_s, view.now_s)
     if own.yields and len(promises):
         yield own.terms.next_beat_s(view.now_s)

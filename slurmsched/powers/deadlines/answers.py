@@ -22,7 +22,7 @@ def answer_wishes(view: View, promises: PromiseTable) -> list[Action]:
         texts = answer_texts(promises.take(np.array([last[job] for job in job_ids], dtype=np.int64)))
         wishes += [
             SetAdminComment(job, text)
-            for job, text, told in zip(job_ids, texts, jobs.told.take(rows), strict=True)
+            for job, text, told in zip(job_ids, texts, jobs.sent_comment.take(rows), strict=True)
             if text != told
         ]
     return wishes

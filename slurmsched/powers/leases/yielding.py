@@ -73,7 +73,7 @@ def next_lease_change_s(view: View, ordering: Ordering, rules: Rules) -> float:
     if able.any() and ordering.changes != "never":
         return now_s
     known = np.isfinite(stopping.by_s) & ~stopping.leaving & ~stopping.promised
-    asked_s, leased_s = jobs.asked_s[stopping.awaited], stopping.by_s[known] - terms.stop_s - terms.lead_s
+    asked_s, leased_s = jobs.stop_requested_s[stopping.awaited], stopping.by_s[known] - terms.stop_s - terms.lead_s
     forecast_s, cost_s = view.now_s + view.remaining.median_s, stop_cost_s(jobs, terms)
     ends_s = GpuAvailability(view.take(_NONE), MARGIN, terms.lead_s).ends_s if able.any() else np.zeros(0)
     times_s = np.concatenate(

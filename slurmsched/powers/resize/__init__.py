@@ -53,5 +53,5 @@ def changes_s(view: View, plan: Plan, ordering: Ordering, rules: Rules) -> Itera
         yield view.now_s
     if own.division != ResizingRules.division and (sized & (running.gpus < running.most_gpus)).any():
         yield view.now_s
-    yield next_s(np.fmax(running.started_s, running.asked_s)[sized] + own.least_s, view.now_s)
-    yield next_s(running.asked_s[sized] + own.stop_s, view.now_s)
+    yield next_s(np.fmax(running.started_s, running.stop_requested_s)[sized] + own.least_s, view.now_s)
+    yield next_s(running.stop_requested_s[sized] + own.stop_s, view.now_s)

@@ -105,7 +105,7 @@ class GpuDivision:
         if one.runs:
             return bool(self.stopping.awaited[one.row])
         jobs = self.placed.view.pending
-        lately = self.placed.view.now_s - jobs.asked_s[one.row] < awaited_s(self.placed.rules)
+        lately = self.placed.view.now_s - jobs.stop_requested_s[one.row] < awaited_s(self.placed.rules)
         return bool(jobs.restarts[one.row] > 0 and lately)
 
     def _starters(self, node: int) -> Iterator[_Entrant]:

@@ -60,7 +60,9 @@ def _onward(view: View, nodes: SharedNodes, rules: SharingRules, joins: bool) ->
     blocked = _blocked(jobs, jobs.shares, rules, view.now_s)
     for row in np.flatnonzero(jobs.shares & settled).tolist():
         stuck = late[row] or left[row] or jobs.required_nodes[row] not in nodes.at or blocked[row]
-        wish = _step(jobs, row, jobs.asked_for[row], rules, until_s, waits=bool(waits[row]), ends=stuck, joins=joins)
+        wish = _step(
+            jobs, row, jobs.own_whole_gpus[row], rules, until_s, waits=bool(waits[row]), ends=stuck, joins=joins
+        )
         if wish is not None:
             wishes.append(wish)
     return wishes
