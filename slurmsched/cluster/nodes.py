@@ -155,6 +155,13 @@ class PartitionTable(Table):
         fill_unread(self)
         super().__post_init__()
 
+    def highest_tiers(self, partition: Labels) -> IntArray:
+        """Return the highest tier among the partitions in each row of *partition* (slurm.conf(5)); 1 if unknown."""
+        tier = dict(zip(self.name, self.tier.tolist(), strict=True))
+        return partition.map(
+            [max(tier.get(name, 1) for name in names.split(",")) for names in partition.names], np.int64
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class QosTable(Table):

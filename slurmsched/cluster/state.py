@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -110,6 +112,11 @@ class View:
         """The seconds until each GPU of each node is free, [node, GPU], rising, by the median of ``remaining``."""
         return self.free_gpus.by_node(self.remaining.median_s)
 
+    @cached_property
+    def tiers(self) -> IntArray:
+        """The highest tier among the partitions of each pending job."""
+        return self.partitions.highest_tiers(self.pending.partition)
+
     def first_submit_s(self, job_id: int) -> float | None:
         """Return the first submit time of the job with this id now; None if no such job waits or runs."""
         for jobs in (self.pending, self.running):
@@ -120,4 +127,20 @@ class View:
 
     def take(self, rows: Rows) -> View:
         """Return the view with only *rows* of the pending jobs."""
-        return replace(self, pending=self.pending.take(rows), forecast=self.forecast.take(rows))
+        return self.changed(pending=self.pending.take(rows), forecast=self.forecast.take(rows))
+
+    def changed(self, **parts: Any) -> View:
+        """Return the view with other *parts*; what was computed of the rest is not computed again."""
+        view = replace(self, **parts)
+        known = (name for name, of in COMPUTED_OF.items() if name in self.__dict__ and of.isdisjoint(parts))
+        view.__dict__.update({name: self.__dict__[name] for name in known})
+        return view
+
+
+_RUNNING = frozenset({"now_s", "running", "forecast_running", "nodes", "reservations"})
+
+COMPUTED_OF: Mapping[str, frozenset[str]] = {
+    **dict.fromkeys(("this_s", "ran_s", "remaining", "free_gpus", "part_use", "gpus_free_s"), _RUNNING),
+    "tiers": frozenset({"pending", "partitions"}),
+}
+"""The parts of a view of which its properties are computed."""

@@ -66,7 +66,7 @@ def waiting_outside(view: View, rules: Rules, standings: IntArray, starving: Boo
 
 def scopes(view: View, rules: Rules, standings: IntArray, starving: BoolArray) -> Iterator[Scope]:
     """Yield the lines of a cluster on which Slurm starts the jobs, those of higher classes first."""
-    view = replace(view, pending=with_components(view.pending))
+    view = view.changed(pending=with_components(view.pending))
     jobs, above = view.pending, stands_above(view, rules, starving)
     admit = find_admission("accept-all" if rules.admission is None else rules.admission.part)
     pools = NodePools(view.nodes)
@@ -150,7 +150,7 @@ def kept_by_users(view: View, rules: Rules, standings: IntArray, starving: BoolA
     if admission is None or not rules.executor.delays_jobs:
         return np.zeros(0, dtype=np.int64)
     jobs = with_components(view.pending)
-    view, standings = replace(view, pending=jobs), _own_standings(view, rules, standings)
+    view, standings = view.changed(pending=jobs), _own_standings(view, rules, standings)
     kept = chose_hold(jobs) | (standings == Standing.HELD_BY_USER) | (standings == Standing.WAITS_FOR_DEPENDENCY)
     held = kept & ~jobs.shares & (NodePools(view.nodes).of(jobs.partition) >= 0)
     own = np.isfinite(jobs.eligible_s) & (jobs.eligible_s > view.now_s + admission.hold_s) & ~jobs.held_by_us

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -21,7 +20,7 @@ def next_change_s(view: View, plan: Plan, ordering: Ordering, rules: Rules, powe
     Simulations leave out the cycles before it. Keys that change with time and starving jobs are not considered: those
     are seen at the next cycle, which comes with the next event.
     """
-    promising = replace(view, promises=plan.promises)
+    promising = view.changed(promises=plan.promises)
     times = (at_s for power in powers for at_s in power.changes_s(promising, plan, ordering, rules))
     return float(max(min(times, default=np.inf), view.now_s))
 

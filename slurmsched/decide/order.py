@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from ..cluster.columns import BoolArray, FloatArray, IntArray
@@ -18,7 +16,7 @@ from .deadlines.promises import Promised, promise
 from .deadlines.stops import stops
 from .draft import Draft
 from .ordering.eligibility import standing
-from .ordering.ranking import base_priority, order, qos_classes, tiers, waited_s
+from .ordering.ranking import base_priority, order, qos_classes, waited_s
 from .profiling import least_gpus_first, rank_profiling_last, to_profile
 from .rules import DeadlineRules, Rules
 from .turns import DEADLINES, ORDER, Watch
@@ -37,7 +35,7 @@ def ordered(view: View, ordering: Ordering, rules: Rules, entering: Watch) -> Dr
         stopping = stops(view, rules)
         steers = "order" in rules.powers or not rules.executor.takes_points
         promised = promise(view, standings, rules.deadlines, steers, stopping)
-        view = replace(view, promises=promised.table)
+        view = view.changed(promises=promised.table)
         entering(ORDER)
     standings = waiting_outside(view, rules, standings, starving)
     rows = np.flatnonzero(standings == Standing.RANKED)
@@ -81,7 +79,7 @@ def _ranked(
     *waits* are the times that jobs have waited, and which of them starve.
     """
     jobs, (waited, starving) = view.pending, waits
-    tier, qos, base = tiers(jobs, view.partitions), qos_classes(jobs, view.qos), base_priority(jobs)
+    tier, qos, base = view.tiers, qos_classes(jobs, view.qos), base_priority(jobs)
     if ordering.native:
         key, classes = -base.astype(np.float64), tier
         starving = starving if due.any() else nobody(jobs)

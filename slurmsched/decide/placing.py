@@ -11,7 +11,7 @@ from .draft import Draft, Lane
 from .order import nobody
 from .ordering.greedy_fit import fill
 from .ordering.priority_points import MOST_POINTS, label
-from .ordering.ranking import base_priority, tiers
+from .ordering.ranking import base_priority
 from .rules import Rules
 from .run_set import start_wishes
 
@@ -39,7 +39,7 @@ def place(draft: Draft) -> Draft:
     else:
         runs[wanted] = fill(jobs, wanted, view.nodes)
     if rules.executor.takes_points and (not draft.ordering.native or draft.due.any()):
-        tier, base = tiers(jobs, view.partitions), base_priority(jobs)
+        tier, base = view.tiers, base_priority(jobs)
         points, capped = _points(jobs, ranked, tier, base, rules, rules.cap(view.qos), draft.ordering.native)
     draft.placing = Placing(draft.standings, rank, draft.starving, runs, points, capped)
     return draft

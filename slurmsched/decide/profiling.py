@@ -7,7 +7,6 @@ still has its time limit and its own partition if slurmsched stops.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from enum import IntEnum
 
 import numpy as np
@@ -44,7 +43,7 @@ def rank_profiling_last(view: View, rules: ProfilingRules | None) -> View:
     parts = view.partitions
     below = np.array([name == rules.partition for name in parts.name], dtype=np.bool_)
     tier = np.where(below, np.minimum(parts.tier.min(initial=0), 0), parts.tier)
-    return replace(view, partitions=replace(parts, tier=tier))
+    return view.changed(partitions=parts.changed(tier=tier))
 
 
 class Home(IntEnum):
@@ -120,7 +119,7 @@ def at_home(view: View, rules: ProfilingRules) -> View:
     codes = jobs.partition.codes.copy()
     codes[rows] = homes.codes[codes[rows]] + len(jobs.partition.names)
     partition = Labels(codes, (*jobs.partition.names, *homes.names))
-    return replace(view, pending=replace(jobs, partition=partition.renamed(partition.names)))
+    return view.changed(pending=jobs.changed(partition=partition.renamed(partition.names)))
 
 
 def profiling_nodes(nodes: NodeTable, rules: ProfilingRules) -> BoolArray:

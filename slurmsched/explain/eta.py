@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -198,7 +198,7 @@ def admitted_last(view: View, plan: Plan) -> tuple[View, IntArray]:
     rank, eligible_s = rank.copy(), jobs.eligible_s.copy()
     rank[outside] = rank.max(initial=-1) + 1 + np.arange(len(outside))
     eligible_s[outside] = np.minimum(eligible_s[outside], view.now_s)
-    return replace(view, pending=replace(jobs, eligible_s=eligible_s)), rank
+    return view.changed(pending=jobs.changed(eligible_s=eligible_s)), rank
 
 
 def _eta(row: Row) -> Eta:

@@ -10,7 +10,7 @@ from ..cluster.columns import FloatArray, IntArray, Labels
 from ..cluster.plan import Plan
 from ..cluster.state import View
 from ..cluster.text.plural import count
-from ..decide.ordering.ranking import base_priority, order, tiers
+from ..decide.ordering.ranking import base_priority, order
 from ..decide.phrasing import spell
 
 
@@ -65,7 +65,7 @@ def in_words(shares: tuple[GroupImpact, ...]) -> str:
 def _in_force(view: View, rows: IntArray, priority: IntArray) -> IntArray:
     """Return *rows* in the order that Slurm gives them with this *priority*."""
     jobs, none = view.pending, np.zeros(len(rows))
-    tier, base = tiers(jobs, view.partitions)[rows], priority[rows]
+    tier, base = view.tiers[rows], priority[rows]
     came = jobs.came_s[rows], jobs.job_id[rows]
     return rows[order(-base.astype(np.float64), none > 0, none, tier, base, *came)]
 

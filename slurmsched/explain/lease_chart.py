@@ -74,7 +74,7 @@ def chart(view: View, plan: Plan, job_id: int, rules: Rules) -> LeaseChart:
         return LeaseChart(job_id, False, sentences=("Nothing is promised here: deadline.enabled is off.",))
     if not math.isfinite(view.pending.deadline_s[row]):
         return LeaseChart(job_id, False, sentences=(f"Job {job_id} asks for no deadline.",))
-    drawn = _Drawing.of(replace(view, promises=plan.promises), plan, row, rules, deadline_rules)
+    drawn = _Drawing.of(view.changed(promises=plan.promises), plan, row, rules, deadline_rules)
     place = plan.promises.last_of(job_id, float(view.pending.first_submit_s[row]))
     promised = place is not None and plan.promises.state[place] == PromiseState.OPEN
     return LeaseChart(

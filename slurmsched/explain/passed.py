@@ -12,7 +12,6 @@ from ..cluster.plan import Plan
 from ..cluster.records.report_rows import JobKey
 from ..cluster.state import View
 from ..cluster.text.plural import count
-from ..decide.ordering.ranking import tiers
 from .queue_place import competing, contenders, in_force, overlap, slurms_order
 
 
@@ -82,7 +81,7 @@ def _count(counts: dict[JobKey, int], view: View, now: View) -> None:
     still = np.array([places.get(key, -1) for key in _keys(jobs)], dtype=np.int64)
     waits = contenders(view) & (still >= 0)
     own = _ranks(slurms_order(view, np.arange(len(jobs))))
-    tier, priority = tiers(jobs, view.partitions), now.pending.priority[still] if len(now.pending) else 0 * still
+    tier, priority = view.tiers, now.pending.priority[still] if len(now.pending) else 0 * still
     shared, kind = overlap(view)
     passed = np.zeros(len(jobs), dtype=np.int64)
     for row, its_priority in starts:

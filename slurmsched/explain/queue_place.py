@@ -15,7 +15,7 @@ from ..cluster.plan import Plan
 from ..cluster.reasons import ReasonKind, where_kind
 from ..cluster.state import View
 from ..decide.job_nodes import node_part
-from ..decide.ordering.ranking import base_priority, tiers
+from ..decide.ordering.ranking import base_priority
 from ..policies.selection.allowed_nodes import allowed_nodes
 from .topology import together_words
 
@@ -89,13 +89,13 @@ def in_force(view: View, plan: Plan, rows: IntArray, off: str) -> IntArray:
     """
     jobs = view.pending.take(rows)
     priority = base_priority(jobs) + _points(view, plan, off)[rows]
-    return np.lexsort((jobs.job_id, -priority, -tiers(jobs, view.partitions)))
+    return np.lexsort((jobs.job_id, -priority, -view.tiers[rows]))
 
 
 def slurms_order(view: View, rows: IntArray) -> IntArray:
     """Return the order of *rows* by Slurm's own priorities, without any points of ours."""
     jobs = view.pending.take(rows)
-    return np.lexsort((jobs.job_id, -base_priority(jobs), -tiers(jobs, view.partitions)))
+    return np.lexsort((jobs.job_id, -base_priority(jobs), -view.tiers[rows]))
 
 
 def what_puts_ahead(view: View, plan: Plan, row: int, ahead: IntArray, off: str) -> str:
@@ -118,7 +118,7 @@ def what_puts_ahead(view: View, plan: Plan, row: int, ahead: IntArray, off: str)
         ]
     )
     before = known[:, ahead] - known[:, [row]]
-    tier = tiers(jobs, view.partitions)
+    tier = view.tiers
     names = np.where(before.max(axis=0) > 0, 1 + before.argmax(axis=0), -1)
     names[tier[ahead] > tier[row]] = 0
     most, _ = Counter(names.tolist()).most_common(1)[0]

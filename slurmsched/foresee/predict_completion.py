@@ -20,7 +20,6 @@ from ..cluster.reasons import ReasonKind, where_kind
 from ..cluster.records.predictions import PredictionKind, PredictionTable, prediction_table
 from ..cluster.reservations import followed, in_part_of_nodes
 from ..cluster.state import View
-from ..decide.ordering.ranking import tiers
 from ..explain.obstacles import cannot_run, obstacles
 from ..explain.reserved_nodes import unread_words
 from ..explain.unclear_requests import unclear_requests
@@ -78,7 +77,7 @@ def predict_completion(
 def _begun(view: View, begins_s: FloatArray) -> View:
     """Return *view* with these begin times for the pending jobs, NaN for those that keep theirs."""
     eligible_s = np.where(np.isnan(begins_s), view.pending.eligible_s, begins_s)
-    return replace(view, pending=replace(view.pending, eligible_s=eligible_s))
+    return view.changed(pending=view.pending.changed(eligible_s=eligible_s))
 
 
 def _predicted(view: View, rank: IntArray, standing: IntArray, config: Mapping[str, str]) -> PredictionTable:
@@ -172,7 +171,7 @@ def _incomplete(jobs: JobTable, kinds: IntArray) -> BoolArray:
 def places(view: View, able: IntArray, rank: IntArray) -> IntArray:
     """Return the place of each of the *able* rows in the active order, 0 the first."""
     jobs = view.pending.take(able)
-    by_slurm = np.lexsort((jobs.job_id, -jobs.priority, -tiers(jobs, view.partitions)))
+    by_slurm = np.lexsort((jobs.job_id, -jobs.priority, -view.tiers[able]))
     ours = rank[able]
     seats = np.flatnonzero(ours[by_slurm] >= 0)
     ranked = np.flatnonzero(ours >= 0)

@@ -13,7 +13,6 @@ from ..cluster.plan import Plan
 from ..cluster.state import View
 from ..config import Settings
 from ..decide.draft import Draft, Lane
-from ..decide.ordering.ranking import tiers
 from ..decide.rules import Rules
 from ..policies.contract import Ordering
 
@@ -32,7 +31,7 @@ def terms(settings: Settings) -> None:
 def wishes(draft: Draft) -> Mapping[Lane, Sequence[Action]]:
     """Return changes of points; jobs on their way to shared GPUs get none."""
     jobs, placing = draft.view.pending, draft.placing
-    tier, moves = tiers(jobs, draft.view.partitions), draft.wishes.of(Lane.MOVE)
+    tier, moves = draft.view.tiers, draft.wishes.of(Lane.MOVE)
     return {Lane.RANK: _rank_wishes(jobs, tier, placing.rank, placing.points, moves)}
 
 

@@ -51,9 +51,9 @@ def test_promises_are_planned_again_at_the_end_of_leases():
 
 def test_the_time_of_a_job_that_was_asked_to_stop_runs_out():
     rules = Rules(deadlines=DeadlineRules(stop_s=120.0))
-    asked = running_jobs(1, started_s=[NOW_S - 500.0], asked_s=[NOW_S - 20.0])
+    asked = running_jobs(1, started_s=[NOW_S - 500.0], stop_requested_s=[NOW_S - 20.0])
     assert change_s(view(jobs(1), running=asked), rules) == NOW_S + 100.0
-    over = running_jobs(1, started_s=[NOW_S - 500.0], asked_s=[NOW_S - 121.0])
+    over = running_jobs(1, started_s=[NOW_S - 500.0], stop_requested_s=[NOW_S - 121.0])
     assert change_s(view(jobs(1), running=over), rules) == np.inf, "it has been decided"
 
 

@@ -92,8 +92,8 @@ class Action:
 
     @classmethod
     def columns_of_waiting(cls, own: OwnIntents, pending: JobTable, now_s: float) -> Mapping[str, Any]:
-        """Return the columns of *pending* jobs, and of no others, that open intents of the class fill."""
-        return {}
+        """Return the columns of *pending* jobs that open intents of the class fill; other jobs have ``columns``."""
+        return cls.columns(own, pending, now_s)
 
     @classmethod
     def undone(cls, own: OwnIntents, pending: JobTable) -> Sequence[Action]:

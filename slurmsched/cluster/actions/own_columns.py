@@ -17,8 +17,10 @@ from .base import HALF, Action, OwnIntents
 
 def filled(state: ClusterState, own: OwnIntents, now_s: float, share_refusals: Mapping[str, Labels]) -> ClusterState:
     """Return *state* with our requests filled in; *share_refusals* are Slurm's words, for pending and running jobs."""
-    pending = {**_of_jobs(state.pending, own, now_s), **_of_waiting(state.pending, own, now_s)}
-    running = _of_jobs(state.running, own, now_s)
+    pending = _of_waiting(state.pending, own, now_s)
+    running: dict[str, Any] = {}
+    for kind in ACTIONS.values():
+        running |= kind.columns(own, state.running, now_s)
     return replace(
         state,
         pending=state.pending.changed(**pending, share_refusal=share_refusals["pending"]),
@@ -34,12 +36,8 @@ def undone(own: OwnIntents, pending: JobTable) -> list[Action]:
     return [action for kind in ACTIONS.values() for action in kind.undone(own, pending)]
 
 
-def _of_jobs(jobs: JobTable, own: OwnIntents, now_s: float) -> dict[str, Any]:
-    return {name: column for kind in ACTIONS.values() for name, column in kind.columns(own, jobs, now_s).items()}
-
-
 def _of_waiting(pending: JobTable, own: OwnIntents, now_s: float) -> dict[str, Any]:
-    """Return the columns that only pending jobs have; changes that Slurm took in part are joined in one column."""
+    """Return the columns of pending jobs; changes that Slurm took in part are joined in one column."""
     columns: dict[str, Any] = {}
     names, codes = [""], np.zeros(len(pending), dtype=np.int64)
     for kind in ACTIONS.values():

@@ -58,15 +58,14 @@ class Resize(JobAction):
     @classmethod
     def columns(cls, own: OwnIntents, jobs: JobTable, now_s: float) -> Mapping[str, Any]:
         """Return what is ours of the GPUs."""
-        found = own_gpus(own.of(cls), jobs)
-        return {"own_gpus": found.own, "resized_s": found.resized_s, "gpus_each": found.each}
+        return own_gpus(own.of(cls), jobs).columns()
 
     @classmethod
     def columns_of_waiting(cls, own: OwnIntents, pending: JobTable, now_s: float) -> Mapping[str, Any]:
-        """Return what Slurm took in part."""
+        """Return also what Slurm took in part."""
         found = own_gpus(own.of(cls), pending)
         node_range = _without(pending.node_range, found.taken > 0)
-        return {"taken_nodes": found.taken, "node_range": node_range, HALF: found.half}
+        return {**found.columns(), "taken_nodes": found.taken, "node_range": node_range, HALF: found.half}
 
     @classmethod
     def undone(cls, own: OwnIntents, pending: JobTable) -> Sequence[Action]:
@@ -119,6 +118,10 @@ class OwnGpus(NamedTuple):
     each: IntArray  #: those on each node where we changed the number of nodes with them; else 0
     half: BoolArray  #: Slurm took a change in part
     taken: IntArray  #: the nodes that it took then, 0 where it took no nodes so
+
+    def columns(self) -> Mapping[str, Any]:
+        """Return the columns of all jobs, by name."""
+        return {"own_gpus": self.own, "resized_s": self.resized_s, "gpus_each": self.each}
 
 
 def own_gpus(resizes: Collection[Intent], jobs: JobTable) -> OwnGpus:

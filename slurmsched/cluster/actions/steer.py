@@ -63,8 +63,9 @@ class Steer(JobAction):
 
     @classmethod
     def columns_of_waiting(cls, own: OwnIntents, pending: JobTable, now_s: float) -> Mapping[str, Any]:
-        """Return when they were sent there, or let go."""
-        return {"steered_s": steered(own.of(cls), own.of(Unsteer), pending)[1]}
+        """Return also when they were sent there, or let go."""
+        types, times_s = steered(own.of(cls), own.of(Unsteer), pending)
+        return {"steered": types, "steered_s": times_s}
 
     @classmethod
     def undone(cls, own: OwnIntents, pending: JobTable) -> Sequence[Action]:

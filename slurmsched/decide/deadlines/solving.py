@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ...cluster.plan import Plan
 from ...cluster.state import View
 from ...policies.deadlines.solver_request import SolverRequest
@@ -21,5 +19,5 @@ def problem_after(view: View, plan: Plan, rules: Rules) -> SolverRequest | None:
     """Return the problem that *plan* leaves: promises without a place, and refused jobs; None where there is none."""
     if rules.deadlines is None or not rules.deadlines.terms.solver_s:
         return None
-    view = replace(view, promises=plan.promises)
+    view = view.changed(promises=plan.promises)
     return solver_request(view, rules.deadlines, stops(view, rules))

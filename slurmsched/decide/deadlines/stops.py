@@ -10,7 +10,7 @@ from ...cluster.columns import BoolArray, FloatArray
 from ...cluster.jobs import JobState, JobTable
 from ...cluster.state import View
 from ...policies.deadlines.lease_schedule import can_be_stopped
-from ..ordering.ranking import qos_classes, tiers
+from ..ordering.ranking import qos_classes
 from ..rules import DeadlineRules, LeaseRules, MigrationRules, ResizingRules, Rules
 
 Terms = DeadlineRules | LeaseRules | ResizingRules
@@ -126,7 +126,7 @@ def _above(view: View, rules: Rules) -> BoolArray:
     above = np.zeros(len(view.running), dtype=np.bool_)
     if not waiting.any():
         return above
-    above |= tiers(view.running, view.partitions) > tiers(view.pending, view.partitions)[waiting].min()
+    above |= view.partitions.highest_tiers(view.running.partition) > view.tiers[waiting].min()
     if rules.scope != "queue":
         above |= qos_classes(view.running, view.qos) > qos_classes(view.pending, view.qos)[waiting].min()
     return above

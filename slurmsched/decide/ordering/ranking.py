@@ -33,14 +33,6 @@ def _since_s(jobs: JobTable) -> FloatArray:
     return np.where(np.isnan(jobs.waiting_since_s), jobs.eligible_s, jobs.waiting_since_s)
 
 
-def tiers(jobs: JobTable, partitions: PartitionTable) -> IntArray:
-    """Return the highest PriorityTier among the partitions of each job (slurm.conf(5)); 1 if unknown."""
-    tier = dict(zip(partitions.name, partitions.tier.tolist(), strict=True))
-    return jobs.partition.map(
-        [max(tier.get(name, 1) for name in names.split(",")) for names in jobs.partition.names], np.int64
-    )
-
-
 def qos_classes(jobs: JobTable, qos: QosTable) -> IntArray:
     """Return the priority of each job's QOS, the highest of a list (``--qos=high,low``); 0 if it has none."""
     priority = dict(zip(qos.name, qos.priority.tolist(), strict=True))
@@ -52,7 +44,7 @@ def classes(jobs: JobTable, partitions: PartitionTable, qos: QosTable, *, across
 
     Classes of several tables can be compared.
     """
-    tier = tiers(jobs, partitions)
+    tier = partitions.highest_tiers(jobs.partition)
     return tier if across_qos else tier * (int(qos.priority.max(initial=0)) + 1) + qos_classes(jobs, qos)
 
 

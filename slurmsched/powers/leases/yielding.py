@@ -183,14 +183,12 @@ def _with_types_sent_to(view: View) -> View:
         return view
     both = jobs.gpu_type.joined(jobs.steered)
     codes = np.where(sent, both.codes[len(jobs) :], both.codes[: len(jobs)])
-    return replace(view, pending=jobs.changed(gpu_type=Labels(codes, both.names)))
+    return view.changed(pending=jobs.changed(gpu_type=Labels(codes, both.names)))
 
 
 def _with_present_runs(view: View) -> View:
     """Return the view with the time that running jobs ran so far; Slurm shows that of earlier runs alone."""
-    running = view.running
-    this_s = np.maximum(view.now_s - np.nan_to_num(running.started_s, nan=view.now_s), 0.0)
-    return replace(view, running=replace(running, ran_s=np.maximum(running.ran_s, this_s)))
+    return view.changed(running=view.running.changed(ran_s=view.ran_s))
 
 
 def _able(view: View, stopping: Stops, terms: LeaseRules) -> BoolArray:
