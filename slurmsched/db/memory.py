@@ -77,7 +77,7 @@ class Memory:
         self.facts_dropped = 0
         self.decisions_dropped = 0
         self._store, self._cluster, self._limit = store, cluster, backlog
-        self._ledger, self._intents, self._standings = JobTracker(), Intents(), Standings()
+        self._tracker, self._intents, self._standings = JobTracker(), Intents(), Standings()
         self._modifications, self._leads = ModificationTracker(), leads
         self._facts, self._usage, self._interactive = PendingWrites(), RecentUsage(), InteractiveUse()
         self._mismatches = Mismatches()
@@ -103,7 +103,7 @@ class Memory:
     def missing(self, state: ClusterState, now_s: float) -> list[int]:
         """Return the unfinished jobs of earlier observations that *state* lacks; see ``JobTracker.missing``."""
         self._load(now_s)
-        return self._ledger.missing(state)
+        return self._tracker.missing(state)
 
     def remember(
         self, state: ClusterState, now_s: float, *, acting: bool = False, forgotten: Collection[int] = ()
@@ -118,7 +118,7 @@ class Memory:
         if acting and not self._own_intents and not len(self._facts):
             self._own_intents = self._attempt(lambda: self._read_intents(now_s))
         self._own_intents = acting and self._own_intents
-        changes = self._ledger.update(state, now_s, self._intents.delays(), forgotten)
+        changes = self._tracker.update(state, now_s, self._intents.delays(), forgotten)
         requeued = [event.job_id for event in changes.events if isinstance(event, JobRequeued)]
         self._facts.jobs.update(changes.jobs)
         submitted_s = _submitted(changes.events)
@@ -300,7 +300,7 @@ class Memory:
 
     def validate(self) -> None:
         """Raise AssertionError where the records of jobs or intents are inconsistent."""
-        self._ledger.validate()
+        self._tracker.validate()
         self._intents.validate()
 
     def _load(self, now_s: float) -> None:
@@ -320,7 +320,7 @@ class Memory:
         self._interactive.learn(interactive)
         self._intents.adopt(intents)
         self._own_intents = self._adopted = True
-        mended = self._ledger.adopt(jobs)
+        mended = self._tracker.adopt(jobs)
         self._facts.jobs.update(mended)
         first_s = {job.job_id: job.first_submit_s for job in mended.values() if job is not None}
         self._facts.story = [

@@ -112,7 +112,7 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class _World:
+class _Context:
     """What all options have in common."""
 
     queue: View
@@ -165,10 +165,10 @@ def compare(
     tasks = simulated_tasks(able.pending)
     queue = one_row_per_task(replace(able, pending=replace(able.pending, tasks=tasks)))
     draws = _draws(queue, len(options))
-    world = _World(queue, _futures(queue, draws), config, every_s, arrivals, past, associations)
-    courses = [_course(world, options, at, progress) for at in range(len(options))]
-    counted = np.all([~np.isnan(course.end_s).any(axis=0) for course in courses], axis=0)
-    some = [course.of(counted) for course in courses]
+    context = _Context(queue, _futures(queue, draws), config, every_s, arrivals, past, associations)
+    simulated = [_simulated_times(context, options, at, progress) for at in range(len(options))]
+    counted = np.all([~np.isnan(course.end_s).any(axis=0) for course in simulated], axis=0)
+    some = [course.of(counted) for course in simulated]
     counted_jobs = queue.pending.take(counted)
     return Comparison(
         now_s=view.now_s,
@@ -178,11 +178,11 @@ def compare(
         suspended=int((view.running.state == JobState.SUSPENDED).sum()),
         beyond=int(able.pending.tasks.sum() - tasks.sum()),
         guessed=sum(source.startswith("no ") for source in queue.forecast.source.take(counted)),
-        left_out=(*_waiting(jobs, out, waits_for), *_never(queue.pending, courses, ~counted)),
+        left_out=(*_waiting(jobs, out, waits_for), *_never(queue.pending, simulated, ~counted)),
         draws=draws,
         rows=tuple(
             _row(option.name, course.starts, one, some[0], view.now_s, counted_jobs)
-            for option, course, one in zip(options, courses, some, strict=True)
+            for option, course, one in zip(options, simulated, some, strict=True)
         ),
     )
 
@@ -259,19 +259,19 @@ def simulated_tasks(jobs: JobTable) -> IntArray:
     return np.minimum(tasks, low)
 
 
-def _course(
-    world: _World, options: Sequence[Option], number: int, progress: Callable[[int, int], None]
+def _simulated_times(
+    context: _Context, options: Sequence[Option], number: int, progress: Callable[[int, int], None]
 ) -> SimulatedTimes:
     """Simulate option *number* to its end, once for each draw; *progress* is told before each play."""
-    queue, option, draws = world.queue, options[number], len(world.futures)
+    queue, option, draws = context.queue, options[number], len(context.futures)
     view = queue if option.more is None else replace(queue, nodes=queue.nodes.joined(option.more))
-    misfits = unplaced(view, world.config)
+    misfits = unplaced(view, context.config)
     fits = ~np.isin(np.arange(len(queue.pending)), list(misfits))
     start_s, end_s = (np.full((draws, len(fits)), np.nan) for _ in range(2))
-    for at, (waiting_s, running_s) in enumerate(world.futures):
+    for at, (waiting_s, running_s) in enumerate(context.futures):
         progress(number * draws + at, len(options) * draws)
         if fits.any():
-            life = _simulated(world, option, _turning_out(view, waiting_s, running_s).take(fits), view.take(fits))
+            life = _simulated(context, option, _turning_out(view, waiting_s, running_s).take(fits), view.take(fits))
             start_s[at, fits] = life.started_s[len(view.running) :]
             end_s[at, fits] = life.ended_s[len(view.running) :]
     return SimulatedTimes(start_s, end_s, misfits)
@@ -287,23 +287,25 @@ def _known(forecast: Forecast, runtime_s: FloatArray) -> Forecast:
     return replace(forecast, runtime_s=runtime_s, low_s=runtime_s, high_s=runtime_s, floor_s=np.zeros(len(runtime_s)))
 
 
-def _simulated(world: _World, option: Option, truth: View, told: View) -> JobStates:
+def _simulated(context: _Context, option: Option, truth: View, told: View) -> JobStates:
     """Return the states of all jobs, at their end or when nothing more can happen.
 
     *truth* has the runtimes that jobs need, *told* those that the ordering knows.
     """
     drains_s, policy = span_s(told), option.policy
-    conf = with_few_reservations(SlurmConf.of(world.config, world.associations), told)
+    conf = with_few_reservations(SlurmConf.of(context.config, context.associations), told)
     rules = conf.rules._replace(bf_interval_s=max(conf.rules.bf_interval_s, drains_s / PASSES))
-    cluster = resumed(truth, world.config, replace(conf, rules=rules), past=world.past)
+    cluster = resumed(truth, context.config, replace(conf, rules=rules), past=context.past)
     if policy is None:
         cluster.advance(np.inf)
     else:
         known = truth if option.exact else told
         job_id = np.concatenate([known.pending.job_id, known.running.job_id])
         fixed_forecast = FixedForecast(job_id, known.forecast.joined(known.forecast_running))
-        spacing_s, counter = drains_s / CYCLES, deepcopy(world.arrivals)
-        CycleDriver(cluster, policy, fixed_forecast, every_s=world.every_s, spacing_s=spacing_s, arrivals=counter).run()
+        spacing_s, counter = drains_s / CYCLES, deepcopy(context.arrivals)
+        CycleDriver(
+            cluster, policy, fixed_forecast, every_s=context.every_s, spacing_s=spacing_s, arrivals=counter
+        ).run()
     return cluster.model.stage.life
 
 
@@ -355,10 +357,10 @@ def _waiting(jobs: JobTable, out: BoolArray, waits_for: BoolArray) -> Iterator[L
         yield LeftOut(int(jobs.job_id[row]), int(jobs.tasks[row]), kind, why or "priority 0")
 
 
-def _never(jobs: JobTable, courses: Sequence[SimulatedTimes], rows: BoolArray) -> Iterator[LeftOut]:
+def _never(jobs: JobTable, simulated: Sequence[SimulatedTimes], rows: BoolArray) -> Iterator[LeftOut]:
     """Yield the jobs of *rows*, which do not end under some option; tasks of one array together."""
     why: dict[int, str] = {}
-    for course in reversed(courses):
+    for course in reversed(simulated):
         why.update(course.unfit)
     tasks: dict[tuple[int, str], int] = {}
     for row in np.flatnonzero(rows).tolist():

@@ -162,7 +162,7 @@ class CycleDriver(Surroundings):
     watch: Watch = lambda report: None
     began: Callable[[str], None] = lambda phase: None  #: called with each phase of a cycle as it begins
     slowdowns_known: bool = False  #: the cluster shows what spreading costs each job; else it is measured
-    world: CycleContext = field(init=False)
+    context: CycleContext = field(init=False)
     _clock: ManualClock = field(init=False, default_factory=ManualClock)
     _cycles: int = field(init=False, default=0)
     _delivered_s: float = field(init=False, default=-math.inf)  #: until when nodes delivered first profiles
@@ -185,7 +185,7 @@ class CycleDriver(Surroundings):
         facts = self.cluster.facts()
         self._store, self._name = self.store or VolatileStore.blank(), facts.cluster
         self._whole_policy = self._with_curve(self.policy).at_site(facts.config)
-        self.world = CycleContext(
+        self.context = CycleContext(
             cluster=self.cluster,
             memory=Memory(self._store, cluster=self._name, monotonic=self._clock.monotonic),
             model=self.model,
@@ -236,8 +236,8 @@ class CycleDriver(Surroundings):
             self._store.add_profiles(self._name, self.cluster.first_profiles(self._delivered_s))
             self._delivered_s = now_s
         self._follow_load(now_s)
-        report = run_cycle(self.world, self._cycles, now_s, "act")
-        policy = self.world.policy
+        report = run_cycle(self.context, self._cycles, now_s, "act")
+        policy = self.context.policy
         self._change_s = next_change_s(report.view, report.plan, policy.ordering, policy.rules)
         self._note_load(report)
         if any(isinstance(action, MoveNodes) for action in report.plan.actions):
@@ -254,7 +254,7 @@ class CycleDriver(Surroundings):
     def _follow_load(self, now_s: float) -> None:
         """Decide by the policy under the present load, where its rules follow that."""
         if self.arrivals is not None and follows_load(self.policy.rules):
-            self.world.policy = self._under_load(self.arrivals, now_s)
+            self.context.policy = self._under_load(self.arrivals, now_s)
 
     def _under_load(self, arrivals: ArrivalCounter, now_s: float) -> Policy:
         """Return the policy under the load of now; the next forecast of arrivals may change it."""
@@ -266,7 +266,7 @@ class CycleDriver(Surroundings):
         """Return True if the next forecast of arrivals is due, and the policy under it is another one."""
         if self.arrivals is None or now_s < self._load_s:
             return False
-        return self._under_load(self.arrivals, now_s) != self.world.policy
+        return self._under_load(self.arrivals, now_s) != self.context.policy
 
     def _note_load(self, report: CycleReport) -> None:
         """Count the arrivals of a cycle."""

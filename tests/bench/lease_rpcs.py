@@ -64,12 +64,12 @@ class LeasedLab:
     """A lab whose operator runs cycles of ``las`` with leases, in this process, and at times of our choice."""
 
     lab: Lab
-    world: CycleContext
+    context: CycleContext
 
     def cycle(self, lease: LeaseRules, now_s: float) -> CycleReport:
         """Run a cycle with this lease as if it were *now_s*."""
-        self.world.policy = whole_queue(find_ordering("las"), None, lease)
-        return run_cycle(self.world, self.world.memory.next_number(now_s), now_s, "act")
+        self.context.policy = whole_queue(find_ordering("las"), None, lease)
+        return run_cycle(self.context, self.context.memory.next_number(now_s), now_s, "act")
 
     def run_jobs(self, count: int, gpus: int) -> None:
         """Submit *count* jobs with ckpt that sleep, of so many *gpus* each."""

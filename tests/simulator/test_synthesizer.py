@@ -83,7 +83,7 @@ def test_a_switch_is_what_decide_makes_of_the_other_ordering_from_then_on(data, 
     )
     while cluster.advance_to_decision():
         if cluster.now_s >= at_s:
-            driver.world.policy = composed(after.ordering, after.composition, admission=after.admits)
+            driver.context.policy = composed(after.ordering, after.composition, admission=after.admits)
         driver.cycle(cluster.now_s)
         cluster.decided()
     assert cluster.model.stage.life.first_s.tolist() == context.result.start_s.tolist()

@@ -17,7 +17,7 @@ from ..parameters import defaults_of, of_numbers
 
 
 @dataclass(frozen=True)
-class HopefulFirst:
+class ChronusOrder:
     """The key of ``chronus``; ConfigError for parameters that make no sense."""
 
     hope: float = 0.125
@@ -50,9 +50,9 @@ class HopefulFirst:
 @ordering(
     "chronus",
     changes="with_time",
-    tuned=partial(of_numbers, HopefulFirst, "chronus"),
-    defaults=defaults_of(HopefulFirst),
+    tuned=partial(of_numbers, ChronusOrder, "chronus"),
+    defaults=defaults_of(ChronusOrder),
 )
 def chronus(view: View) -> FloatArray:
     """Shortest remaining time first; it counts for less where a job without a promise may make its deadline."""
-    return HopefulFirst()(view)
+    return ChronusOrder()(view)
