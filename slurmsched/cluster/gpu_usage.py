@@ -49,9 +49,14 @@ def mean_use(uses: Sequence[Use]) -> Use:
 
 
 def with_use(jobs: JobTable, by_job: Mapping[int, Use], by_kind: Mapping[str, Use]) -> JobTable:
-    """Return *jobs* with the columns of GPU usage filled in, by job, else by kind."""
+    """Return *jobs* with their GPU usage, by job, else by kind."""
+    return jobs.changed(**use_columns(jobs, by_job, by_kind))
+
+
+def use_columns(jobs: JobTable, by_job: Mapping[int, Use], by_kind: Mapping[str, Use]) -> Mapping[str, Any]:
+    """Return the columns of the GPU usage of *jobs*, by job, else by kind; none where nothing is known."""
     if not len(jobs) or not (by_job or by_kind):
-        return jobs
+        return {}
     pairs = jobs.user.codes * len(jobs.name.names) + jobs.name.codes
     _, first, which = np.unique(pairs, return_index=True, return_inverse=True)
     kinds = [by_kind.get(kind_of(jobs.user[row], jobs.name[row]), _UNKNOWN) for row in first.tolist()]
@@ -68,4 +73,4 @@ def with_use(jobs: JobTable, by_job: Mapping[int, Use], by_kind: Mapping[str, Us
         if use.start_s >= jobs.first_submit_s[row] - 1.0:
             for name, column in columns.items():
                 column[row] = getattr(use, name)
-    return jobs.changed(**columns, measured=np.isfinite(columns["gpu_util"]))
+    return columns | {"measured": np.isfinite(columns["gpu_util"])}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import replace
 
 import numpy as np
 
+from .filling import NOTHING, NewColumns
 from .records.outcomes import OutcomeTable
 from .state import ClusterState
 
@@ -27,16 +27,16 @@ class InteractiveUse:
             gpu_s = float(ended.gpus[row] * ended.runtime_s[row])
             self._runs[run] = (float(ended.ended_s[row]), ended.user[row], gpu_s)
 
-    def filled(self, state: ClusterState, now_s: float) -> ClusterState:
-        """Return *state* with the column ``interactive_used_s`` of its pending jobs."""
+    def columns(self, state: ClusterState, now_s: float) -> NewColumns:
+        """Return the column ``interactive_used_s`` of pending jobs."""
         self._runs = {run: use for run, use in self._runs.items() if use[0] > now_s - WINDOW_S}
         jobs = state.pending
         rows = np.flatnonzero(jobs.interactive)
         if not self._runs or not len(rows):
-            return state
+            return NOTHING
         by_user: defaultdict[str, float] = defaultdict(float)
         for _, user, gpu_s in self._runs.values():
             by_user[user] += gpu_s
         used_s = np.zeros(len(jobs))
         used_s[rows] = [by_user[user] for user in jobs.user.take(rows)]
-        return replace(state, pending=jobs.changed(interactive_used_s=used_s))
+        return {"pending": {"interactive_used_s": used_s}}

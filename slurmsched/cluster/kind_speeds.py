@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from itertools import chain
 from operator import itemgetter
 from statistics import median
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from .columns import BoolArray, IntArray, Labels
+from .filling import NOTHING, Knowing, NewColumns
 from .job_kind import kind_of
 from .jobs import JobState, JobTable
 from .records.outcomes import OutcomeTable
@@ -96,7 +98,7 @@ class _Speeds(NamedTuple):
     spread_speed: float
 
 
-class KindSpeeds:
+class KindSpeeds(Knowing):
     """Runtimes and iteration times by kind and place; in memory, from history and from running jobs.
 
     A job shows its iteration time as ``pace`` in its comment; runs that share GPUs show none of a place. These count
@@ -143,13 +145,13 @@ class KindSpeeds:
                 noted = self._of(kind_of(jobs.user[row], jobs.name[row]))
                 _note(noted.sample_paces if grows[row] else noted.paces, place, run, seconds)
 
-    def filled(self, state: ClusterState) -> ClusterState:
-        """Return *state* with what is known of the kinds of its jobs."""
-        return self._with(self._with(self.with_spread(state), self._type_texts), self._size_texts)
+    def columns(self, state: ClusterState) -> NewColumns:
+        """Return what is known of the kinds of its jobs."""
+        return self._of_jobs(state, self._spread_speeds, self._type_texts, self._size_texts)
 
-    def with_spread(self, state: ClusterState) -> ClusterState:
-        """Return *state* with the measured speeds of its jobs when spread."""
-        return self._with(state, self._spread_speeds)
+    def of_spread(self, state: ClusterState) -> NewColumns:
+        """Return the measured speeds of its jobs when spread, and nothing else."""
+        return self._of_jobs(state, self._spread_speeds)
 
     def by_type(self) -> tuple[TypeSpeed, ...]:
         """Return what was known on more than one type when a state was last filled, by kind; from any thread."""
@@ -174,34 +176,35 @@ class KindSpeeds:
         for kind in self._known.keys() - self._kinds.keys():
             del self._known[kind]
 
-    def _with(self, state: ClusterState, columns: Callable[[JobTable], JobTable]) -> ClusterState:
+    def _of_jobs(self, state: ClusterState, *makers: Callable[[JobTable], Mapping[str, Any]]) -> NewColumns:
         self._update()
         if not self._known:
-            return state
-        return replace(state, pending=columns(state.pending), running=columns(state.running))
+            return NOTHING
+        tables = {"pending": state.pending, "running": state.running}
+        return {table: dict(chain(*(make(jobs).items() for make in makers))) for table, jobs in tables.items()}
 
-    def _type_texts(self, jobs: JobTable) -> JobTable:
+    def _type_texts(self, jobs: JobTable) -> Mapping[str, Any]:
         first, which, kinds = _kinds_of(jobs, jobs.gpus)
         texts = [
             known.type_texts.get(int(jobs.gpus[row]), "") for row, known in zip(first, self._each(kinds), strict=True)
         ]
-        return jobs.changed(type_speeds=Labels(which, tuple(texts)).renamed(texts)) if any(texts) else jobs
+        return {"type_speeds": Labels(which, tuple(texts)).renamed(texts)} if any(texts) else {}
 
-    def _size_texts(self, jobs: JobTable) -> JobTable:
+    def _size_texts(self, jobs: JobTable) -> Mapping[str, Any]:
         """Return the texts of jobs that run on different numbers of GPUs."""
         _, which, kinds = _kinds_of(jobs, jobs.most_gpus > 0)
         texts = [known.size_texts for known in self._each(kinds)]
         if not any(any(pair) for pair in texts):
-            return jobs
+            return {}
         several = jobs.most_gpus > 0
         each = [texts[at] if sized else ("", "") for at, sized in zip(which.tolist(), several.tolist(), strict=True)]
         sizes, samples = zip(*each, strict=True)
-        return jobs.changed(size_speeds=Labels.of(sizes), sample_speeds=Labels.of(samples))
+        return {"size_speeds": Labels.of(sizes), "sample_speeds": Labels.of(samples)}
 
-    def _spread_speeds(self, jobs: JobTable) -> JobTable:
+    def _spread_speeds(self, jobs: JobTable) -> Mapping[str, Any]:
         _, which, kinds = _kinds_of(jobs)
         speeds = np.array([known.spread_speed for known in self._each(kinds)])
-        return jobs.changed(spread_speed=speeds[which]) if len(speeds) else jobs
+        return {"spread_speed": speeds[which]} if len(speeds) else {}
 
     def _each(self, kinds: Iterable[str]) -> list[_Speeds]:
         return [self._known.get(kind, _UNKNOWN) for kind in kinds]

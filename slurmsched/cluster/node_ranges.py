@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
 
 import numpy as np
 
 from .columns import Labels
+from .filling import NOTHING, Knowing, NewColumns
 from .jobs import JobTable
 from .state import ClusterState
 
 
-class NodeRanges:
+class NodeRanges(Knowing):
     """The ranges of jobs that were seen to wait with one; in memory.
 
     A running job shows the nodes that it has, and on 22.05 so does one that waits to run again. Of a job that started
@@ -21,19 +22,19 @@ class NodeRanges:
     def __init__(self) -> None:
         self._ranges: dict[int, str] = {}
 
-    def filled(self, state: ClusterState) -> ClusterState:
-        """Return *state* with the ranges of jobs that do not show theirs now; note those it shows."""
+    def columns(self, state: ClusterState) -> NewColumns:
+        """Return the ranges of all jobs, also of those that do not show theirs now; note those that *state* shows."""
         waiting = state.pending
         shown = waiting.node_range.nonempty()
         if not self._ranges and not shown.any():
-            return state
+            return NOTHING
         others = {*waiting.job_id[waiting.restarts > 0].tolist(), *state.running.job_id.tolist()}
         kept = {job: nodes for job, nodes in self._ranges.items() if job in others}
         self._ranges = kept | {
             int(waiting.job_id[row]): waiting.node_range[row] for row in np.flatnonzero(shown).tolist()
         }
-        return replace(state, pending=self._remembered(waiting), running=self._remembered(state.running))
+        return {"pending": self._remembered(waiting), "running": self._remembered(state.running)}
 
-    def _remembered(self, jobs: JobTable) -> JobTable:
+    def _remembered(self, jobs: JobTable) -> Mapping[str, Labels]:
         texts = [self._ranges.get(job, "") for job in jobs.job_id.tolist()]
-        return jobs.changed(node_range=Labels.of(texts)) if any(texts) else jobs
+        return {"node_range": Labels.of(texts)} if any(texts) else {}

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from enum import IntEnum
 from statistics import median
 
 import numpy as np
 
+from .filling import NOTHING, Knowing, NewColumns
 from .jobs import JobState, JobTable
 from .nodes import NodeTable
 from .state import ClusterState
@@ -49,7 +49,7 @@ def without_power(state: str) -> str:
     return re.sub("not_resp\\w*|no_respond", "", rest, flags=re.IGNORECASE) if power_of(state) else rest
 
 
-class ResumeTimes:
+class ResumeTimes(Knowing):
     """How long nodes take to power up, by GPU type, GPUs and CPUs; in memory, from jobs that waited for them.
 
     A job that Slurm gives nodes that are switched off is CONFIGURING from then on, and its start is set anew when it
@@ -62,11 +62,11 @@ class ResumeTimes:
         self._leaving: dict[str, float] = {}  # when nodes began to power down
         self._took: dict[_Kind, deque[float]] = {}
 
-    def filled(self, state: ClusterState) -> ClusterState:
-        """Note what *state* shows; return it with the seconds until each node can run jobs."""
+    def columns(self, state: ClusterState) -> NewColumns:
+        """Note what *state* shows; return the seconds until each node can run jobs."""
         power = [power_of(text) for text in state.nodes.state.names]
         if not any(power) and not self._since:
-            return state
+            return NOTHING
         now_s, nodes = self._now_s(), state.nodes
         of_node = nodes.state.map(power, np.int64).tolist()
         self._note(nodes, of_node, state.running, now_s)
@@ -74,7 +74,7 @@ class ResumeTimes:
             self._ready_s(name, kind, NodePower(its), now_s)
             for name, kind, its in zip(nodes.name, _kinds(nodes), of_node, strict=True)
         ]
-        return replace(state, nodes=nodes.changed(ready_s=np.array(ready_s, dtype=np.float64)))
+        return {"nodes": {"ready_s": np.array(ready_s, dtype=np.float64)}}
 
     def resume_s(self, kind: _Kind) -> float:
         """Return how long a node of a kind takes to power up: the median of resumes, else Slurm's ResumeTimeout."""

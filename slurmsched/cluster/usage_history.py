@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from .columns import FloatArray
+from .filling import NOTHING, Knowing, NewColumns
 from .job_kind import kind_of
 from .jobs import JobState, JobTable
 from .kind_speeds import Group
@@ -34,7 +36,7 @@ class KindUse:
     memory_mib: float  #: infinite if a run needed more than it had
 
 
-class UsageHistory:
+class UsageHistory(Knowing):
     """The use of nodes by kind of job, that is owner, name and number of GPUs. One thread learns, another one reads."""
 
     def __init__(self) -> None:
@@ -56,10 +58,9 @@ class UsageHistory:
         kept = {group: use for group, use in self._bounds.items() if group in self._runs}
         self._bounds = kept | {group: _use(group, self._runs[group]) for group in fresh if group in self._runs}
 
-    def filled(self, state: ClusterState) -> ClusterState:
-        """Return *state* with the known use of its pending jobs."""
-        bounds = self._bounds
-        return replace(state, pending=_with_use(state.pending, bounds)) if bounds else state
+    def columns(self, state: ClusterState) -> NewColumns:
+        """Return the known use of pending jobs."""
+        return {"pending": _use_of(state.pending, self._bounds)} if self._bounds else NOTHING
 
     def table(self) -> tuple[KindUse, ...]:
         """Return what is known, by kind."""
@@ -85,15 +86,15 @@ def _use(group: Group, runs: list[tuple[float, float]]) -> KindUse:
     return KindUse(*group, len(runs), bound(cpus), bound(memory_mib))
 
 
-def _with_use(jobs: JobTable, bounds: dict[Group, KindUse]) -> JobTable:
+def _use_of(jobs: JobTable, bounds: dict[Group, KindUse]) -> Mapping[str, FloatArray]:
     if not len(jobs):
-        return jobs
+        return {}
     keys = np.stack([jobs.user.codes, jobs.name.codes, jobs.gpus])
     _, first, which = np.unique(keys, axis=1, return_index=True, return_inverse=True)
     groups = [Group(kind_of(jobs.user[row], jobs.name[row]), int(jobs.gpus[row])) for row in first.tolist()]
     uses = [bounds.get(group, KindUse(*group, 0, math.nan, math.nan)) for group in groups]
     codes = which.reshape(-1)
-    return jobs.changed(
-        used_cpus=np.array([use.cpus for use in uses])[codes],
-        used_memory_mib=np.array([use.memory_mib for use in uses])[codes],
-    )
+    return {
+        "used_cpus": np.array([use.cpus for use in uses])[codes],
+        "used_memory_mib": np.array([use.memory_mib for use in uses])[codes],
+    }

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ..clock import Clock
+from ..cluster.filling import Knowing, with_columns
 from ..cluster.kind_speeds import KindSpeeds
 from ..cluster.node_loads import NodeLoads
 from ..cluster.node_ranges import NodeRanges
@@ -59,11 +60,11 @@ class Knowledge(Surroundings):
 
     def filled(self, state: ClusterState) -> ClusterState:
         """Return *state* with what is known of its jobs and nodes beside what Slurm shows."""
-        measured = (self.sharing.scored, self.loads.filled, self.usage.history.filled, self.speeds.filled)
-        known = (self.resumes.filled, *measured, self.restarts.filled, self.reports.filled, self.ranges.filled)
-        for filled in known:
-            state = filled(state)
-        return state
+        parts: tuple[Knowing, ...] = (
+            *(self.resumes, self.sharing, self.loads, self.usage.history, self.speeds, self.restarts),
+            *(self.reports, self.ranges),
+        )
+        return with_columns(state, [part.columns(state) for part in parts])
 
     def solved(self) -> SolvedStarts:
         """Return the latest answer of the solver."""

@@ -5,12 +5,15 @@ from __future__ import annotations
 import pwd
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from statistics import median
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ..cluster.filling import Knowing, NewColumns
 from ..cluster.jobs import JobState, JobTable
 from ..cluster.records.progress import ProgressTable
 from ..cluster.state import ClusterState
@@ -47,7 +50,7 @@ class _Run:
     may_end: bool = False
 
 
-class ProgressBook:
+class ProgressBook(Knowing):
     """The progress of running jobs, in memory; safe to call from any thread.
 
     A restart of the daemon forgets it: a rule about the course of training then needs new reports. A job may report
@@ -159,15 +162,15 @@ class ProgressBook:
                 np.array([run.times.slowdown for run in runs.values()], dtype=np.float64),
             )
 
-    def filled(self, state: ClusterState) -> ClusterState:
-        """Return *state* with what jobs whose batch may grow reported of it, also those that wait again: their gradient
-        noise scale, and the samples of a step of their present run."""
-        return replace(state, pending=self._with_batches(state.pending), running=self._with_batches(state.running))
+    def columns(self, state: ClusterState) -> NewColumns:
+        """Return what jobs whose batch may grow reported of it, also those that wait again: their gradient noise scale,
+        and the samples of a step of their present run."""
+        return {"pending": self._batches(state.pending), "running": self._batches(state.running)}
 
-    def _with_batches(self, jobs: JobTable) -> JobTable:
+    def _batches(self, jobs: JobTable) -> Mapping[str, NDArray[Any]]:
         rows = np.flatnonzero(jobs.batch_most > jobs.batch_least)
         if not len(rows):
-            return jobs
+            return {}
         noise, samples = np.full(len(jobs), np.nan), np.zeros(len(jobs), dtype=np.int64)
         with self._lock:
             for row in rows.tolist():
@@ -176,7 +179,7 @@ class ProgressBook:
                     continue
                 noise[row] = median(run.noises) if run.noises else np.nan
                 samples[row] = run.samples if run.running and run.reported_restart == jobs.restarts[row] else 0
-        return jobs.changed(noise=noise, step_samples=samples)
+        return {"noise": noise, "step_samples": samples}
 
 
 def _user_name(uid: int) -> str:

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..cluster.filling import NOTHING, Knowing, NewColumns
 from ..cluster.jobs import JobTable
 from ..cluster.records.faults import Mismatches
 from ..cluster.records.progress import NO_PROGRESS, ProgressTable
@@ -17,7 +18,7 @@ from ..db.tracking.story import StoryEvent
 from ..decide.policy import Policy
 from ..errors import ConfigError, ModelUnusable
 from ..models.registry import SHARING, ArtifactRegistry, Stamp, shipped
-from ..models.sharing.share_scores import scored, use_of
+from ..models.sharing.share_scores import scores_of, use_of
 from ..models.sharing.sharing_model import SharingModel
 from .kept_speeds import KeptSpeeds, SharedTime
 
@@ -26,7 +27,7 @@ logger = logging.getLogger(__name__)
 MismatchSource = Callable[[float], Mismatches]
 
 
-class SharingContext:
+class SharingContext(Knowing):
     """Completes the views and the rules of decisions about sharing.
 
     For a time (Unix seconds), *mismatches* returns the pairs of jobs that clash; *progress* what jobs report now.
@@ -56,14 +57,14 @@ class SharingContext:
             self._made_of, self._model = stamp, self._read(stamp)
         return self._model
 
-    def scored(self, state: ClusterState) -> ClusterState:
-        """Return *state* with the share scores of pending and running jobs, where jobs share."""
+    def columns(self, state: ClusterState) -> NewColumns:
+        """Return the share scores of pending and running jobs, where jobs share."""
         if not self._scores:
-            return state
+            return NOTHING
         over = self._kept.observe(state, self._progress(), self._now_s)
         if over:
             self._tell([self._story_of(one) for one in over])
-        return scored(state, self.model)
+        return scores_of(state, self.model)
 
     def _story_of(self, shared: SharedTime) -> StoryEvent:
         """Return what a job kept of its speed beside others: by its iterations, else by the curve."""

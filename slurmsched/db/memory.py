@@ -12,6 +12,7 @@ from ..clock import Timer
 from ..cluster.actions import ACTIONS, Action, MoveNodes, job_of
 from ..cluster.actions.intent import Intent
 from ..cluster.events import Event, JobRequeued, JobSubmitted
+from ..cluster.filling import with_columns
 from ..cluster.interactive_use import WINDOW_S, InteractiveUse
 from ..cluster.job_tracker import JobTracker
 from ..cluster.modifications import ModificationTracker
@@ -132,10 +133,11 @@ class Memory:
             self._facts.outcomes.append(changes.ended)
             self._interactive.learn(changes.ended)
         self._flush()
-        with_intents = self._interactive.filled(self._intents.filled(changes.state, now_s), now_s)
         if self._usage_wait.due:
             self._attempt(lambda: self._read_usage(now_s))
-        return Remembered(self._usage.filled(with_intents), changes.events, changes.ended, self.available)
+        known = [part.columns(changes.state, now_s) for part in (self._intents, self._interactive)]
+        state = with_columns(changes.state, [*known, self._usage.columns(changes.state)])
+        return Remembered(state, changes.events, changes.ended, self.available)
 
     def _note_modifications(self, state: ClusterState, now_s: float) -> None:
         """Add changes of jobs by others to the stories; of several daemons only the leader does."""

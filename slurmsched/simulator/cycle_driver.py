@@ -14,6 +14,7 @@ import numpy as np
 from ..child_process import ChildFailed
 from ..clock import ManualClock
 from ..cluster.actions import MoveNodes, MovePartition, Requeue
+from ..cluster.filling import with_columns
 from ..cluster.kind_speeds import KindSpeeds
 from ..cluster.records.progress import NO_PROGRESS, ProgressTable
 from ..cluster.records.solved_starts import NO_SOLVED_STARTS, SolvedStarts
@@ -45,7 +46,7 @@ from ..models.arrival_counter import ArrivalCounter
 from ..models.arrivals import STEP_S as ARRIVALS_STEP_S
 from ..models.port import Model
 from ..models.registry import shipped
-from ..models.sharing.share_scores import scored
+from ..models.sharing.share_scores import scores_of
 from ..models.sharing.sharing_model import SharingModel
 from ..policies.admission import find_admission
 from ..policies.contract import PLACEMENTS, PREEMPTIONS, SELECTIONS, SHARINGS, Ordering
@@ -321,9 +322,10 @@ class CycleDriver(Surroundings):
 
     def filled(self, state: ClusterState) -> ClusterState:
         """Return *state* with the share scores of jobs, where jobs share, and with what spreads and restarts cost."""
-        state = self._kind_speeds.with_spread(state) if self._measures_slowdowns else state
-        state = self._restart_costs.filled(state) if self.policy.rules.resizing is not None else state
-        return scored(state, _shipped_scores()) if self._shares else state
+        columns = [self._kind_speeds.of_spread(state)] if self._measures_slowdowns else []
+        columns += [self._restart_costs.columns(state)] if self.policy.rules.resizing is not None else []
+        columns += [scores_of(state, _shipped_scores())] if self._shares else []
+        return with_columns(state, columns)
 
     def _with_curve(self, policy: Policy) -> Policy:
         """Return *policy* with the speed curve that comes with slurmsched, unless it has another one."""

@@ -45,9 +45,9 @@ def sharer(path, failed=()):
 def test_measured_jobs_are_scored_and_the_others_count_as_jumbo(tmp_path):
     state = ClusterState(JOBS, NOTHING, NOTHING, NODES, None, None)
     one = sharer(tmp_path)
-    assert one.scored(state) is state, "nobody shares yet"
+    assert one.filled(state) is state, "nobody shares yet"
     one.with_sharing(POLICY, 100.0)
-    assert one.scored(state).pending.share_score.tolist() == [0, 2, 2]
+    assert one.filled(state).pending.share_score.tolist() == [0, 2, 2]
 
 
 def test_the_path_of_a_score_is_told_in_words(tmp_path):
@@ -89,7 +89,7 @@ def test_what_kinds_of_jobs_keep_beside_others_comes_with_the_rules(tmp_path):
         for _ in range(50):
             now_s, done["value"] = now_s + 5.0, done["value"] + (200 if beside else 500)
             rules = one.with_sharing(POLICY, now_s).rules.sharing
-            one.scored(ClusterState(NOTHING, running, NOTHING, NODES, None, None))
+            one.filled(ClusterState(NOTHING, running, NOTHING, NODES, None, None))
     ((kind, part),) = one.with_sharing(POLICY, now_s).rules.sharing.kept
     assert (kind, rules.least_speed) == ("alice/slow_#", 0.3)
     assert 0.35 < part < 0.5

@@ -7,6 +7,7 @@ from dataclasses import replace
 from slurmsched.cluster.actions import Nap, Release
 from slurmsched.cluster.actions.base import OwnIntents
 from slurmsched.cluster.actions.own_columns import undone
+from slurmsched.cluster.filling import with_columns
 from slurmsched.cluster.forecast import no_forecast
 from slurmsched.cluster.state import ClusterState, View
 from slurmsched.config import Settings
@@ -37,7 +38,7 @@ def main() -> None:
     assert Policy.from_json(policy.to_json()).rules == policy.rules
 
     def plan(wanted: Policy = policy) -> list[object]:
-        view = seen(intents.filled(slurm.observe(), NOW_S))
+        view = seen(with_columns(state := slurm.observe(), [intents.columns(state, NOW_S)]))
         return list(decide(view, wanted.ordering, wanted.rules).actions)
 
     assert plan(off) == []
@@ -51,7 +52,7 @@ def main() -> None:
     (intent,) = intents
     assert (intent.refused, intent.seen_s, intent.closed_s) == (None, NOW_S, None)
     assert plan() == []
-    view = seen(intents.filled(slurm.observe(), NOW_S))
+    view = seen(with_columns(state := slurm.observe(), [intents.columns(state, NOW_S)]))
     placed = decide(view, policy.ordering, policy.rules)
     assert list(words(view, placed, policy.rules, sleepy)) == [
         "Its name begins with nap-, so it has a nap before it starts."

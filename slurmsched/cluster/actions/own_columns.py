@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,17 +14,18 @@ from . import ACTIONS
 from .base import HALF, Action, OwnIntents
 
 
-def filled(state: ClusterState, own: OwnIntents, now_s: float, share_refusals: Mapping[str, Labels]) -> ClusterState:
-    """Return *state* with our requests filled in; *share_refusals* are Slurm's words, for pending and running jobs."""
+def own_columns(
+    state: ClusterState, own: OwnIntents, now_s: float, share_refusals: Mapping[str, Labels]
+) -> dict[str, dict[str, Any]]:
+    """Return the columns of our requests; *share_refusals* are Slurm's words, for pending and running jobs."""
     pending = _of_waiting(state.pending, own, now_s)
     running: dict[str, Any] = {}
     for kind in ACTIONS.values():
         running |= kind.columns(own, state.running, now_s)
-    return replace(
-        state,
-        pending=state.pending.changed(**pending, share_refusal=share_refusals["pending"]),
-        running=state.running.changed(**running, share_refusal=share_refusals["running"]),
-    )
+    return {
+        "pending": {**pending, "share_refusal": share_refusals["pending"]},
+        "running": {**running, "share_refusal": share_refusals["running"]},
+    }
 
 
 def undone(own: OwnIntents, pending: JobTable) -> list[Action]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import fields, replace
+from dataclasses import fields
 
 from sqlalchemy import Connection, and_, select
 
-from ...cluster.gpu_usage import LAST, Use, mean_use, with_use
+from ...cluster.filling import NOTHING, Knowing, NewColumns
+from ...cluster.gpu_usage import LAST, Use, mean_use, use_columns
 from ...cluster.job_kind import kind_of
 from ...cluster.job_record import Phase
 from ...cluster.records.profiles import NodeProfile
@@ -31,7 +32,7 @@ def run_key(job_id: int, restart: int, first_submit_s: float) -> Run:
     return job_id, restart, int(first_submit_s) if math.isfinite(first_submit_s) else 0
 
 
-class RecentUsage:
+class RecentUsage(Knowing):
     """The GPU usage of recently measured runs, by job and by kind of job; bounded in number."""
 
     def __init__(self) -> None:
@@ -61,12 +62,12 @@ class RecentUsage:
             del self._runs[kind], self._by_kind[kind]
         self._read_s = now_s
 
-    def filled(self, state: ClusterState) -> ClusterState:
-        """Return *state* with the known GPU usage of its pending and running jobs."""
+    def columns(self, state: ClusterState) -> NewColumns:
+        """Return the known GPU usage of pending and running jobs."""
         if not self._by_kind:
-            return state
-        pending, running = (with_use(jobs, self._by_job, self._by_kind) for jobs in (state.pending, state.running))
-        return replace(state, pending=pending, running=running)
+            return NOTHING
+        tables = {"pending": state.pending, "running": state.running}
+        return {name: use_columns(jobs, self._by_job, self._by_kind) for name, jobs in tables.items()}
 
 
 def load_measured(connection: Connection, cluster: str, since_s: float) -> list[Measured]:

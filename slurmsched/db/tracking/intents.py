@@ -13,9 +13,10 @@ from ...cluster.actions.base import OwnIntents
 from ...cluster.actions.hold import HOLD_WITHIN_S
 from ...cluster.actions.intent import Intent
 from ...cluster.actions.observation import Observation
-from ...cluster.actions.own_columns import filled
+from ...cluster.actions.own_columns import own_columns
 from ...cluster.actions.stop import SUSPENDED
 from ...cluster.columns import Labels
+from ...cluster.filling import NewColumns
 from ...cluster.job_tracker import SAME_TIME_S, Delay
 from ...cluster.jobs import JobTable
 from ...cluster.state import ClusterState
@@ -171,14 +172,14 @@ class Intents:
         named = ((intent, ACTIONS[intent.kind].modifies) for intent in self if intent.seen_s is None)
         return {(intent.job_id, what) for intent, what in named if what}
 
-    def filled(self, state: ClusterState, now_s: float) -> ClusterState:
-        """Return *state* with what of its jobs is ours: points, holds, stops, sizes, nodes, shared GPUs."""
+    def columns(self, state: ClusterState, now_s: float) -> NewColumns:
+        """Return what of the jobs in *state* is ours: points, holds, stops, sizes, nodes, shared GPUs."""
         self._forget(now_s)
         words = {
             "pending": self._refusals_of_sharing(state.pending),
             "running": self._refusals_of_sharing(state.running),
         }
-        return filled(state, OwnIntents.among(self, self._answered.values()), now_s, words)
+        return own_columns(state, OwnIntents.among(self, self._answered.values()), now_s, words)
 
     def optional_columns(self) -> frozenset[str]:
         """Return the columns that an observation must have to tell what of pending jobs is ours."""

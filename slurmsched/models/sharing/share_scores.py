@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
 
 import numpy as np
 
+from ...cluster.columns import IntArray
+from ...cluster.filling import NewColumns
 from ...cluster.jobs import JobTable
 from ...cluster.state import ClusterState
 from .sharing_model import GpuUse, SharingModel
 
 
-def scored(state: ClusterState, model: SharingModel) -> ClusterState:
-    """Return *state* with the share scores of its measured pending and running jobs."""
-    pending, running = (_scored(jobs, model) for jobs in (state.pending, state.running))
-    return replace(state, pending=pending, running=running)
+def scores_of(state: ClusterState, model: SharingModel) -> NewColumns:
+    """Return the share scores of the measured pending and running jobs of *state*."""
+    return {name: _scores(jobs, model) for name, jobs in (("pending", state.pending), ("running", state.running))}
 
 
 def use_of(jobs: JobTable) -> GpuUse:
@@ -22,10 +23,10 @@ def use_of(jobs: JobTable) -> GpuUse:
     return GpuUse(jobs.gpu_util, jobs.memory_util, jobs.gpu_memory_mib, jobs.amp.astype(np.float64))
 
 
-def _scored(jobs: JobTable, model: SharingModel) -> JobTable:
+def _scores(jobs: JobTable, model: SharingModel) -> Mapping[str, IntArray]:
     if not jobs.measured.any():
-        return jobs
+        return {}
     scores = jobs.share_score.copy()
     measured = np.flatnonzero(jobs.measured)
     scores[measured] = model.score(use_of(jobs.take(measured)))
-    return jobs.changed(share_score=scores)
+    return {"share_score": scores}
