@@ -12,6 +12,7 @@ from .columns import (
     FloatArray,
     IntArray,
     Labels,
+    Rows,
     Table,
     fill_unread,
     from_memory,
@@ -36,6 +37,7 @@ from .sinfo_values import (
 )
 from .text.gpu_types import several
 
+EVERY = slice(None)
 _OF_TYPE = re.compile(r"(?:^|\+)([^=]+)=([0-9]+)(?=\+|$)")
 
 
@@ -78,25 +80,24 @@ class NodeTable(Table):
         fill_unread(self)
         super().__post_init__()
 
-    def with_gpus_for(self, partitions: str, gpu_type: str) -> BoolArray:
+    def with_gpus_for(self, partitions: str, gpu_type: str, rows: Rows = EVERY) -> BoolArray:
         """Select usable nodes with GPUs in one of some *partitions*, a comma list; of some types unless that is empty.
 
         Types are joined as a100+v100. On a cluster without partitions they are all nodes: simulated jobs may come from
-        one that had some.
+        one that had some. With *rows* only these nodes are looked at.
         """
         wanted, bind = set(partitions.split(",")), any(self.partitions.names)
         inside = [not bind or bool(wanted & set(names.split(","))) for names in self.partitions.names]
-        found = self.partitions.map(inside, np.bool_) & self.usable & (self.gpus > 0)
-        return found & self.of_types(gpu_type) if gpu_type else found
+        found = self.partitions.take(rows).map(inside, np.bool_) & self.usable[rows] & (self.gpus[rows] > 0)
+        return found & self.of_types(gpu_type, rows) if gpu_type else found
 
-    def of_types(self, gpu_types: str) -> BoolArray:
-        """Select nodes with GPUs of one of some types, joined as a100+v100."""
+    def of_types(self, gpu_types: str, rows: Rows = EVERY) -> BoolArray:
+        """Select nodes, those of *rows*, with GPUs of one of some types, joined as a100+v100."""
         wanted = set(several(gpu_types))
-        found: BoolArray = self.gpu_type.map([name in wanted for name in self.gpu_type.names], np.bool_)
+        found: BoolArray = self.gpu_type.take(rows).map([name in wanted for name in self.gpu_type.names], np.bool_)
         if any(self.gpu_types.names):
-            found |= self.gpu_types.map(
-                [bool(wanted & by_type(text).keys()) for text in self.gpu_types.names], np.bool_
-            )
+            several_types = [bool(wanted & by_type(text).keys()) for text in self.gpu_types.names]
+            found |= self.gpu_types.take(rows).map(several_types, np.bool_)
         return found
 
     def gpus_of(self, gpu_type: str) -> IntArray:

@@ -175,9 +175,13 @@ def where_kind(jobs: JobTable, *kinds: ReasonKind) -> BoolArray:
 
 def of_one_way(jobs: JobTable) -> BoolArray:
     """Select the rows whose reason tells of one of several partitions or QOS."""
-    partition = jobs.reason.map([reason_of(text).one_partition for text in jobs.reason.names], np.bool_)
-    qos = jobs.reason.map([reason_of(text).one_qos for text in jobs.reason.names], np.bool_)
-    selected: BoolArray = (partition & _are_lists(jobs.partition)) | (qos & _are_lists(jobs.qos))
+    selected: BoolArray = np.zeros(len(jobs), dtype=np.bool_)
+    reasons = [reason_of(text) for text in jobs.reason.names]
+    if any(reason.one_partition for reason in reasons):
+        partition = jobs.reason.map([reason.one_partition for reason in reasons], np.bool_)
+        selected |= partition & _are_lists(jobs.partition)
+    if any(reason.one_qos for reason in reasons):
+        selected |= jobs.reason.map([reason.one_qos for reason in reasons], np.bool_) & _are_lists(jobs.qos)
     return selected
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum, auto
+from enum import IntEnum, auto
 from functools import cached_property
 from itertools import zip_longest
 from typing import Protocol
@@ -22,7 +22,7 @@ from .excluded_nodes import kept_off
 from .rules import Rules
 
 
-class Lane(Enum):
+class Lane(IntEnum):
     """What wishes are for; ``PRIORITY`` has their order."""
 
     GIVE_BACK = auto()  #: a job that a change of ours keeps from starting gets its own back
@@ -80,13 +80,14 @@ class Wishes:
 
     def in_order(self) -> list[Action]:
         """Return all wishes by their priority."""
-        return [
-            wish
-            for lanes in PRIORITY
-            for each in zip_longest(*(self.of(lane) for lane in lanes))
-            for wish in each
-            if wish is not None
-        ]
+        found: list[Action] = []
+        for lanes in PRIORITY:
+            some = [its for lane in lanes if (its := self._by_lane.get(lane))]
+            if len(some) == 1:
+                found += some[0]
+            else:
+                found += [wish for each in zip_longest(*some) for wish in each if wish is not None]
+        return found
 
 
 @dataclass(eq=False)
@@ -130,7 +131,7 @@ class Draft:
     @property
     def undelayed(self) -> IntArray:
         """The rows of jobs in their order without those that block a promise."""
-        return self.ranked[~np.isin(self.ranked, self.delayed)]
+        return self.ranked[~np.isin(self.ranked, self.delayed)] if len(self.delayed) else self.ranked
 
 
 class Deciding(Protocol):

@@ -30,7 +30,7 @@ def place(draft: Draft) -> Draft:
     view, rules, ranked, jobs = draft.view, draft.rules, draft.ranked, draft.view.pending
     rank = np.full(len(jobs), -1, dtype=np.int64)
     rank[ranked] = np.arange(len(ranked))
-    runs, wanted = nobody(jobs), ranked[~np.isin(ranked, draft.held)]
+    runs, wanted = nobody(jobs), ranked[~np.isin(ranked, draft.held)] if len(draft.held) else ranked
     points, capped = np.zeros(len(jobs), dtype=np.int64), nobody(jobs)
     if (parts := rules.executor.starts_by) is not None:
         sharing = rules.sharing if "share" in rules.powers else None
@@ -58,8 +58,8 @@ def _points(
     capped_scope = rules.scope == "points" or (native and rules.scope == "qos")
     cap = most if capped_scope else MOST_POINTS
     length = min(rules.window, cap, max(FEW, cap // ROOM))
-    for value in np.unique(tier[ranked]).tolist():
-        chain = ranked[tier[ranked] == value]
+    ends = np.flatnonzero(np.diff(tier[ranked])) + 1  # tiers are ranked one after the other
+    for chain in np.split(ranked, ends) if len(ranked) else ():
         top, rest = chain[:length], chain[length:]
         floor = int(base[rest].max(initial=0))
         labelling = label(base[top], jobs.site_points[top], floor, cap)
@@ -67,5 +67,5 @@ def _points(
         if not native:  # jobs just below the top keep harmless points, since most of them come back
             near = chain[length : 2 * length]
             behind = jobs.priority[near] < (base[top] + points[top]).min()
-            points[near] = np.where(behind, np.clip(jobs.site_points[near], 0, cap), 0)
+            points[near] = np.where(behind, np.minimum(np.maximum(jobs.site_points[near], 0), cap), 0)
     return points, capped

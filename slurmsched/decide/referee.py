@@ -641,6 +641,8 @@ def judge(wishes: Sequence[Action], view: View, rules: Rules) -> tuple[list[Acti
     """Split wishes into allowed actions and refusals; both keep the given order."""
     allowed: list[Action] = []
     refusals: list[Refusal] = []
+    if not wishes:
+        return allowed, refusals
     joined: dict[int, int] = {}
     places = _rows(wishes, view)
     nodes, may = _nodes_of_sized(wishes, places, view), Allowances(view.nodes, view.partitions)

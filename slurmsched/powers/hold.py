@@ -84,6 +84,8 @@ def _release_wishes(jobs: JobTable, now_s: float, held: IntArray, rules: Rules) 
     Jobs in *held* keep theirs. So does a job that left an unstable pair, which would start on the same GPUs again: the
     change back to its own GPUs ends the begin time too.
     """
+    if not jobs.held_by_us.any():
+        return []
     ours = jobs.held_by_us & (jobs.eligible_s > now_s) & jobs.settled(now_s)
     ours[held] = False
     if rules.sharing is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 import numpy as np
 
@@ -41,34 +41,52 @@ def standing(jobs: JobTable, partitions: PartitionTable, only: Collection[str] =
     If several reasons apply, the one closest to a person's decision wins: the owner's ``off``, then a hold, then a
     priority or nice value set by hand, then Slurm's reason.
     """
-    closed = {name for name, up in zip(partitions.name, partitions.up.tolist(), strict=True) if not up}
     result = _of_reasons(jobs)
     ours = jobs.held_by_us & (result == Standing.WAITS_FOR_BEGIN)
     result[ours] = Standing.RANKED
-    # Slurm takes the priority of a job that it can never start, and nobody holds it.
-    never = jobs.reason.map([reason_of(text).kind is ReasonKind.CANNOT_RUN for text in jobs.reason.names], np.bool_)
-    by_partition = [_of_partitions(names.split(","), closed, only) for names in jobs.partition.names]
+    for rows, why in [*_of_partition(jobs, partitions, only), *_of_people(jobs, result)]:
+        result[rows] = why
+    return result
+
+
+def _of_partition(jobs: JobTable, partitions: PartitionTable, only: Collection[str]) -> list[tuple[BoolArray, int]]:
+    """Return the jobs that their partition, reservation or form keeps out of our order, and why."""
+    closed = {name for name, up in zip(partitions.name, partitions.up.tolist(), strict=True) if not up}
+    each = [_by_names(names.split(","), closed, only) for names in jobs.partition.names]
+    found: list[tuple[BoolArray, int]] = []
+    for why, rows in (
+        (Standing.PARTITION_CLOSED, None),
+        (Standing.IN_RESERVATION, jobs.reservation.nonempty()),
+        (Standing.HETEROGENEOUS, jobs.het_job_id > 0),
+        (Standing.OUT_OF_SCOPE, None),
+    ):
+        if rows is None and why in each:
+            rows = jobs.partition.map([one == why for one in each], np.bool_)
+        if rows is not None and rows.any():
+            found.append((rows, why))
+    return found
+
+
+def _of_people(jobs: JobTable, result: IntArray) -> Iterator[tuple[BoolArray, int]]:
+    """Yield the jobs that a person holds, ranks or opts out, and why; *result* has what Slurm's reasons say."""
+    held = result == Standing.HELD_BY_USER
+    for rows, why in ((jobs.nice != 0, Standing.NICE_SET), (jobs.fixed, Standing.PRIORITY_FIXED)):
+        if rows.any():
+            yield rows, why
     without_priority = jobs.priority == 0
+    if without_priority.any():
+        # Slurm takes the priority of a job that it can never start, and nobody holds it.
+        never = jobs.reason.map([reason_of(text).kind is ReasonKind.CANNOT_RUN for text in jobs.reason.names], np.bool_)
+        yield without_priority & ~never & ~held, Standing.HELD_BY_ADMIN
+        yield without_priority & never, Standing.CANNOT_RUN
+    # Of a job that shares, Slurm's reason (BadConstraints, BeginTime) is a result of our own change.
     for rows, why in (
-        (
-            jobs.partition.map([s == Standing.PARTITION_CLOSED for s in by_partition], np.bool_),
-            Standing.PARTITION_CLOSED,
-        ),
-        (jobs.reservation.nonempty(), Standing.IN_RESERVATION),
-        (jobs.het_job_id > 0, Standing.HETEROGENEOUS),
-        (jobs.partition.map([s == Standing.OUT_OF_SCOPE for s in by_partition], np.bool_), Standing.OUT_OF_SCOPE),
-        (jobs.nice != 0, Standing.NICE_SET),
-        (jobs.fixed, Standing.PRIORITY_FIXED),
-        (without_priority & ~never & (result != Standing.HELD_BY_USER), Standing.HELD_BY_ADMIN),
-        (without_priority & never, Standing.CANNOT_RUN),
-        (result == Standing.HELD_BY_USER, Standing.HELD_BY_USER),
+        (held, Standing.HELD_BY_USER),
         (jobs.off, Standing.OWNER_SAID_OFF),
-        # Slurm's reason (BadConstraints, BeginTime) is a result of our own change.
         (jobs.shares, Standing.SHARES),
     ):
         if rows.any():
-            result[rows] = why
-    return result
+            yield rows, why
 
 
 def _of_reasons(jobs: JobTable) -> IntArray:
@@ -77,7 +95,7 @@ def _of_reasons(jobs: JobTable) -> IntArray:
     return result
 
 
-def _of_partitions(names: list[str], closed: Collection[str], only: Collection[str]) -> Standing:
+def _by_names(names: list[str], closed: Collection[str], only: Collection[str]) -> Standing:
     if all(name in closed for name in names):
         return Standing.PARTITION_CLOSED
     if only and not any(name in only for name in names):

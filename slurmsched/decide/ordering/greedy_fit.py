@@ -80,8 +80,9 @@ def _cells(nodes: NodeTable, kinds: list[tuple[str, str]]) -> tuple[BoolArray, I
     groups, group_of = numbered(*_codes((nodes.partitions, nodes.gpu_type, nodes.gpu_types), some))
     first = np.empty(len(groups), dtype=np.int64)
     first[group_of[::-1]] = np.arange(len(some))[::-1]
-    firsts = nodes.take(some[first])
-    may_use = np.array([firsts.with_gpus_for(*kind) for kind in kinds], dtype=np.bool_).reshape(len(kinds), len(first))
+    firsts = some[first]
+    may_use = np.array([nodes.with_gpus_for(*kind, firsts) for kind in kinds], dtype=np.bool_)
+    may_use = may_use.reshape(len(kinds), len(first))
     cells, cell_of = _distinct(may_use.T)
     sums = np.bincount(cell_of[group_of], free[some], len(cells))
     return cells.T, sums.astype(np.int64)

@@ -40,9 +40,13 @@ def label(base: IntArray, points: IntArray, floor: int, cap: int) -> Labelling:
     is idempotent.
     """
     cap = min(cap, MOST_POINTS)
+    lowest = _lowest(base, floor)
+    if (lowest <= base + cap).all():
+        return Labelling(_wanted(base, points, lowest, floor, cap) - base, np.zeros(len(base), dtype=bool))
     chain, capped = _chain(base, floor, cap)
     given = np.full(len(base), cap, dtype=np.int64)
-    given[chain] = _wanted(base[chain], points[chain], floor, cap) - base[chain]
+    own = base[chain]
+    given[chain] = _wanted(own, points[chain], _lowest(own, floor), floor, cap) - own
     return Labelling(given, capped)
 
 
@@ -52,8 +56,6 @@ def _chain(base: IntArray, floor: int, cap: int) -> tuple[IntArray, BoolArray]:
     A job that no legal points lift above all that should follow it goes to the highest place it can reach. If that is
     below the floor, or no whole number is left, it has no place in the chain and gets the cap.
     """
-    if bool(np.all(_lowest(base, floor) <= base + cap)):
-        return np.arange(len(base)), np.zeros(len(base), dtype=bool)
     capped = np.ones(len(base), dtype=bool)
     rows: list[int] = []  # from the last place to the first, with the least priority needed there
     lowest: list[int] = []
@@ -72,17 +74,18 @@ def _chain(base: IntArray, floor: int, cap: int) -> tuple[IntArray, BoolArray]:
     return np.array(rows[::-1], dtype=np.int64), capped
 
 
-def _wanted(base: IntArray, points: IntArray, floor: int, cap: int) -> IntArray:
+def _wanted(base: IntArray, points: IntArray, lowest: IntArray, floor: int, cap: int) -> IntArray:
     """Return strictly decreasing priorities along a chain, with as many present ones as possible."""
     count = len(base)
     if not count:
         return base
     place = np.arange(count)
-    current, lowest = base + points, _lowest(base, floor)
+    current = base + points
     highest = np.minimum.accumulate(base + cap + place) - place
     step = max(1, min(WIDEST_STEP, cap // (2 * count)))
     unchanged = _unchanged(current, lowest, highest, place)
-    return np.clip(_fill(unchanged, current, highest, floor, step), lowest, highest)
+    wanted: IntArray = np.minimum(np.maximum(_fill(unchanged, current, highest, floor, step), lowest), highest)
+    return wanted
 
 
 def _lowest(base: IntArray, floor: int) -> IntArray:
@@ -96,7 +99,7 @@ def _unchanged(current: IntArray, lowest: IntArray, highest: IntArray, place: In
     """Return the longest subsequence of jobs that can stay unchanged, with a whole number left for each job between."""
     fits = np.flatnonzero((current >= lowest) & (current <= highest))
     height = -(current + place)[fits]
-    if len(fits) < 2 or bool(np.all(height[1:] >= height[:-1])):
+    if len(fits) < 2 or (height[1:] >= height[:-1]).all():
         return fits
     tails: list[int] = []
     ends: list[int] = []
