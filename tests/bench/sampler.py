@@ -43,6 +43,7 @@ def main() -> None:
         )
         print(f"{GPUS} GPUs at 1 Hz: {share:.3%} of a core, {began_s * 1e3:.0f} ms to start, {resident}")
         os.kill(pid, signal.SIGTERM)
+        wait_until(lambda: not Path(f"/proc/{pid}").exists(), "the end of the sampler")
 
 
 def processor_s(pid: int) -> float:
