@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import configparser
 import os
 import platform
 import re
@@ -56,6 +57,8 @@ COMPLETIONS = {
     "zsh": "usr/share/zsh/site-functions/_slurmsched",
     "fish": "usr/share/fish/vendor_completions.d/slurmsched.fish",
 }
+RESEARCH = "slurmsched/research"
+"""Below the site-packages: what the package slurmsched-research has."""
 DEBIAN_ZSH = "usr/share/zsh/vendor-completions/_slurmsched"
 
 
@@ -71,6 +74,15 @@ def run(*argv: str | Path, cwd: Path | None = None, **environment: str) -> str:
 def package_version(version: str) -> str:
     """Return a version of Python's as dpkg and rpm sort it: its candidates come before a release, .dev before them."""
     return re.sub(r"\.dev|(?<=\d)(?=(a|b|rc)\d)", lambda found: "~~dev" if found[0] else "~", version)
+
+
+def research_pages(setup: Path) -> list[str]:
+    """Return the manual pages of the commands that the research registers."""
+    parser = configparser.ConfigParser()
+    parser.read(setup)
+    commands = parser["options.entry_points"]["slurmsched_commands"].split("\n")
+    names = [line.partition("=")[0].strip().replace(".", "-") for line in commands if line]
+    return [f"slurmsched-{name}.1" for name in names]
 
 
 def template(text: str) -> str:
@@ -126,10 +138,10 @@ class Builder:
         return next(made.glob("*.whl"))
 
     def stage(self, target: Target) -> Path:
-        """Return a directory with the file trees of both packages for a target's Python."""
+        """Return a directory with the file trees of all packages for a target's Python."""
         stage = self.work / f"stage-{target.python}-{target.format}"
         shutil.rmtree(stage, ignore_errors=True)
-        root, node = stage / "slurmsched", stage / "slurmsched-node"
+        root, node, research = (stage / name for name in ("slurmsched", "slurmsched-node", "slurmsched-research"))
         virtual_environment(root, target.python, [*sorted(self.wheels(target.python).glob("*.whl")), self.own_wheel])
         share = root / SHARE
         units(share / "systemd", root / "usr/lib")
@@ -137,6 +149,7 @@ class Builder:
         put(HERE / "maintain", root / VENV / "libexec/maintain", 0o755)
         link(root / "usr/bin/slurmsched", f"/{VENV}/bin/slurmsched")
         self.man_pages(root / "usr/share/man/man1")
+        self.split(root, research, target.python)
         self.completions(root, debian=target.format == "deb")
         for page in [*(self.source / "docs").glob("*.md"), self.source / "README.md", self.source / "CHANGELOG.md"]:
             put(page, root / "usr/share/doc/slurmsched" / page.name)
@@ -148,6 +161,16 @@ class Builder:
         put(share / "contrib/node.conf", node / "etc/slurmsched/node.conf")
         put(share / "contrib/slurm.conf.d/profiling.conf", node / "usr/share/doc/slurmsched-node/profiling.conf")
         return stage
+
+    def split(self, root: Path, research: Path, python: str) -> None:
+        """Move the research, and the manual pages of its commands, to a tree of their own."""
+        folder = f"{VENV}/lib/python{python}/site-packages/{RESEARCH}"
+        pages = [f"usr/share/man/man1/{name}" for name in research_pages(self.source / "setup.cfg")]
+        for name in (folder, *pages):
+            (research / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).rename(research / name)
+        (research.parent / "excluded").write_text("".join(f"%exclude /{name}\n" for name in (folder, *pages)))
+        (research.parent / "research").write_text("".join(f"/{name}\n" for name in (folder, *pages)))
 
     def man_pages(self, directory: Path) -> None:
         """Write a page for each command of the checkout."""
@@ -161,7 +184,7 @@ class Builder:
             path.write_text(run(sys.executable, "-m", "slurmsched", "completion", shell, PYTHONPATH=str(self.source)))
 
     def deb(self, target: Target) -> list[Path]:
-        """Build both packages for a Debian release."""
+        """Build all packages for a Debian release."""
         stage = self.stage(target)
         shutil.copytree(HERE / "debian", stage / "debian")
         control = stage / "debian/control"
@@ -175,7 +198,7 @@ class Builder:
         return self.finished(stage.glob("*.deb"))
 
     def rpm(self, target: Target) -> list[Path]:
-        """Build both packages for an EL release."""
+        """Build all packages for an EL release."""
         stage = self.stage(target)
         top = self.work / "rpmbuild"
         shutil.rmtree(top, ignore_errors=True)

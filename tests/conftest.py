@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+import slurmsched.research.parts  # noqa: F401  # tests draw from all parts of policies
 from examples import DEFAULT, fewer
 from slurmsched.errors import LabError
 from slurmsched.lab import Lab, LabSpec, programs

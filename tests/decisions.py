@@ -21,7 +21,6 @@ from slurmsched.decide.rules import Rules
 from slurmsched.policies.admission import find_admission, load_of
 from slurmsched.policies.contract import (
     ADMISSIONS,
-    DIVISIONS,
     ORDERINGS,
     PLACEMENTS,
     PREEMPTIONS,
@@ -33,7 +32,9 @@ from slurmsched.policies.contract import (
 )
 from slurmsched.powers.profile import profiling_rules
 from slurmsched.powers.share import packing
+from slurmsched.research import parts  # noqa: F401  # registers them
 from slurmsched.research.actor import week_loop
+from slurmsched.research.elastic.divisions import DIVISIONS
 from slurmsched.research.elastic.experiment import shares_of
 from slurmsched.research.tasks.gangs import fits_in_turn
 from slurmsched.simulator.cycle_driver import composed, whole_queue

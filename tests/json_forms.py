@@ -6,10 +6,11 @@ import json
 from functools import cache
 from typing import Any
 
+import click
 import jsonschema
 
-from slurmsched.cli.command_table import COMMANDS
-from slurmsched.cli.json_answers import ANSWERS, answer_schema
+from slurmsched.cli import main
+from slurmsched.cli.json_answers import answer_schema, forms
 
 
 @cache
@@ -19,10 +20,11 @@ def _validator(command: str) -> jsonschema.Draft202012Validator:
 
 def command_of(words: tuple[str, ...] | list[str]) -> str:
     """The command that the words of a call begin with, after options of the program itself."""
-    first = next(at for at, word in enumerate(words) if word in COMMANDS)
+    commands = main.list_commands(click.Context(main))
+    first = next(at for at, word in enumerate(words) if word in commands)
     names = [word for word in words[first:] if not word.startswith("-")]
     both = " ".join(names[:2])
-    return both if both in ANSWERS else names[0]
+    return both if both in forms() else names[0]
 
 
 def answer_of(words: tuple[str, ...] | list[str], text: str) -> dict[str, Any]:

@@ -1,14 +1,17 @@
 """The modules of the package, what each imports, and in which order they stand.
 
-``python -m tests.layers`` prints the packages, one line each, and the order of the modules in each.
+``python -m tests.layers`` prints the packages, one line each, and the order of the modules in each; ``python -m
+tests.layers core`` prints the lines of what a daemon can import, by package, and the modules that no daemon imports.
 """
 
 from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from configparser import ConfigParser
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -29,9 +32,27 @@ FILE_NAMES = {"slurmsched.db", "slurmsched.sock", "slurmsched.toml"}
 NOT_IMPORTED = {"cli/command_table.py"}
 """Files whose strings are no imports of theirs: a command is imported by its caller, which knows every part."""
 
-STARTED = ("cli/__init__", "__main__", "job", "prolog", "db/upgrades", "research/tasks", "research/training")
+
+def _registered() -> Iterator[str]:
+    """Modules that entry points of ``setup.cfg`` name."""
+    settings = ConfigParser()
+    settings.read(PACKAGE.parent / "setup.cfg")
+    for group, entries in settings["options.entry_points"].items():
+        for line in entries.split("\n") if group != "console_scripts" else ():
+            module = line.partition("=")[2].strip().partition(":")[0]
+            if module:
+                yield module.removeprefix("slurmsched.").replace(".", "/")
+
+
+STARTED = ("cli/__init__", "__main__", "job", "prolog", "db/upgrades", *_registered())
 """Modules and folders that the world starts: commands, the helper of jobs, the programs of nodes, alembic's files, and
 what entry points name."""
+
+DAEMON = ("cli/daemon/run", "cli/daemon/build", "job", "prolog")
+"""What runs on a cluster: the daemon, from which its workers follow, the helper of jobs, and the programs of nodes."""
+
+APART = ("demo/", "lab/")
+"""Not counted as core: what shows slurmsched, and the private Slurm."""
 
 UNREACHED = {
     "cli/reference.py": "makes two pages of docs",
@@ -151,5 +172,25 @@ def tree() -> Iterator[str]:
                 yield "    " + " < ".join(" ".join(step) for step in steps)
 
 
+def core() -> dict[str, int]:
+    """The lines of each file that a daemon can import."""
+    sources = {path: source for path, source in modules().items() if f"{'/'.join(path)}.py" not in NOT_IMPORTED}
+    lines = {f"{'/'.join(path)}.py": source.count("\n") for path, source in sources.items()}
+    return {name: lines[name] for name in sorted(reached(sources, DAEMON)) if not name.startswith(APART)}
+
+
+def counts() -> Iterator[str]:
+    """Lines about the core by package, and about each module that no daemon imports."""
+    inside, packages = core(), defaultdict[str, int](int)
+    for name, count in inside.items():
+        packages[name.rpartition("/")[0] or PACKAGE.name] += count
+    yield f"{sum(inside.values()):6,} lines in {len(inside)} modules that a daemon can import:"
+    yield from (f"{count:6,} {name}" for name, count in sorted(packages.items()))
+    outside = {f"{'/'.join(path)}.py": source.count("\n") for path, source in modules().items()}
+    outside = {name: count for name, count in outside.items() if name not in inside}
+    yield f"{sum(outside.values()):6,} lines in {len(outside)} modules that no daemon imports:"
+    yield from (f"{count:6,} {name}" for name, count in outside.items())
+
+
 if __name__ == "__main__":
-    print(*tree(), sep="\n")
+    print(*(counts() if sys.argv[1:] == ["core"] else tree()), sep="\n")

@@ -63,16 +63,11 @@ COMMANDS = {
     ),
     "pause": CommandEntry("slurmsched.cli.daemon.pause", "pause", "Make the daemon observe only."),
     "resume": CommandEntry("slurmsched.cli.daemon.pause", "resume", "End a pause."),
-    "policy": CommandEntry(
-        "slurmsched.cli.admin.policy", "policy", "Show or set the ordering in force; check or begin parts of policies."
-    ),
+    "policy": CommandEntry("slurmsched.cli.admin.policy", "policy", "Show or set the ordering in force."),
     "config": CommandEntry("slurmsched.cli.admin.config", "config", "Check, show or describe the settings."),
     "history": CommandEntry("slurmsched.cli.admin.history", "history", "Import past jobs, or summarize them."),
     "train": CommandEntry(
         "slurmsched.cli.models.train", "train", "Train models on history, and activate those that are better."
-    ),
-    "tune": CommandEntry(
-        "slurmsched.cli.study.tune", "tune", "Search for better settings by simulating the site's own last month."
     ),
     "models": CommandEntry("slurmsched.cli.models.models", "models", "Show trained models and what they are based on."),
     "warm-up": CommandEntry(
@@ -87,11 +82,6 @@ COMMANDS = {
         "slurmsched.cli.study.whatif",
         "what_if",
         "Simulate the effect of another policy or more nodes on pending jobs.",
-    ),
-    "pareto": CommandEntry(
-        "slurmsched.cli.study.pareto",
-        "pareto",
-        "Find Pareto-optimal settings of weighted fair queueing.",
     ),
     "lab": CommandEntry(
         "slurmsched.cli.admin.lab", "lab", "Run a private real Slurm on loopback, beside any Slurm of this host."

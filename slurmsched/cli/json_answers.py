@@ -16,12 +16,11 @@ from ..daemon.api.questions.table import QUESTIONS
 from ..daemon.api.record_summaries import Choice, ModelInFull, ModelWithImportances
 from ..demo.summary import BurstSummary
 from ..explain.impact import GroupImpact
+from ..extensions import ANSWERS as GUESTS
+from ..extensions import is_there, load, registered
 from ..foresee.whatif import LeftOut, OptionImpact
 from ..lab.status import NodeStatus, ProcessStatus
-from ..research.actor.judgement import ActorFigures
-from ..research.early_stopping import CurveStudy
 from ..simulator.report.harm import SimulatedPolicy
-from ..simulator.tuning.search import Gain
 from ..slurm.checkup import Finding
 from ..slurm.write.release import ReleaseReport
 from .json_schema import DRAFT, schema_of
@@ -72,6 +71,16 @@ class Training(TypedDict):
     models: list[TrainedModel]
 
 
+class ActorFigures(TypedDict):
+    """The figures of a training of the actor."""
+
+    seconds: float
+    updates: int
+    unseen: dict[str, Any]
+    promoted: bool
+    why: str
+
+
 class ActorTraining(ActorFigures):
     """A training of the actor."""
 
@@ -96,47 +105,6 @@ class Frozen(TypedDict):
 
     composition: str
     frozen: bool
-
-
-class NewPart(TypedDict):
-    """A package that ``policy new`` wrote."""
-
-    directory: str
-    hook: str
-    files: list[str]
-
-
-class FailedDemand(TypedDict):
-    """A demand that a part does not meet."""
-
-    hook: str
-    part: str
-    demand: str
-    detail: str
-
-
-class Demand(TypedDict):
-    """The judgement by one demand."""
-
-    passed: bool
-    detail: str
-
-
-class CheckedPart(TypedDict):
-    """A part of a policy, judged by each demand."""
-
-    hook: str
-    part: str
-    demands: dict[str, Demand]
-
-
-class PartsChecked(TypedDict):
-    """What ``policy check`` found."""
-
-    failed: list[FailedDemand]
-    parts: list[CheckedPart]
-    views: int
-    seconds: float
 
 
 class Checked(TypedDict):
@@ -294,30 +262,6 @@ class WhatIf(TypedDict):
     more_nodes: NotRequired[MoreNodes | None]
 
 
-class Tuned(TypedDict):
-    """A search for better settings."""
-
-    jobs: int
-    measured: int
-    simulations: int
-    current: dict[str, Any]
-    best: dict[str, Any]
-    searched: Gain
-    held_out: Gain
-    recommended: bool
-    settings: list[str]
-
-
-class ParetoFront(TypedDict):
-    """Settings of weighted fair queueing that no other one betters."""
-
-    trace: str
-    asked: dict[str, Any]
-    simulations: int
-    points: list[dict[str, Any]]
-    extremes: list[dict[str, Any]]
-
-
 def _asked_by(command: str) -> list[Question]:
     """Return the questions to a daemon, or to its records, that *command* asks."""
     return [question for question in QUESTIONS.values() if command in (question.command, f"ask {question.name}")]
@@ -338,25 +282,32 @@ ANSWERS: dict[str, Any] = {
     "policy show": PolicyShown | PolicyWithChoices,
     "policy set": Choice,
     "policy freeze": Frozen,
-    "policy check": PartsChecked,
-    "policy new": NewPart,
     "config check": SettingsChecked,
     "config show": SettingsShown,
     "history import": HistoryImport,
     "train": Training | ActorTraining,
-    "tune": Tuned,
     "models show": ModelInFull,
     "models compare": ModelComparison,
-    "models curves": CurveStudy,
     "warm-up": WarmedUp,
     "release-all": ReleaseReport,
     "simulate": Simulation,
     "what-if": WhatIf,
-    "pareto": ParetoFront,
     "lab status": LabShown,
     "demo": Demonstration,
 }
 """The form of each command's answer, beside the key ``schema`` that every answer has."""
+
+
+def forms() -> list[str]:
+    """Return the commands whose answers have a form, those that entry points add last."""
+    return [*ANSWERS, *(entry.name.replace(".", " ") for entry in registered(GUESTS) if is_there(entry))]
+
+
+def _guest_form(command: str) -> Any:
+    """Return the form of the answer of a command that an entry point adds; KeyError where there is none."""
+    for entry in registered(GUESTS, command.replace(" ", ".")):
+        return load(entry, f"the command {command}")
+    raise KeyError(command)
 
 
 def answer_schema(command: str, *, closed: bool = False) -> dict[str, Any]:
@@ -365,7 +316,8 @@ def answer_schema(command: str, *, closed: bool = False) -> dict[str, Any]:
     ``ask NAME`` has one too; KeyError for a command without.
     """
     questions = _asked_by(command)
-    made = schema_of(_form_of(questions) if questions else ANSWERS[command], closed=closed)
+    form = _form_of(questions) if questions else ANSWERS.get(command)
+    made = schema_of(_guest_form(command) if form is None else form, closed=closed)
     head = {"schema": {"const": SCHEMA}} | (schema_of(Query)["properties"] if questions else {})
     for one in made.get("anyOf", [made]):
         one["properties"] = head | one["properties"]

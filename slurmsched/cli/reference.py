@@ -11,7 +11,7 @@ from ..cluster.reason_table import ADVICE, TEXTS, WORDS, Meaning, ReasonKind
 from ..config.catalogue import Setting, catalogue, section_title
 from ..config.example import example, toml_value
 from . import main
-from .study.simulate_keys import GONE, POLICY, TRACE
+from .study.simulate_keys import GONE, POLICY, TRACE, Key
 
 COMMANDS_HEAD = """\
 # Commands
@@ -76,12 +76,16 @@ def simulate_keys_page() -> str:
     parts = [KEYS_HEAD]
     for title, keys in (("[policy] in a policy file (--policy FILE.toml)", POLICY), ("[trace] in a trace file", TRACE)):
         parts.append(f"## {title}\n\n| key | what it says | as an option it was |\n|---|---|---|")
-        parts += [f"| `{key.name}` | {key.help.replace('|', ', ')} | `{key.was}` |" for key in keys]
+        parts += [f"| `{key.name}` | {key.help.replace('|', ', ')} | {_was(key)} |" for key in keys]
         parts.append("")
     others = [(name, instead) for name, instead in GONE.items() if not instead.startswith("--set")]
     parts.append("## Options with other names\n\n| was | say |\n|---|---|")
     parts += [f"| `{name}` | `{instead}` |" for name, instead in others]
     return "\n".join([*parts, ""])
+
+
+def _was(key: Key) -> str:
+    return f"`{key.was}`" if key.was else "–"
 
 
 def commands_page() -> str:

@@ -70,7 +70,7 @@ class Goodputs:
     """What the reports of each job say about its speed and its statistical efficiency (Pollux, OSDI'21)."""
 
     known: BoolArray  #: there are reports; the rows of the others are undefined
-    speed: FloatArray  #: the seven parameters of ``policies.scaling.speed_model``, per job and type of GPU
+    speed: FloatArray  #: the seven parameters of ``research.scaling.speed_model``, per job and type of GPU
     grad_sqr: FloatArray  #: squared norm of the gradient
     grad_var: FloatArray  #: variance of the gradient
     limits: IntArray  #: initial and largest batch, least and most samples per GPU and micro-batch; a row per job

@@ -171,7 +171,7 @@ def ordering_line(settings: Settings, line: str = "") -> str:
             f"policy.preset = {name!r} has the ordering {preset.ordering}, and policy.ordering = {ordering!r}"
         )
     leases = isinstance(PREEMPTIONS.find(settings.policy.preemption).function, Lease)
-    if SELECTIONS[preset.selection].preempts and not leases:
+    if SELECTIONS.find(preset.selection).preempts and not leases:
         raise ConfigError(
             f"policy.preset = {name!r} preempts running jobs, and on Slurm none is without consent: "
             f"policy.ordering = {preset.ordering!r} orders pending ones; policy.preemption = 'lease 20m' asks running "

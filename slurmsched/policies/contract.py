@@ -182,11 +182,6 @@ class Profiling(Part[MeasureFirst]):
 
 
 @dataclass(frozen=True)
-class Division(Part[Callable[..., None]]):
-    """A named rule about the shares of one pool that elastic applications get; see ``division.built_in.Shares``."""
-
-
-@dataclass(frozen=True)
 class Scaling(Part[Scale]):
     """A named rule about the allocation of jobs that train."""
 
@@ -224,7 +219,6 @@ SELECTIONS: Registry[Selection] = Registry("selection")
 PLACEMENTS: Registry[Placement] = Registry("placement")
 PREEMPTIONS: Registry[Preemption] = Registry("preemption")
 PROFILINGS: Registry[Profiling] = Registry("profiling")
-DIVISIONS: Registry[Division] = Registry("division")
 SCALINGS: Registry[Scaling] = Registry("scaling")
 SHARINGS: Registry[Sharing] = Registry("sharing")
 STOPPINGS: Registry[Stopping] = Registry("stopping")

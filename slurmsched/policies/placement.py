@@ -119,6 +119,3 @@ for _name, _summary, _sensitive, _other in (
     ),
 ):
     placement(_name, _summary, _sensitive, _other)
-
-_MEASURED = "As tiresias-skew, but what was measured of a kind of job counts, not what is declared (Tiresias+, Blox)."
-placement("tiresias-plus", _MEASURED, CONSOLIDATE, FIRST_FREE, least_speed=0.95)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..errors import ConfigError
+from .registry import load_research_parts
+from .research_names import RESEARCH_PARTS
 
 
 class Preset(NamedTuple):
@@ -19,29 +21,29 @@ class Preset(NamedTuple):
 
 PRESETS = {
     "fifo": Preset("fifo", "strict"),
+    **{name: Preset(name, "backfill") for name in ("sjf", "qssf", "edf", "wfq", "mlfs-rl")},
     **{
-        name: Preset(name, "backfill")
-        for name in ("sjf", "qssf", "edf", "wfq", "graphene", "gandiva", "fair", "mlfs-rl")
+        name: Preset(name, "preemptive") for name in ("srtf", "srsf", "las", "tiresias", "tiresias-promoting", "mlfs-h")
     },
-    **{
-        name: Preset(name, "preemptive")
-        for name in (
-            *("srtf", "srsf", "las", "tiresias", "tiresias-promoting", "afs-l", "themis", "genie"),
-            *("mlfs-h", "slaq", "hypersched"),
-        )
-    },
-    "yarn-cs": Preset("fifo", "yarn-cs"),
-    "3sigma": Preset("srtf", "3sigma"),
     "chronus": Preset("chronus", "leases"),
     "lucid": Preset("lucid", "backfill", sharing="indolent"),
     "pcs": Preset("wfq", "backfill"),
     "slurm": Preset("fifo", "easy"),
 }
-"""The presets. Most are an ordering with the selection that belongs to it, under the ordering's own name."""
+"""The presets; the research adds its own. Most are an ordering with the selection of it, under the ordering's name."""
+
+
+def find_preset(name: str) -> Preset | None:
+    """Return the preset *name*, None if there is none; ResearchMissing for one of the research where that is absent."""
+    if name not in PRESETS and name in RESEARCH_PARTS["preset"]:
+        load_research_parts(f"preset {name!r}")
+    return PRESETS.get(name)
 
 
 def preset_of(name: str) -> Preset:
     """Return the preset *name*; ConfigError lists those there are."""
-    if name not in PRESETS:
-        raise ConfigError(f"preset {name!r} is not known; there are: {', '.join(sorted(PRESETS))}")
-    return PRESETS[name]
+    preset = find_preset(name)
+    if preset is None:
+        names = ", ".join(sorted(RESEARCH_PARTS["preset"].union(PRESETS)))
+        raise ConfigError(f"preset {name!r} is not known; there are: {names}")
+    return preset

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Self, TypeVar
 
 from ..child_process import ChildFailed, ChildProcess
 from ..errors import ConfigError
+from ..extensions import is_ours, load_research, registered
+from .research_names import RESEARCH_PARTS
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -86,6 +88,8 @@ class Registry(Mapping[str, P]):
 
     def add(self, part: P) -> P:
         """Register *part*; ValueError if its name is taken."""
+        if _loading and part.name in RESEARCH_PARTS.get(self.hook, ()):
+            raise ValueError(f"{self.hook} {part.name!r} is a name of slurmsched's own research")
         if part.name in self._parts:
             functions = f"{self._parts[part.name].function} and {part.function}"
             raise ValueError(f"{self.hook} {part.name!r} is registered twice: {functions}")
@@ -98,14 +102,33 @@ class Registry(Mapping[str, P]):
         ConfigError lists the existing parts, or describes the invalid parameter.
         """
         name, *words = line.split() or [line]
-        if name not in self._parts and (broken := load_plugins()) and name not in self._parts:
-            raise ConfigError("; ".join(broken))
-        try:
-            found = self._parts[name]
-        except KeyError:
-            names = ", ".join(sorted(self._parts))
-            raise ConfigError(f"policy.{self.hook} = {name!r} is not known; there are: {names}") from None
+        if not self.knows(name):
+            raise ConfigError(f"policy.{self.hook} = {name!r} is not known; there are: {', '.join(self.names)}")
+        found = self._parts[name]
         return found.tuned_by(self.hook, words) if words else found
+
+    def knows(self, name: str) -> bool:
+        """Return True if there is a part *name*, after loading the research or the plug-ins that may have it.
+
+        ConfigError where it would be of the research, which is not installed, or where plug-ins cannot be loaded.
+        """
+        if name in self._parts:
+            return True
+        if name in RESEARCH_PARTS.get(self.hook, ()):
+            load_research_parts(f"{self.hook} {name!r}")
+        elif (broken := load_plugins()) and name not in self._parts:
+            raise ConfigError("; ".join(broken))
+        return name in self._parts
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all parts that were registered, and of those of the research."""
+        return tuple(sorted(RESEARCH_PARTS.get(self.hook, frozenset()).union(self._parts)))
+
+
+def load_research_parts(part: str) -> None:
+    """Register the parts of slurmsched's own research; ResearchMissing about *part* where it is not installed."""
+    load_research(PLUGINS, "research", part)
 
 
 def import_directly() -> None:
@@ -120,10 +143,11 @@ def load_plugins(limit_s: float = IMPORT_S) -> list[str]:
     A plug-in that this process has not imported yet is imported by another one before, so that an import that hangs or
     ends its process does so there.
     """
-    from importlib.metadata import entry_points  # with the standard library's parser of mail, which few commands need
-
     global _loading  # parts register themselves when their module is imported, without a word about whose they are
-    broken, entries = [], list(entry_points(group=PLUGINS))
+    broken, entries = [], [entry for entry in registered(PLUGINS) if not is_ours(entry)]
+    if entries:  # before them: a plug-in that imports parts of the research does not register these as its own
+        with suppress(Exception):  # who names one of these parts hears why it is not there
+            load_research_parts("a plug-in")
     _try_imports([entry.name for entry in entries if entry.name not in _troubles], limit_s)
     for entry in entries:
         if trouble := _troubles[entry.name]:

@@ -11,10 +11,7 @@ import numpy as np
 from ..cluster.columns import FloatArray, IntArray
 from ..cluster.ties import in_ms, in_points
 from ..errors import ConfigError
-from .scaling import pollux, sia
-from .scaling.goodput import gain
-from .scaling.optimus import divided
-from .scaling.pollux import after_restarts, cheapest
+from .size_choice import POLLUX_POWER, SIA_POWER, after_restarts, cheapest, divided, gain
 
 
 def step_seconds(known: Mapping[int, float], most: int, doubling: float) -> FloatArray:
@@ -109,8 +106,8 @@ REMAINING_TIMES = RemainingTimes()
 
 SIZE_DIVISIONS: Mapping[str, SizeDivision] = {
     "optimus": REMAINING_TIMES,
-    "pollux": SpeedUps(pollux.POWER),
-    "sia": SpeedUps(sia.POWER),
+    "pollux": SpeedUps(POLLUX_POWER),
+    "sia": SpeedUps(SIA_POWER),
 }
 """The rules by name."""
 

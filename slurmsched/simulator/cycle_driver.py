@@ -344,7 +344,7 @@ class CycleDriver(Surroundings):
     def _measures_slowdowns(self) -> bool:
         """True if placing jobs depends on how fast others were when spread, and the cluster does not show it."""
         parts = self.policy.rules.executor.starts_by
-        return parts is not None and PLACEMENTS[parts.placement].measured and not self.slowdowns_known
+        return parts is not None and PLACEMENTS.find(parts.placement).measured and not self.slowdowns_known
 
     @property
     def _moves_running(self) -> bool:

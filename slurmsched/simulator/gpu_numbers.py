@@ -18,7 +18,7 @@ Choose = Callable[[int, Sequence[int], int], tuple[int, ...]]
 
 def choice_of(placement: str, fleet: ClusterSpec) -> Choose:
     """Return the choice of *placement*: by links where it says so and the node has any, else the lowest free GPUs."""
-    part: Placement = PLACEMENTS[placement]
+    part: Placement = PLACEMENTS.find(placement)
 
     def choose(node: int, free: Sequence[int], count: int) -> tuple[int, ...]:
         links = fleet.links[node] if part.links and fleet.links else None

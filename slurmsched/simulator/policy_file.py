@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 from ..errors import ConfigError
 from ..policies.admission import load_of
-from ..policies.contract import PREEMPTIONS, PROFILINGS, SHARINGS, STOPPINGS, Ordering, find_ordering
+from ..policies.contract import PREEMPTIONS, PROFILINGS, SHARINGS, STOPPINGS, find_ordering
 from ..policies.preemption import Lease
 from ..policies.presets import preset_of
 from ..policies.registry import Registry
+from .policy_keys import OWN_OPTIONS, POLICY_KEYS, PolicyKey
 from .setup import Setup
 from .toml_file import checked, read_toml
 
@@ -35,7 +35,7 @@ _DAEMONS = {
 }
 """Other keys of a daemon's ``[policy]``, with their types."""
 
-_NO_KEYS = ("site", "synthesis")  #: parts of a Setup that a text does not have
+_NUMBER = PolicyKey("", float, "")
 
 
 def read_policy(path: str | Path, **otherwise: Any) -> Setup:
@@ -51,13 +51,11 @@ def read_policy(path: str | Path, **otherwise: Any) -> Setup:
     section = read_toml(path, {"policy": dict}).get("policy")
     if section is None:
         raise ConfigError(f"{path}: there is no [policy]")
-    hints = get_type_hints(Setup)
-    names = [f.name for f in fields(Setup) if f.name not in _NO_KEYS]
-    kinds = {name: str if hints[name] is Ordering else hints[name] for name in names}
+    kinds = {"ordering": str} | {key.name: key.kind for key in POLICY_KEYS.values()} | dict.fromkeys(OWN_OPTIONS, str)
     parts = checked(f"{path}: [policy]", section, kinds | _DAEMONS | dict.fromkeys(_ON_CLUSTERS, str))
-    for key, value in parts.items():
-        if not isinstance(value, str | list) and not 0 <= value < math.inf:
-            raise ConfigError(f"{path}: [policy]: {key} = {value}: accepted are finite numbers from 0 on")
+    for name, value in parts.items():
+        if accepted := POLICY_KEYS.get(name, _NUMBER).refusal(value):
+            raise ConfigError(f"{path}: [policy]: {name} = {value}: {accepted}")
     for key in ("starvation_s", "auto", "interactive_gpu_hours", "interactive_names", "powers"):
         parts.pop(key, None)
     if not ("ordering" in parts or parts.get("preset")):

@@ -132,7 +132,7 @@ def simulate(
 
 def ways(jobs: Workload, fleet: ClusterSpec, setup: Setup) -> IntArray:
     """Return how each job is placed, where that does not depend on what is measured as jobs run."""
-    return PLACEMENTS[setup.placement].ways(jobs.sensitive, spread_speeds(jobs, fleet))
+    return PLACEMENTS.find(setup.placement).ways(jobs.sensitive, spread_speeds(jobs, fleet))
 
 
 def _on_slurm(

@@ -24,8 +24,7 @@ from ..errors import ConfigError
 from ..models.throughput import ThroughputModel
 from ..policies.contract import PLACEMENTS, PREEMPTIONS, SCALINGS, SELECTIONS, SHARINGS, Ordering, find_ordering
 from ..policies.preemption import Lease
-from ..policies.presets import PRESETS
-from ..policies.registry import load_plugins
+from ..policies.presets import PRESETS, find_preset
 from ..policies.resizing import find_size_division
 
 EVERY_S = 30.0  #: interval of cycles by default
@@ -124,7 +123,7 @@ class Setup:
             return cls._synthesised(name, selection, details)
         if name == STOCK:
             details = {"executor": "slurm", "name": STOCK, **details}
-        preset = PRESETS.get(name.partition(" ")[0])
+        preset = find_preset(name.partition(" ")[0])
         ordering = find_ordering(preset.ordering if preset is not None and name in PRESETS else name)
         if name != ordering.line:
             details = {"name": name, **details}
@@ -141,10 +140,9 @@ class Setup:
         selection = selection or ("easy" if on_slurm else own)
         setup = replace(cls(ordering, selection), **details)  # type: ignore[arg-type]
         SELECTIONS.find(setup.selection)
-        if setup.placement not in PLACEMENTS:
-            load_plugins()
+        PLACEMENTS.knows(setup.placement)
         for part, accepted in (
-            ("placement", tuple(PLACEMENTS)),
+            ("placement", PLACEMENTS.names),
             ("slowdowns", SLOWDOWNS),
             ("forecast", FORECASTS),
             ("executor", EXECUTORS),
@@ -245,7 +243,7 @@ class Setup:
     @property
     def measures_slowdowns(self) -> bool:
         """True if the placement of jobs depends on what was measured of others before."""
-        return PLACEMENTS[self.placement].measured and self.slowdowns == "measured"
+        return PLACEMENTS.find(self.placement).measured and self.slowdowns == "measured"
 
     @property
     def composition(self) -> Composition:

@@ -13,7 +13,7 @@ from .case import Case
 from .cluster_spec import ClusterSpec
 from .replay import Replay
 from .report.metrics import Summary, summary, violations
-from .research_parts import research_part
+from .research_parts import task_replay, training_replay
 from .setup import LEARNT, Setup
 from .speeds.performance import Performance
 from .worker_pool import RunFailed, Workers, crew
@@ -85,9 +85,9 @@ def _run(cell: Cell, fleet: ClusterSpec, check: bool) -> CellResult:
     try:
         jobs, performance = _jobs(cell, fleet)
         if performance is not None and cell.setup.scaling:
-            replay = research_part("scaling")(jobs, fleet, cell.setup, performance, check=check)
+            replay = training_replay()(jobs, fleet, cell.setup, performance, check=check)
         elif cell.setup.executor == "tasks":
-            replay = research_part("tasks")(jobs, fleet, cell.setup, check=check)
+            replay = task_replay()(jobs, fleet, cell.setup, check=check)
         else:
             replay = _scheduled(cell, jobs, fleet, check, performance)
         replay = replace(replay, measured=cell.case.measured())

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from slurmsched.policies.scaling.goodput import best_batch
-from slurmsched.policies.scaling.speed_model import fitted, objective
+from slurmsched.research.scaling.goodput import best_batch
+from slurmsched.research.scaling.speed_model import fitted, objective
 from slurmsched.research.training.applications import LIMITS, Application, read_applications
 from slurmsched.simulator.case import Case
 from slurmsched.simulator.cluster_spec import ClusterSpec

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from slurmsched.cluster.columns import FloatArray, IntArray
-from slurmsched.policies.scaling.auction import hold_auction
-from slurmsched.policies.scaling.gavel import in_pairs
-from slurmsched.policies.scaling.gavel_programs import (
+from slurmsched.research.scaling.auction import hold_auction
+from slurmsched.research.scaling.gavel import in_pairs
+from slurmsched.research.scaling.gavel_programs import (
     ShareProgram,
     alone,
     equal_split,

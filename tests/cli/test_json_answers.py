@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from json_forms import answer_of, command_of
 
 from slurmsched.cli import main
-from slurmsched.cli.json_answers import ANSWERS, answer_schema
+from slurmsched.cli.json_answers import answer_schema, forms
 from slurmsched.cli.json_schema import schema_of
 
 
@@ -31,10 +31,10 @@ def with_json(command: click.Command, path: tuple[str, ...]) -> Iterator[str]:
 
 
 def test_every_command_that_prints_json_has_a_schema():
-    assert set(with_json(main, ())) == set(ANSWERS)
+    assert set(with_json(main, ())) == set(forms())
 
 
-@pytest.mark.parametrize("command", ANSWERS)
+@pytest.mark.parametrize("command", forms())
 def test_each_is_a_schema_that_every_answer_of_another_form_fails(command):
     schema = json.loads(CliRunner().invoke(main, ["schema", *command.split()]).output)
     assert schema == answer_schema(command)
@@ -44,7 +44,7 @@ def test_each_is_a_schema_that_every_answer_of_another_form_fails(command):
 
 
 def test_the_list_names_them_and_another_name_is_refused():
-    assert CliRunner().invoke(main, ["schema"]).output.splitlines() == list(ANSWERS)
+    assert CliRunner().invoke(main, ["schema"]).output.splitlines() == forms()
     result = CliRunner().invoke(main, ["schema", "pause"])
     assert result.exit_code == 2
     assert "'pause' prints no JSON" in result.stderr

@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 from json_forms import answer_of
 
-from slurmsched.cli.admin.policy_package import HOOKS, package_files, write_package
 from slurmsched.cluster.forecast import Forecast
 from slurmsched.cluster.jobs import JobTable
 from slurmsched.cluster.nodes import NodeTable
 from slurmsched.cluster.outlook.remaining import Remaining
 from slurmsched.cluster.state import View
 from slurmsched.errors import ConfigError
+from slurmsched.research.commands.policy_package import HOOKS, package_files, write_package
 from slurmsched.research.conformance.demands import demands_on
 
 ROOT = Path(__file__).parents[2]

@@ -65,7 +65,7 @@ def stocked(app: App) -> None:
 def test_the_database_is_searched_and_the_lines_to_add_are_printed(app: App, tmp_path: Path):
     stocked(app)
     before = (tmp_path / "slurmsched.toml").read_text()
-    cluster = ("--nodes", "6", "--gpus-per-node", "1", "--share-nodes", "2", "--gpu-memory", "20000")
+    cluster = ("--nodes", "6x1", "--share-nodes", "2", "--gpu-memory", "20000")
     said = run(app, "tune", *cluster, "--evaluations", "3", "--json")
     assert said.exit_code == 0, said.output
     told = answer_of(["tune"], said.output)
@@ -101,6 +101,8 @@ def test_a_trace_is_tried_and_people_are_told_why_not(app: App):
         (("--trace", "synthetic:100", "--nodes", "4", "--profile-nodes", "4"), "leaves at least one"),
         (("--trace", "synthetic:100", "--nodes", "4", "--profile-nodes", "2", "--share-nodes", "2"), "leaves at least"),
         (("--nodes", "4"), "database"),
+        (("--nodes", "4", "--gpus-per-node", "1"), "--gpus-per-node is no option any more: say --nodes 16x4"),
+        (("--nodes", "4", "--cluster-name", "lab"), "--cluster-name is no option any more: say --from-db 30d@NAME"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_a_sentence(app: App, words: tuple[str, ...], error: str):

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from examples import examples
-from slurmsched.policies.contract import DIVISIONS
-from slurmsched.policies.division.state import ApplicationData, ElasticRules, State, fresh
+from slurmsched.research.elastic.divisions import DIVISIONS
 from slurmsched.research.elastic.experiment import shares_of
+from slurmsched.research.elastic.state import ApplicationData, ElasticRules, State, fresh
 
 MOST = 8
 

@@ -21,7 +21,7 @@ from slurmsched.cluster.columns import FloatArray
 from slurmsched.cluster.state import View
 from slurmsched.cluster.training import Allocations
 from slurmsched.errors import ConfigError
-from slurmsched.policies.contract import DIVISIONS, PROFILINGS, SHARINGS, Ordering, Scaling, find_ordering
+from slurmsched.policies.contract import PROFILINGS, SHARINGS, Ordering, Scaling, find_ordering
 from slurmsched.policies.registry import Part
 from slurmsched.research.conformance.check import Check
 from slurmsched.research.conformance.day import BrokenRule, run_day
@@ -35,6 +35,7 @@ from slurmsched.research.conformance.demands import (
 from slurmsched.research.conformance.judgement import REGISTRIES, Judge
 from slurmsched.research.conformance.random_views import random_view
 from slurmsched.research.conformance.trials import TRIALS
+from slurmsched.research.elastic.divisions import DIVISIONS
 
 ROOT = Path(__file__).parents[2]
 FEW = 50

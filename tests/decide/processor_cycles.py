@@ -35,6 +35,7 @@ from slurmsched.policies.contract import ORDERINGS, find_ordering
 from slurmsched.policies.presets import PRESETS
 from slurmsched.policies.resizing import SIZE_DIVISIONS
 from slurmsched.powers import decide
+from slurmsched.research import parts  # noqa: F401  # registers them
 from slurmsched.simulator.cycle_driver import composed
 
 Cycle = tuple[str, View, Policy]

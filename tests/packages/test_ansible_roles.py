@@ -60,6 +60,7 @@ def test_they_install_and_set_up_what_they_are_told_and_change_nothing_the_secon
     (tmp_path / "play.yml").write_text(PLAY)
     told = {
         "slurmsched_package": package("slurmsched"),
+        "slurmsched_research_package": package("slurmsched-research"),
         "slurmsched_node_package": package("slurmsched-node"),
         "slurmsched_enabled": False,  # no systemd runs in a chroot
         "slurmsched_settings": {"policy": {"ordering": "sjf"}, "daemon": {"every_s": 30}, "order": {"window": 200}},
@@ -78,6 +79,7 @@ def test_they_install_and_set_up_what_they_are_told_and_change_nothing_the_secon
     assert "every_s = 30" in machine.sh("runuser -u slurmsched -- cat /etc/slurmsched/conf.d/50-ansible.toml")
     shown = json.loads(machine.sh("runuser -u slurmsched -- slurmsched config show --json"))["settings"]
     assert (shown["policy.ordering"], shown["daemon.every_s"], shown["daemon.mode"]) == ("sjf", 30, "observe")
+    assert "Research" in machine.sh("slurmsched --help")
     lines = machine.sh("grep -v ^# /etc/slurmsched/node.conf").split()
     assert lines == ["COLLECTOR=10.0.0.1:9818", "EVERY_S=2"]
     again = played()

@@ -54,8 +54,8 @@ case $1 in list-units) cat /var/log/units ;; esac
 @pytest.fixture(scope="module", params=SUITES)
 def suite(request) -> str:
     """A Debian release for which there are packages."""
-    if len([*DIST.glob(f"slurmsched*~{SUITES[request.param]}_*.deb")]) != 2:
-        pytest.skip(f"dist has not the two packages of one build: make packages TARGETS={SUITES[request.param]}")
+    if len([*DIST.glob(f"slurmsched*~{SUITES[request.param]}_*.deb")]) != 3:
+        pytest.skip(f"dist has not the three packages of one build: make packages TARGETS={SUITES[request.param]}")
     try:
         tree(request.param)
     except NoChroot as reason:
@@ -127,11 +127,24 @@ def test_installed_it_works_and_purged_it_leaves_nothing(suite, machine):
     assert machine.sh("find /opt/slurmsched /usr/lib/systemd/system '(' -perm /022 -o ! -user root ')' ! -type l") == ""
     machine.sh("su -s /bin/sh nobody -c 'slurmsched what-if --help'")
 
+    alone = machine.run("slurmsched", "tune")
+    assert (alone.returncode, "install the package slurmsched-research" in alone.stdout) == (1, True)
+    machine.sh("mkdir -p /etc/slurmsched/conf.d; echo '[policy]\nordering = \"themis\"' >/etc/slurmsched/conf.d/1.toml")
+    checked = machine.run("slurmsched", "config", "check")
+    assert (checked.returncode, "install the package slurmsched-research" in checked.stdout) == (1, True)
+    assert "Research" not in machine.sh("slurmsched --help")
+    machine.sh(f"{APT} install {package(suite, 'slurmsched-research')}")
+    machine.sh("slurmsched config check && slurmsched policy check fair --views 2 && man slurmsched-tune")
+    assert "Research" in machine.sh("slurmsched --help")
+    machine.sh("rm -r /etc/slurmsched/conf.d")
+
     machine.sh("runuser -u slurmsched -- slurmsched db upgrade")
+    machine.sh("apt-get -y remove slurmsched-research")
+    assert machine.run("sh", "-c", "ls /opt/slurmsched/lib/python3.*/site-packages/slurmsched/research").returncode != 0
     machine.sh("apt-get -y remove slurmsched")
     machine.sh("ls /etc/slurmsched/slurmsched.toml /var/lib/slurmsched/slurmsched.db")
     assert machine.run("ls", "/opt/slurmsched").returncode != 0
-    machine.sh("apt-get -y purge slurmsched")
+    machine.sh("apt-get -y purge slurmsched slurmsched-research")
     assert machine.files() - before == set()
     assert machine.run("getent", "passwd", "slurmsched").returncode == 2
 
@@ -150,6 +163,8 @@ def test_an_upgrade_takes_settings_and_what_ran_along_and_leaves_a_database_from
     tables = f"/opt/slurmsched/bin/python -c '{reader}'"
     assert machine.sh(tables) == "0010\n"
     machine.sh("echo '# of the site' >>/etc/slurmsched/slurmsched.toml")
+    commands = set(re.findall(r"^  ([a-z-]+) ", machine.sh("slurmsched --help"), re.MULTILINE))
+    assert {"pareto", "tune", "why"} <= commands
 
     machine = machine.beside(DIST)
     systemctl = SYSTEMCTL.replace("'", "'\\''")
@@ -157,7 +172,8 @@ def test_an_upgrade_takes_settings_and_what_ran_along_and_leaves_a_database_from
     machine.sh("mkdir -p /run/systemd/system && mv /usr/bin/systemctl.new /usr/bin/systemctl")
     machine.sh("printf '%s loaded active running x\\n' slurmsched.service slurmsched-train.timer >/var/log/units")
     kept = machine.sh("sha256sum /var/lib/slurmsched/slurmsched.db")
-    upgraded = machine.sh(f"{APT} install {package(suite)}")
+    upgraded = machine.sh(f"{APT} install {package(suite)} {package(suite, 'slurmsched-research')}")
+    assert commands <= set(re.findall(r"^  ([a-z-]+) ", machine.sh("slurmsched --help"), re.MULTILINE))
     assert "predictions and simulations are compiled" in upgraded
     assert "before the first release" in upgraded
     assert "'slurmsched history import'" in upgraded
@@ -211,9 +227,9 @@ def test_the_rpm_asks_for_packages_of_el9_and_its_files_work_where_they_are_unpa
     if rpm is None or unpack is None:
         pytest.skip("rpm is not installed")
     built = [*DIST.glob("slurmsched-*.el9.*.rpm")]
-    if len(built) != 2:
-        pytest.skip("dist has not the two packages of one build: make packages TARGETS=el9")
-    node, main = sorted(built, key=lambda path: path.stat().st_size)
+    if len(built) != 3:
+        pytest.skip("dist has not the three packages of one build: make packages TARGETS=el9")
+    node, research, main = sorted(built, key=lambda path: re.sub(r"-[0-9].*", "", path.name).split("-")[1:] or ["z"])
     needs = {
         package: {line.split()[0] for line in subprocess.check_output([rpm, "-qpR", package], text=True).splitlines()}
         for package in built
@@ -223,6 +239,7 @@ def test_the_rpm_asks_for_packages_of_el9_and_its_files_work_where_they_are_unpa
         "glibc", "libgomp", "libstdc++", "python3.11", "systemd", "util-linux", "zlib",
     }  # fmt: skip
     assert needs[node] - own == {"/usr/bin/python3"}
+    assert needs[research] - own == {"slurmsched"}
     for package in built:
         names = subprocess.check_output([rpm, "-qp", "--provides", package], text=True)
         assert [line for line in names.splitlines() if not re.match(r"(config\()?slurmsched", line)] == []

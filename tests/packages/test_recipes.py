@@ -18,6 +18,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from slurmsched.cli import main as program
+from slurmsched.extensions import PACKAGE
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ROOT / "packages"
@@ -55,23 +56,30 @@ def test_the_scripts_of_packages_are_posix_sh(script):
 def test_packages_call_only_what_maintain_does():
     callers = [*SHELL[1:], PACKAGES / "slurmsched.spec"]
     called = {verb for path in callers for verb in re.findall(r"libexec/maintain (\w+)", path.read_text())}
-    assert called == {*re.findall(r"^(\w+)\)", SHELL[0].read_text(), re.MULTILINE)} == {"stop", "start", "remove"}
+    assert (
+        called
+        == {*re.findall(r"^(\w+)\)", SHELL[0].read_text(), re.MULTILINE)}
+        == {"stop", "start", "compile", "remove"}
+    )
 
 
-def test_the_control_file_has_both_packages_and_the_python_of_each_release():
+def test_the_control_file_has_all_packages_and_the_python_of_each_release():
     text = (PACKAGES / "debian/control").read_text().replace("@PYTHON@", "python3.11")
-    source, main, node = (message_from_string(paragraph.lstrip()) for paragraph in text.strip().split("\n\n"))
+    source, main, research, node = (message_from_string(paragraph.lstrip()) for paragraph in text.strip().split("\n\n"))
     assert (source["Source"], main["Package"], node["Package"]) == ("slurmsched", "slurmsched", "slurmsched-node")
+    assert research["Package"] == PACKAGE
+    assert PACKAGE in main["Recommends"]
+    assert research["Replaces"] == research["Breaks"] == "slurmsched (<< ${binary:Version})"
     assert main["Depends"].startswith("python3.11, ")
     assert node["Architecture"] == "all"
-    assert all(len(package["Description"].split("\n")[0]) <= 80 for package in (main, node))
+    assert all(len(package["Description"].split("\n")[0]) <= 80 for package in (main, research, node))
 
 
 def test_rpm_reads_the_recipe():
     defined = {"stage": "/nowhere", "package_version": "1", "package_release": "1", "python": "python3.11"}
     words = [word for key, value in defined.items() for word in ("--define", f"{key} {value}")]
     names = output(tool("rpmspec"), "--query", *words, "--queryformat", "%{name}\n", PACKAGES / "slurmsched.spec")
-    assert names.split() == ["slurmsched", "slurmsched-node"]
+    assert names.split() == ["slurmsched", PACKAGE, "slurmsched-node"]
 
 
 @pytest.mark.parametrize("python", sorted({target.python for target in BUILD["TARGETS"].values()}))
@@ -106,6 +114,13 @@ def test_there_is_a_manual_page_for_each_command_with_each_of_its_options():
         page = made[f"{command.replace(' ', '-')}.1"].replace("\\-", "-")
         for option in re.findall(r"^  (?:-\w, )?(--[\w-]+)", text, re.MULTILINE):
             assert option in page, (command, option)
+
+
+def test_the_package_of_the_research_has_the_pages_of_its_commands_alone():
+    of_research = BUILD["research_pages"](ROOT / "setup.cfg")
+    assert set(of_research) < set(pages())
+    assert {"slurmsched-pareto.1", "slurmsched-policy-check.1", "slurmsched-tune.1"} <= set(of_research)
+    assert "slurmsched-simulate.1" not in of_research
 
 
 def test_man_has_no_complaint_about_the_pages(tmp_path):

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from slurmsched.policies.scaling.gavel import in_pairs
-from slurmsched.policies.scaling.gavel_programs import alone, useful
+from slurmsched.research.scaling.gavel import in_pairs
+from slurmsched.research.scaling.gavel_programs import alone, useful
 
 DATA = Path(__file__).parents[1] / "data"
 STATES = json.loads((DATA / "gavel_vectors.json").read_text())

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from examples import examples
-from slurmsched.policies.scaling.auction import LEAST_VALUE, hold_auction
+from slurmsched.research.scaling.auction import LEAST_VALUE, hold_auction
 
 AUCTIONS = json.loads((Path(__file__).parents[1] / "data" / "themis_vectors.json").read_text())["auctions"]
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from examples import examples
-from slurmsched.policies.scaling.gavel_programs import (
+from slurmsched.research.scaling.gavel_programs import (
     Combinations,
     ShareProgram,
     alone,

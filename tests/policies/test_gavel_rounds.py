@@ -15,8 +15,8 @@ from examples import examples
 from slurmsched.cluster.training import TypeSpeeds
 from slurmsched.errors import ConfigError
 from slurmsched.policies.contract import SCALINGS
-from slurmsched.policies.scaling.gavel import chosen, in_pairs
-from slurmsched.policies.scaling.gavel_programs import ShareProgram, alone, fairness_need
+from slurmsched.research.scaling.gavel import chosen, in_pairs
+from slurmsched.research.scaling.gavel_programs import ShareProgram, alone, fairness_need
 
 ROUND_S = 360.0
 

@@ -10,7 +10,6 @@ from slurmsched.cluster.plan import Standing
 from slurmsched.config.settings import SCOPES
 from slurmsched.policies.contract import (
     ADMISSIONS,
-    DIVISIONS,
     ORDERINGS,
     PLACEMENTS,
     PREEMPTIONS,
@@ -21,6 +20,7 @@ from slurmsched.policies.contract import (
     STOPPINGS,
 )
 from slurmsched.policies.presets import PRESETS
+from slurmsched.research.elastic.divisions import DIVISIONS
 
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "policies.md").read_text()
 

@@ -13,7 +13,6 @@ from slurmsched.errors import ConfigError
 from slurmsched.policies.admission import find_admission
 from slurmsched.policies.contract import (
     ADMISSIONS,
-    DIVISIONS,
     PLACEMENTS,
     PREEMPTIONS,
     PROFILINGS,
@@ -25,6 +24,7 @@ from slurmsched.policies.contract import (
     selection,
 )
 from slurmsched.policies.sharing import pairs
+from slurmsched.research.elastic.divisions import DIVISIONS
 from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.run import decided
 from slurmsched.simulator.setup import Setup

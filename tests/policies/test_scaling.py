@@ -17,12 +17,13 @@ from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.training import Goodputs, LossCurves, StepTimes, TrainingJobs, TrainingView, TypeSpeeds
 from slurmsched.errors import ConfigError
 from slurmsched.policies.contract import SCALINGS
-from slurmsched.policies.scaling.goodput import best_batch
-from slurmsched.policies.scaling.learnt_speed import iterations_left, step_seconds
-from slurmsched.policies.scaling.packing import packed, sizes
-from slurmsched.policies.scaling.pollux import cheapest, configurations, speedups
-from slurmsched.policies.scaling.sia import cheapest_configurations
-from slurmsched.policies.scaling.speed_model import PARAMETERS, fitted, objective
+from slurmsched.policies.size_choice import cheapest
+from slurmsched.research.scaling.goodput import best_batch
+from slurmsched.research.scaling.learnt_speed import iterations_left, step_seconds
+from slurmsched.research.scaling.packing import packed, sizes
+from slurmsched.research.scaling.pollux import configurations, speedups
+from slurmsched.research.scaling.sia import cheapest_configurations
+from slurmsched.research.scaling.speed_model import PARAMETERS, fitted, objective
 from slurmsched.simulator.cluster_spec import nodes_of
 
 VECTORS = json.loads((Path(__file__).parent.parent / "data" / "pollux" / "pollux_vectors.json").read_text())

@@ -21,7 +21,7 @@ from slurmsched.policies.resizing import (
     sample_worth,
     step_seconds,
 )
-from slurmsched.policies.scaling.pollux import restart_factor
+from slurmsched.policies.size_choice import restart_factor
 
 
 def test_a_step_of_an_unknown_kind_takes_less_by_the_same_factor_with_each_doubling():

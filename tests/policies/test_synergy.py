@@ -12,7 +12,7 @@ from examples import examples
 from slurmsched.cluster.training import CpuNeeds
 from slurmsched.errors import ConfigError
 from slurmsched.policies.contract import SCALINGS
-from slurmsched.policies.scaling.synergy import MODES, divided
+from slurmsched.research.scaling.synergy import MODES, divided
 
 CLOSE = 1e-5
 

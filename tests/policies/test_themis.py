@@ -15,7 +15,7 @@ from training_views import training_view
 from examples import examples
 from slurmsched.cluster.training import StepTimes
 from slurmsched.policies.contract import SCALINGS
-from slurmsched.policies.scaling.themis import Themis, finish_ratios
+from slurmsched.research.scaling.themis import Themis, finish_ratios
 
 AUCTIONS = json.loads((Path(__file__).parents[1] / "data" / "themis_vectors.json").read_text())["auctions"]
 

@@ -18,8 +18,8 @@ from slurmsched.cluster.state import View
 from slurmsched.decide.run_set import order_with_running
 from slurmsched.explain.order_terms import terms_of
 from slurmsched.policies.contract import find_ordering
-from slurmsched.policies.ordering.time_shares import MOST_GROUPS, TimeShares
-from slurmsched.policies.scaling.gavel_programs import ShareProgram, alone, fairness_need
+from slurmsched.research.ordering.time_shares import MOST_GROUPS, TimeShares
+from slurmsched.research.scaling.gavel_programs import ShareProgram, alone, fairness_need
 
 gavel, las = find_ordering("gavel"), find_ordering("las")
 FOUR_TIMES = "a100=0.25 v100=1"

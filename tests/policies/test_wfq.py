@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from slurmsched.errors import ConfigError
 from slurmsched.policies.ordering.wfq import FIFO, LEAST_WEIGHT, NO_LIMIT, Wfq, most_variation, thresholds
-from slurmsched.policies.weighted_shares import share_out
+from slurmsched.research.elastic.weighted_shares import share_out
 
 SIZES = st.lists(st.floats(1, 1e7), min_size=1, max_size=60).map(np.array)
 INF = math.inf

@@ -58,9 +58,9 @@ def test_a_click_in_a_browser_gives_the_setting(made, tmp_path):
     clicks = """
         const said = () => document.getElementById("line").textContent;
         document.querySelector('tr[data-point="0"]').click();
-        const first = nonempty();
+        const first = said();
         document.getElementById("front").emit("plotly_click", { points: [{ customdata: 1 }] });
-        document.body.insertAdjacentText("beforeend", `@@${first}@@${nonempty()}@@`);
+        document.body.insertAdjacentText("beforeend", `@@${first}@@${said()}@@`);
     """
     open_page = re.sub(r'<meta http-equiv="Content-Security-Policy".*?>', "", page)
     path = tmp_path / "clicked.html"
@@ -88,7 +88,7 @@ def test_people_get_a_table_and_the_settings():
     [
         (("--gpus", "8"), "Say --trace TRACE or --from-db SPAN"),
         ((*SMALL, "--from-db", "30d"), "one of them"),
-        ((*SMALL, "--scheduler", "tcp://here:1"), "goes with --backend dask"),
+        ((*SMALL, "--scheduler", "tcp://here:1"), "no option any more: say --workers tcp://host:8786"),
         (("--trace", "synthetic:50"), "Missing option '--gpus'"),
     ],
 )

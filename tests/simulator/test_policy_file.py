@@ -5,14 +5,18 @@ from __future__ import annotations
 import math
 from dataclasses import fields
 from pathlib import Path
+from typing import get_type_hints
 
+import click
 import pytest
 
+from slurmsched.cli.study.simulate_keys import POLICY, set_values
 from slurmsched.config.settings import PolicySettings
 from slurmsched.errors import ConfigError
 from slurmsched.policies.admission import load_of
 from slurmsched.simulator.policy_file import read_policy
-from slurmsched.simulator.setup import EVERY_S
+from slurmsched.simulator.policy_keys import POLICY_KEYS
+from slurmsched.simulator.setup import EVERY_S, Setup
 
 
 @pytest.fixture
@@ -95,7 +99,7 @@ def test_what_is_not_said_is_as_asked_or_as_in_the_preset(file):
         ("[policy]\nordering = 'las'\nrestart_s = 'long'\n", "restart_s = 'long': accepted is a number"),
         ("[policy]\nordering = 'las'\nrestart_s = -1\n", "restart_s = -1.0: accepted are finite numbers from 0 on"),
         ("[policy]\nordering = 'las'\nbeat_s = nan\n", "beat_s = nan: accepted are finite numbers from 0 on"),
-        ("[policy]\nordering = 'las'\ndepth = 0\n", r"\[policy\]: depth 0 makes no sense; accepted: 1 and more"),
+        ("[policy]\nordering = 'las'\ndepth = 0\n", r"\[policy\]: depth = 0: accepted are finite numbers from 1 on"),
         ("[policy]\nordering = 'las'\ndepth = 1.5\n", "depth = 1.5: accepted is a whole number"),
         ("[policy]\nordering = 'las'\ndepth = true\n", "depth = True: accepted is a whole number"),
         ("[policy]\nordering = 'lucid'\nprofile_s = 0\n", "profile_s 0.0 makes no sense; accepted: seconds, above 0"),
@@ -152,4 +156,32 @@ def test_a_lease_is_carried_out_beside_slurm_and_where_plans_happen_as_they_are(
     assert (ideal.executor, ideal.selection, ideal.beat_s) == ("direct", "preemptive lease_s=600", EVERY_S)
     file.write_text("[policy]\nordering = 'las'\nselection = 'strict'\npreemption = 'lease 10m'\n")
     with pytest.raises(ConfigError, match="selection 'strict' has no leases for the order"):
+        read_policy(file)
+
+
+def test_the_keys_of_files_and_of_set_are_one_list_whose_types_are_those_of_a_setup():
+    hints = get_type_hints(Setup)
+    assert {name: key.kind for name, key in POLICY_KEYS.items()} == {
+        name: hints[name] if hints[name] in (str, bool, int, float) and name != "admission" else str
+        for name in POLICY_KEYS
+    }
+    assert [key.name for key in POLICY] == list(POLICY_KEYS)
+
+
+def test_each_key_of_set_is_taken_by_a_file_and_a_number_out_of_its_bounds_is_not(tmp_path):
+    file = tmp_path / "mine.toml"
+    for key in POLICY_KEYS.values():
+        if key.kind in (int, float):
+            for wrong in (key.least - 1, key.below):
+                text = "inf" if wrong == math.inf else str(int(wrong))
+                file.write_text(f'[policy]\nordering = "sjf"\n{key.name} = {text}\n')
+                with pytest.raises(ConfigError, match=f"{key.name} = "):
+                    read_policy(file)
+                with pytest.raises(click.UsageError, match=f"--set {key.name}="):
+                    set_values([f"{key.name}={'many' if text == 'inf' else text}"])
+    file.write_text('[policy]\nordering = "sjf"\nprofile_nodes = 2\n')
+    assert read_policy(file).profile_nodes == 2
+    assert set_values(["profile_nodes=2", "strict=true"]) == ({"profile_nodes": 2}, {"strict": True})
+    file.write_text('[policy]\nordering = "sjf"\nassociations = "none"\n')
+    with pytest.raises(ConfigError, match="'associations' is no key; accepted are ordering, selection, "):
         read_policy(file)

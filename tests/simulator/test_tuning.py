@@ -15,12 +15,12 @@ from slurmsched.config.service_settings import DaemonSettings
 from slurmsched.config.settings import PolicySettings, PowerSettings, ShareSettings
 from slurmsched.daemon.policy_settings import policy_of
 from slurmsched.errors import ConfigError
+from slurmsched.research.tuning.knobs import Knobs, KnobSpace
+from slurmsched.research.tuning.search import DAY_S, gain, tuned
+from slurmsched.research.tuning.trial import TuningSite, completion_s, speed_beside, with_use
 from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.setup import Setup
 from slurmsched.simulator.trace_forecasts import learnt
-from slurmsched.simulator.tuning.knobs import Knobs, KnobSpace
-from slurmsched.simulator.tuning.search import DAY_S, gain, tuned
-from slurmsched.simulator.tuning.trial import TuningSite, completion_s, speed_beside, with_use
 from slurmsched.simulator.workload.workload import Workload, workload
 
 NOW = Knobs(200.0, 8, 0, 0, "fifo")

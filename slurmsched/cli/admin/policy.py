@@ -12,9 +12,9 @@ import click
 
 from ..app import App
 from ..failure import NotFound, wrong_usage
+from ..guests import GuestGroup
 from ..output import Cell, TextTable, emit, json_option, table_options
 from ..time_format import moment, span
-from .policy_parts import check, new
 
 if TYPE_CHECKING:
     from ...daemon.active_policy import ActivePolicy, PolicyStatus
@@ -26,13 +26,9 @@ DAY_S = 86400.0
 REASON_MOST = 200
 
 
-@click.group()
+@click.group(cls=GuestGroup, guests_under="policy")
 def policy() -> None:
-    """Show or set the ordering in force; check or begin parts of policies."""
-
-
-policy.add_command(check)
-policy.add_command(new)
+    """Show or set the ordering in force."""
 
 
 @policy.command()

@@ -16,14 +16,14 @@ def schema(words: Sequence[str]) -> None:
     COMMAND may be "ask QUESTION". Without COMMAND, list the commands that have one. Later releases may add keys; a
     change or an end of one gives the key schema another value.
     """
-    from ..json_answers import ANSWERS, answer_schema
+    from ..json_answers import answer_schema, forms
 
     if not words:
-        click.echo("\n".join(ANSWERS))
+        click.echo("\n".join(forms()))
         return
     command = " ".join(words)
     try:
         made = answer_schema(command)
     except KeyError as error:
-        raise click.UsageError(f"{command!r} prints no JSON; accepted: {', '.join(ANSWERS)}.") from error
+        raise click.UsageError(f"{command!r} prints no JSON; accepted: {', '.join(forms())}.") from error
     click.echo(json.dumps(made, indent=2))

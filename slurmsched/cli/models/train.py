@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import click
 
 from ...cluster.text.plural import count
 from ...errors import TooLittleHistory
+from ...extensions import TRAINING, ResearchMissing, load_research
 from ..app import App
 from ..failure import NotFound
 from ..output import Cell, TextTable, emit, table_options
@@ -82,14 +83,11 @@ def train(
     if "actor" in wanted:
         if len(wanted) > 1:
             raise click.UsageError("--model actor is trained by itself.")
-        from .train_actor import train_actor_of
-
-        train_actor_of(app, trace, from_db_s, cluster_name, seed or 0, dry_run=dry_run, as_json=as_json)
+        _actor_trainer()(app, trace, from_db_s, cluster_name, seed or 0, dry_run=dry_run, as_json=as_json)
         return
     if seed is not None:
         raise click.UsageError("--seed goes with --model actor.")
     from ...models.runtime.gpu_use_history import UseHistory
-    from .train_actor import review_actor
 
     artifacts = app.artifacts()
     history, use = None, UseHistory.of(())
@@ -102,10 +100,53 @@ def train(
             for result in results:
                 if result.trained and result.trained.promoted:
                     artifacts.put(result.trained.promoted)
-        review = None if trace else review_actor(app, cluster_name, dry_run=dry_run)
+        review = None if trace else _reviewed(app, cluster_name, dry_run=dry_run)
     _print_results(history, results, review, dry_run=dry_run, as_json=as_json)
     if any(result.failed for result in results):
         raise SystemExit(1)
+
+
+class ActorTrainer(Protocol):
+    """Trains and judges the actor, and writes it unless it was not promoted and the active one was."""
+
+    def __call__(
+        self,
+        app: App,
+        trace: str | None,
+        from_db_s: float | None,
+        cluster_name: str | None,
+        seed: int,
+        *,
+        dry_run: bool,
+        as_json: bool,
+    ) -> None:
+        """Train on *trace*, or else on the database, and print the result."""
+
+
+class ActorReview(Protocol):
+    """Judges the active actor by the site's last week, and withdraws it where it was worse than its fallback."""
+
+    def __call__(self, app: App, cluster_name: str | None, *, dry_run: bool) -> TrainedModel:
+        """Return the result as ``train`` shows it."""
+
+
+def _actor_trainer() -> ActorTrainer:
+    trainer: ActorTrainer = load_research(TRAINING, "actor", "the training of the actor")
+    return trainer
+
+
+def _reviewed(app: App, cluster_name: str | None, *, dry_run: bool) -> TrainedModel | None:
+    """Return the review of a promoted actor, None without one."""
+    from ...models.registry import ACTOR
+
+    active = active_artifact(app.artifacts(), ACTOR)
+    if active is None or not active.scores.get("promoted"):
+        return None
+    try:
+        review: ActorReview = load_research(TRAINING, "review", "the review of the actor")
+    except ResearchMissing as error:
+        return {"model": ACTOR, "decision": "kept", "why": f"not reviewed: {error}", "scores": {}, "digest": None}
+    return review(app, cluster_name, dry_run=dry_run)
 
 
 @dataclass(frozen=True)

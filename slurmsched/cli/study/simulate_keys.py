@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,11 +11,11 @@ from typing import Any
 import click
 
 from ...errors import ConfigError
+from ...simulator.policy_keys import POLICY_KEYS, PolicyKey
 from .option_types import MappingType, RowsType, ShareType
 
 FILE = click.Path(exists=True, dir_okay=False)
 FOLDER = click.Path(exists=True, file_okay=False)
-FROM_0 = click.FloatRange(0)
 
 
 @dataclass(frozen=True)
@@ -24,14 +25,14 @@ class Key:
     name: str
     type: click.ParamType  # type: ignore[type-arg]  # click has none before 8.4
     help: str
-    option: str = ""  #: what the option was called, where not as the key
+    option: str = ""  #: what the option was called, where not as the key; "-" for one that never was
     field: str = ""  #: of ``SimulateOptions``, where not as the key
     several: bool = False  #: a list; repeatable with ``--set``
 
     @property
     def was(self) -> str:
-        """The option that it was."""
-        return self.option or f"--{self.name.replace('_', '-')}"
+        """The option that it was; empty for none."""
+        return "" if self.option == "-" else self.option or f"--{self.name.replace('_', '-')}"
 
     @property
     def into(self) -> str:
@@ -43,63 +44,24 @@ class Key:
         return self.type.convert(text, None, None)
 
 
-POLICY = (
-    Key(
-        "selection",
-        click.STRING,
-        "strict: nothing passes a job that does not fit; backfill: whatever fits; easy, conservative: what delays no "
-        "reservation; preemptive: the best jobs run; also leases, yarn-cs, 3sigma. By default what belongs to the "
-        "ordering",
-    ),
-    Key("placement", click.STRING, "pool, first-free, consolidate (by default), links and others"),
-    Key(
-        "slowdowns",
-        click.STRING,
-        "what tiresias-plus knows of jobs that spreading over nodes slows down: measured, from their runs so far (by "
-        "default), or exact",
-    ),
-    Key("sharing", click.STRING, "none, indolent and others: who shares GPUs with whom, where the cluster allows it"),
-    Key("admission", click.STRING, "accept-all, or load:X: GPUs requested by admitted jobs over all"),
-    Key("depth", click.IntRange(1), "pending jobs that a reserving selection considers"),
-    Key("restart_s", FROM_0, "seconds that a preemption costs", option="--restart-cost"),
-    Key("restart_doubling_s", FROM_0, "additional seconds per doubling of a job's GPUs", option="--restart-doubling"),
-    Key("beat_s", FROM_0, "seconds between decisions; 0: at each event", option="--beat"),
-    Key(
-        "load_control",
-        click.STRING,
-        "with executor tasks, when training ends early: none (by default), opt (more hardly helps), acc (the required "
-        "accuracy), mlfs (both, the latter while the cluster is overloaded)",
-    ),
-    Key("averaging", click.STRING, "with executor tasks, how replicas average: server (by default) or ring"),
-    Key(
-        "migrate",
-        click.BOOL,
-        "with executor tasks, tasks leave overloaded servers; with slurm, jobs leave nodes with a load",
-    ),
-    Key(
-        "steer",
-        click.BOOL,
-        "with executor slurm and throughputs, jobs are sent to the type of GPU on which they end soonest",
-    ),
-    Key(
-        "resize",
-        click.BOOL,
-        "with executor slurm, elastic jobs get the number of GPUs with which all jobs end soonest",
-    ),
-    Key("resize_nodes", click.BOOL, "as resize, and jobs on several nodes get more or fewer of them too"),
-    Key("division", click.STRING, "with resize, who gets GPUs that are free: optimus (by default), pollux or sia"),
-    Key(
-        "rightsize",
-        click.BOOL,
-        "with executor slurm, waiting lean jobs get the CPUs and memory that belong to their GPUs",
-    ),
-    Key(
-        "interference",
-        click.FloatRange(0, 1, max_open=True),
-        "the part of its speed that a training job on several nodes loses where it shares one with another such job",
-    ),
+def _type(key: PolicyKey) -> click.ParamType:  # type: ignore[type-arg]
+    """Return the type of click that reads a key of a policy."""
+    if key.kind is int:
+        return click.IntRange(int(key.least))
+    if key.kind is float:
+        bounded = key.below < math.inf
+        return click.FloatRange(key.least, key.below if bounded else None, max_open=bounded)
+    return click.BOOL if key.kind is bool else click.STRING
+
+
+_WERE = {"restart_s": "--restart-cost", "restart_doubling_s": "--restart-doubling", "beat_s": "--beat"}
+_NEVER_OPTIONS = {"wide_hosts", "profile_nodes", "profile_gpus", "profile_s", "writes_per_s", "writes_burst"}
+
+POLICY = tuple(
+    Key(key.name, _type(key), key.help, option="-" if key.name in _NEVER_OPTIONS else _WERE.get(key.name, ""))
+    for key in POLICY_KEYS.values()
 )
-"""Keys of ``[policy]`` in a policy file, beside ``ordering``, ``name``, ``executor`` and ``forecast``."""
+"""Keys of ``[policy]`` in a policy file, beside those that have an option."""
 
 TRACE = (
     Key("format", click.STRING, "the format, where the first lines of the file do not show it", field="form"),
@@ -144,28 +106,41 @@ GONE = {
     "--scale-load": "--load X",
     "--backend": "--workers N, --workers all, or --workers dask",
     "--scheduler": "--workers tcp://host:8786",
-    **{key.was: _key_words(key, "policy") for key in POLICY},
+    **{key.was: _key_words(key, "policy") for key in POLICY if key.was},
     **{key.was: _key_words(key, "trace") for key in TRACE},
 }
 """What to write in place of options that are none any more."""
 
 
+def gone(*options: str) -> dict[str, str]:
+    """Return what to write in place of *options*, for a command that lost only these."""
+    return {option: GONE[option] for option in options}
+
+
 class KeyedCommand(click.Command):
     """A command whose former options are refused with what to write instead."""
+
+    def __init__(self, *args: Any, gone: Mapping[str, str] = GONE, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._gone = gone
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse *args*; a usage error names the key or option that a former option became."""
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            if instead := GONE.get(error.option_name):
+            if instead := self._gone.get(error.option_name):
                 raise click.UsageError(f"{error.option_name} is no option any more: say {instead}.", ctx) from error
             raise
 
 
-def set_values(texts: Sequence[str]) -> dict[str, Any]:
-    """Return the fields that ``--set KEY=VALUE`` fills; a usage error names an unknown key, or what is accepted."""
-    found: dict[str, Any] = {}
+def set_values(texts: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the parts of a policy and the fields of the trace that ``--set KEY=VALUE`` fills.
+
+    A usage error names an unknown key, or what is accepted.
+    """
+    parts: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if name not in KEYS or not equals:
@@ -175,8 +150,9 @@ def set_values(texts: Sequence[str]) -> dict[str, Any]:
             read = key.read(value)
         except click.BadParameter as error:
             raise click.UsageError(f"--set {text}: {error.message}") from error
+        found = parts if name in POLICY_KEYS else fields
         found[key.into] = (*found.get(key.into, ()), read) if key.several else read
-    return found
+    return parts, fields
 
 
 def trace_values(path: str, contents: Mapping[str, object]) -> dict[str, Any]:

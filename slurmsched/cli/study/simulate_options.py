@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,15 +34,14 @@ DEFAULT_SCALINGS = {
 }
 """Scalings compared unless others are named, by the option that says how fast jobs train."""
 
-PARTS = (
-    *("selection", "placement", "slowdowns", "sharing", "forecast", "executor", "load_control", "averaging", "depth"),
-    "division",
-    *("restart_s", "restart_doubling_s", "beat_s"),
-)
-"""The options that apply to all policies as they are."""
+PROFILING = ("profile_nodes", "profile_gpus", "profile_s")
+"""The keys about jobs that are measured first."""
+
+WorkersGiven = tuple[str | None, int | None, str | None]
+"""What ``WorkersType`` reads: the kind of workers, their number, and the address of a Dask cluster."""
 
 POWERS = ("migrate", "steer", "resize", "resize_nodes", "rightsize")
-"""The options that switch on a power."""
+"""The keys that switch on a power."""
 
 
 @dataclass(frozen=True)
@@ -64,25 +63,8 @@ class SimulateOptions:
     elastic: float | None = None
     lean: float | None = None
     baseline: bool = True
-    selection: str | None = None
-    placement: str | None = None
-    slowdowns: str | None = None
-    sharing: str | None = None
-    forecast: str | None = None
-    admission: str | None = None
-    executor: str | None = None
-    load_control: str | None = None
-    migrate: bool = False
-    steer: bool = False
-    resize: bool = False
-    division: str | None = None
-    resize_nodes: bool = False
-    rightsize: bool = False
-    averaging: str | None = None
-    depth: int | None = None
-    restart_s: float | None = None
-    restart_doubling_s: float | None = None
-    beat_s: float | None = None
+    parts: Mapping[str, Any] = field(default_factory=dict)
+    """Keys of all policies (``policy_keys``), with ``executor`` and ``forecast``."""
     taken: str | None = None
     stops: str | None = None
     measure: str | None = None
@@ -96,12 +78,9 @@ class SimulateOptions:
     applications: str | None = None
     throughputs: str | None = None
     profiles: str | None = None
-    interference: float | None = None
     mapping: tuple[tuple[str, str], ...] = ()
     strict: bool = False
-    backend: str | None = None
-    workers: int | None = None
-    scheduler: str | None = None
+    workers: WorkersGiven | None = None
 
     @classmethod
     def of(
@@ -112,17 +91,20 @@ class SimulateOptions:
         pools: tuple[dict[str, int], int | None] | None,
         policies: tuple[str, ...],
         traces: tuple[str, ...],
-        workers: tuple[str | None, int | None, str | None] | None,
+        workers: WorkersGiven | None,
         assignments: tuple[str, ...],
+        executor: str | None = None,
+        forecast: str | None = None,
         **options: Any,
     ) -> SimulateOptions:
         """Return the options of the command, with the keys of trace files over those of ``--set``."""
         span_s, cluster_name = history or (None, None)
         count, gpus_per_node = nodes or (None, None)
         numbers, each = pools or (None, None)
-        backend, processes, scheduler = workers or (None, None, None)
         with wrong_usage():
             files, keys = opened(traces)
+        parts, fields = set_values(assignments)
+        own = {"executor": executor, "forecast": forecast}
         return cls(
             traces=files,
             from_db_s=span_s,
@@ -132,10 +114,9 @@ class SimulateOptions:
             pools=numbers,
             policies=tuple(policy for policy in policies if not policy.endswith(".toml")),
             policy_files=tuple(policy for policy in policies if policy.endswith(".toml")),
-            backend=backend,
-            workers=processes,
-            scheduler=scheduler,
-            **options | set_values(assignments) | keys,
+            workers=workers,
+            parts=parts | {name: value for name, value in own.items() if value is not None},
+            **options | fields | keys,
         )
 
     def fleet(self, app: App) -> ClusterSpec:
@@ -208,8 +189,8 @@ class SimulateOptions:
     @property
     def asks_for_settings(self) -> bool:
         """True if a site's history is replayed under its own settings: no option composes another policy."""
-        others = (*self.presets, *self.policy_files, *self.configs, self.admission, self.train, self.speeds())
-        given = (*others, *(getattr(self, name) for name in (*PARTS, *POWERS)))
+        others = (*self.presets, *self.policy_files, *self.configs, self.train, self.speeds())
+        given = (*others, *self.parts.values())
         return self.from_db_s is not None and not any(one is not None and one is not False for one in given)
 
     def setups(self, app: App) -> list[Setup]:
@@ -218,11 +199,12 @@ class SimulateOptions:
             with wrong_usage():
                 return setups_in_force(app, self.policies, baseline=self.baseline)
         speeds = self.speeds()
-        if speeds is not None and not (speeds.throughputs and self.executor == "slurm"):
+        if speeds is not None and not (speeds.throughputs and self.parts.get("executor") == "slurm"):
             return self._training(speeds)
-        if self.interference is not None:
+        if "interference" in self.parts:
             raise click.UsageError("interference goes with applications: it slows jobs that train.")
         from ...simulator.policy_file import read_policy
+        from ...simulator.research_parts import task_replay
         from ...simulator.setup import LEARNT, STOCK, Setup
 
         with wrong_usage():
@@ -234,6 +216,8 @@ class SimulateOptions:
             setups += [self._preset(name, parts) for name in self.presets]
         setups += [read_policy(path, **parts) for path in self.policy_files]
         setups += [self._site(path, parts) for path in self.configs]
+        if any(setup.executor == "tasks" for setup in setups):
+            task_replay()  # before the others are replayed: it may not be installed
         if self.baseline:
             stock = [setup for setup in setups if setup.label == STOCK] or [Setup.of(STOCK)]
             setups = stock + [setup for setup in setups if setup.label != STOCK]
@@ -259,13 +243,9 @@ class SimulateOptions:
 
     def who(self) -> Workers | None:
         """Return the workers that make the runs; None for this process."""
-        from ...simulator.worker_pool import Workers
-
-        if self.scheduler and self.from_db_s is not None:
+        if self.workers is not None and self.workers[2] and self.from_db_s is not None:
             raise click.UsageError("--from-db replays on this machine: other machines cannot read what it holds.")
-        if self.backend is None and self.workers in (None, 1):
-            return None
-        return Workers(self.backend or "loky", self.workers, self.scheduler or "")
+        return workers_of(self.workers)
 
     def _preset(self, name: str, parts: dict[str, Any]) -> Setup:
         """Return the composition under *name*; an option overrides its part of it."""
@@ -282,7 +262,7 @@ class SimulateOptions:
         """Return the set-up of a daemon with the settings in *path*, acting."""
         from ...config import load
 
-        if unfit := set(parts) & {"selection", "placement", "sharing", "admission", "depth"}:
+        if unfit := set(parts) & {"selection", "placement", "sharing", "wide_hosts", "admission", "depth", *PROFILING}:
             raise click.UsageError(f"{min(unfit)} does not go with --config: on Slurm the jobs are started by Slurm.")
         if unfit := set(parts) & set(POWERS):
             raise click.UsageError(f"{min(unfit)} does not go with --config: its [power] says what is on.")
@@ -297,20 +277,19 @@ class SimulateOptions:
 
         with wrong_usage():
             parts = self._parts()
-            if unfit := set(parts) - {"restart_s", "beat_s"}:
+            if unfit := set(parts) - {"restart_s", "beat_s", "interference"}:
                 raise click.UsageError(f"{min(unfit)} does not go with {speeds.kind}: a scaling decides it all.")
             if self.policy_files or self.presets or self.configs:
                 raise click.UsageError(f"{speeds.kind} goes with --policy and the name of a scaling alone.")
-            parts = speeds.defaults | parts | {"interference": self.interference or 0.0}
+            parts = speeds.defaults | parts
             return [Setup.training(line, **parts) for line in self.policies or DEFAULT_SCALINGS[speeds.kind]]
 
     def _parts(self) -> dict[str, Any]:
-        """Return the options that apply to all policies."""
+        """Return the keys of all policies; those that switch a power off count as none."""
         from ...policies.admission import load_of
 
-        values = {part: value for part in PARTS if (value := getattr(self, part)) is not None}
-        values |= {name: True for name in POWERS if getattr(self, name)}
-        return values if self.admission is None else values | {"admission": load_of(self.admission)}
+        parts = {name: value for name, value in self.parts.items() if name not in POWERS or value}
+        return parts | {"admission": load_of(parts["admission"])} if "admission" in parts else parts
 
     def _sources(self, app: App, fleet: ClusterSpec) -> Iterator[Source]:
         from ...simulator.traces.source import Source
@@ -353,6 +332,14 @@ class SimulateOptions:
                 f"The database knows several clusters; say --from-db SPAN@NAME with one of {', '.join(clusters)}."
             )
         return name or clusters[0]
+
+
+def workers_of(given: WorkersGiven | None) -> Workers | None:
+    """Return the workers that ``--workers`` names; None for this process."""
+    from ...simulator.worker_pool import Workers
+
+    backend, number, address = given or (None, None, None)
+    return None if backend is None and number in (None, 1) else Workers(backend or "loky", number, address or "")
 
 
 def opened(traces: Sequence[str]) -> tuple[tuple[str, ...], dict[str, Any]]:

@@ -17,7 +17,7 @@ from ...decide.deadlines.stops import Stops, awaited_s
 from ...decide.job_nodes import gpus_by_node
 from ...decide.remaining_work import RemainingWork
 from ...policies.resizing import REMAINING_TIMES, Entrants, SizeDivision, divided_at_a_cost, find_size_division
-from ...policies.scaling.pollux import restart_factor
+from ...policies.size_choice import restart_factor
 from .placement import SizePlacement
 
 MOST = 16

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from .imitation import Imitator, imitated
 from .learning import Costs, TrainingBudget, costs_of, learn, static_actor, tuned
 from .week_loop import SELECTION
 from .weeks import Weeks
+
+if TYPE_CHECKING:
+    from ...cli.json_answers import ActorFigures
 
 GPUS_WEIGHTS = (-0.25, 0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0)
 RESAMPLES = 2000
@@ -43,16 +46,6 @@ class ActorComparison:
     def better(self) -> bool:
         """True if JCT is surely smaller and deadlines are no worse."""
         return self.high < 1 and self.deadline_difference >= -WORST_DEADLINES
-
-
-class ActorFigures(TypedDict):
-    """The figures of a training of the actor."""
-
-    seconds: float
-    updates: int
-    unseen: dict[str, Any]
-    promoted: bool
-    why: str
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,11 @@ import numpy as np
 
 from ...cluster.columns import FloatArray
 from ...errors import ConfigError
-from ...policies.contract import DIVISIONS
-from ...policies.division.built_in import Shares
-from ...policies.division.state import WFQ, ApplicationData, ElasticRules, fresh
 from ...policies.ordering.wfq import Wfq
 from .applications import Applications
+from .divisions import DIVISIONS, Shares
 from .loops import ElasticResult, play
+from .state import WFQ, ApplicationData, ElasticRules, fresh
 
 POLICIES = tuple(name for name in DIVISIONS if name != "wfq")
 """The divisions without parameters, by name."""

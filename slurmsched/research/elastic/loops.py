@@ -12,8 +12,8 @@ import numpy as np
 
 from ...cluster.columns import FloatArray, IntArray
 from ...policies.compiled import compiled, inner
-from ...policies.division.shares import share
-from ...policies.division.state import EVENTS, INSIDE, LEASE, NOW, SEEN, ApplicationData, ElasticRules, State
+from .shares import share
+from .state import EVENTS, INSIDE, LEASE, NOW, SEEN, ApplicationData, ElasticRules, State
 
 
 class ElasticResult(NamedTuple):

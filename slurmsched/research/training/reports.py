@@ -6,9 +6,9 @@ import numpy as np
 
 from ...cluster.columns import FloatArray, IntArray
 from ...cluster.training import Goodputs
-from ...policies.scaling.goodput import best_batch
-from ...policies.scaling.speed_model import PARAMETERS, fitted
 from ...simulator.speeds.performance import Batch, Measurement
+from ..scaling.goodput import best_batch
+from ..scaling.speed_model import PARAMETERS, fitted
 
 _NEVER = np.zeros(0)
 

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
+from ...extensions import SIMULATION, load_research
 from ..cluster_spec import ClusterSpec
-from ..research_parts import research_part
 from ..workload.workload import Workload
 from .performance import Performance
 from .type_speeds import ROUND_S, TypedJobs, read_throughputs
+
+
+class SpeedReader(Protocol):
+    """A reader of one kind of speeds, which the research registers."""
+
+    @property
+    def defaults(self) -> Mapping[str, float]:
+        """The parts of a Setup that belong to these speeds unless the user says otherwise."""
+
+    def read(self, path: str, jobs: Workload, fleet: ClusterSpec) -> Performance:
+        """Read the speeds of *jobs*; ConfigError for files that cannot be read, and jobs they do not describe."""
 
 
 @dataclass(frozen=True)
@@ -29,11 +42,15 @@ class SpeedFiles:
         """The parts of a Setup that belong to these speeds unless the user says otherwise."""
         if self.throughputs:
             return {"restart_s": 0.0, "beat_s": ROUND_S}
-        return dict(research_part(self.kind).defaults)
+        return dict(self._reader.defaults)
 
     def performance(self, jobs: Workload, fleet: ClusterSpec) -> Performance:
         """Return the true speed of *jobs*; ConfigError for files that cannot be read, and jobs they do not describe."""
         if self.throughputs:
             return TypedJobs(jobs, read_throughputs(self.throughputs), fleet.nodes)
-        found: Performance = research_part(self.kind).read(self.profiles or self.applications, jobs, fleet)
-        return found
+        return self._reader.read(self.profiles or self.applications, jobs, fleet)
+
+    @property
+    def _reader(self) -> SpeedReader:
+        reader: SpeedReader = load_research(SIMULATION, self.kind, f"the key {self.kind}")
+        return reader

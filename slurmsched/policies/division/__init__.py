@@ -1,1 +1,0 @@
-"""Division: how the GPUs of one pool are divided among elastic applications."""

@@ -1,0 +1,1 @@
+"""Commands of the research: studies and searches, registered by entry points."""

@@ -1,0 +1,1 @@
+"""Orderings that no daemon needs: those of other papers, to compare with."""

@@ -1,0 +1,1 @@
+"""Selections that no daemon needs: those of other papers, to compare with."""
