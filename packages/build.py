@@ -151,8 +151,10 @@ class Builder:
         self.man_pages(root / "usr/share/man/man1")
         self.split(root, research, target.python)
         self.completions(root, debian=target.format == "deb")
-        for page in [*(self.source / "docs").glob("*.md"), self.source / "README.md", self.source / "CHANGELOG.md"]:
-            put(page, root / "usr/share/doc/slurmsched" / page.name)
+        for page in (self.source / "docs").rglob("*.md"):
+            put(page, root / "usr/share/doc/slurmsched" / page.relative_to(self.source / "docs"))
+        for name in ("README.md", "CHANGELOG.md"):
+            put(self.source / name, root / "usr/share/doc/slurmsched" / name)
         for name, mode in NODE_FILES.items():
             if (share / "slurmsched/prolog" / name).exists():
                 put(share / "slurmsched/prolog" / name, node / "usr/lib/slurmsched" / name, mode)

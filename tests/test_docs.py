@@ -18,7 +18,8 @@ from slurmsched.config.catalogue import every_setting
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
-TEXTS = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.glob("*.md")), *sorted(ROOT.glob("examples/**/*.md"))]
+REFERENCE = DOCS / "reference"
+TEXTS = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md")), *sorted(ROOT.glob("examples/**/*.md"))]
 TEXTS += sorted(file for file in (ROOT / "contrib").rglob("*") if file.is_file())
 SUBJECTS = ("ordering", "deadlines", "sharing", "profiling", "predictions", "explanation")
 TOPS = [ROOT, ROOT / "slurmsched", *(file.parent for file in (ROOT / "slurmsched").glob("*/__init__.py"))]
@@ -37,13 +38,13 @@ SUFFIXES = {"conf", "service", "lua", "toml", "db", "sock"}
     ],
 )
 def test_the_page_is_the_one_the_code_writes(name, page):
-    assert (DOCS / f"{name}.md").read_text() == page(), (
-        f"run: python -m slurmsched.cli.reference {name} > docs/{name}.md"
+    assert (REFERENCE / f"{name}.md").read_text() == page(), (
+        f"run: python -m slurmsched.cli.reference {name} > docs/reference/{name}.md"
     )
 
 
 def test_every_setting_has_its_heading_with_help_and_default():
-    sections = dict(re.findall(r"^### (\S+)\n(.*?)(?=^##|\Z)", (DOCS / "settings.md").read_text(), re.M | re.S))
+    sections = dict(re.findall(r"^### (\S+)\n(.*?)(?=^##|\Z)", (REFERENCE / "settings.md").read_text(), re.M | re.S))
     assert set(sections) == {setting.name for setting in every_setting()}
     for setting in every_setting():
         assert setting.help[1:] in sections[setting.name]
@@ -51,7 +52,7 @@ def test_every_setting_has_its_heading_with_help_and_default():
 
 
 def test_every_command_has_its_heading():
-    headings = re.findall(r"^## slurmsched (\S+)$", (DOCS / "commands.md").read_text(), re.M)
+    headings = re.findall(r"^## slurmsched (\S+)$", (REFERENCE / "commands.md").read_text(), re.M)
     assert [*headings] == main.list_commands(click.Context(main))
 
 
@@ -79,7 +80,7 @@ def test_extras_are_installed_from_a_checkout_or_a_wheel_since_no_index_has_us()
     root = DOCS.parent
     setup = configparser.ConfigParser()
     setup.read(root / "setup.cfg")
-    places = ("*.md", "docs/*.md", "contrib/**/*", "systemd/*", "slurmsched/**/*.py")
+    places = ("*.md", "docs/**/*.md", "contrib/**/*", "systemd/*", "slurmsched/**/*.py")
     files = [file for place in places for file in root.glob(place) if file.is_file()]
     assert [str(file) for file in files if "slurmsched[" in file.read_text()] == []
     named = {
@@ -99,13 +100,13 @@ def links(page: Path) -> list[Path]:
 
 def test_the_index_links_every_page_and_the_readme_links_the_index():
     index = DOCS / "index.md"
-    assert set(DOCS.glob("*.md")) - {index} - set(links(index)) == set()
+    assert set(DOCS.rglob("*.md")) - {index} - set(links(index)) == set()
     assert index in links(DOCS.parent / "README.md")
 
 
 def test_the_index_has_one_line_on_each_page():
     lines = re.findall(r"^(?:\d+\.|-) \[.*$", (DOCS / "index.md").read_text(), re.MULTILINE)
-    assert len(lines) >= len([*DOCS.glob("*.md")]) - 1
+    assert len(lines) >= len([*DOCS.rglob("*.md")]) - 1
     assert [line for line in lines if not re.fullmatch(r"(?:\d+\.|-) \[[^]]+\]\([^)]+\): .+\.", line)] == []
 
 
@@ -191,7 +192,7 @@ def test_the_table_of_folders_names_every_package_folder():
     assert {ROOT / name for row in rows for name in names(row[0])} == folders
 
 
-@pytest.mark.parametrize("page", [page for page in DOCS.glob("*.md") if page.stem not in ("commands", "settings")])
+@pytest.mark.parametrize("page", [page for page in DOCS.rglob("*.md") if page.stem not in ("commands", "settings")])
 def test_a_page_opens_with_what_its_reader_can_do_after_it(page):
     first = page.read_text().split("\n\n")[1]
     assert first.startswith("After this page you ")

@@ -70,7 +70,7 @@ def test_the_wheel_has_every_unit_and_every_file_to_copy(wheel):
 
 
 def test_all_files_that_the_pages_name_lie_where_they_say(installed):
-    pages = [*(ROOT / "docs").glob("*.md"), ROOT / "contrib/slurm.conf.d/00-readme.md"]
+    pages = [*(ROOT / "docs").rglob("*.md"), ROOT / "contrib/slurm.conf.d/00-readme.md"]
     named = {
         name
         for page in pages

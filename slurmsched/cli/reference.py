@@ -63,8 +63,8 @@ After this page you know every key of a policy and of a trace.
 
 `slurmsched simulate` has few options. What else there is to say about a policy or a trace is a key of a file, or
 `--set KEY=VALUE` for all that the files leave open. `slurmsched simulate --example policy` writes a file to begin with;
-`cluster`, `trace` and `workload` are other examples. [Sweeps](sweeps.md) explains policy and cluster files,
-[traces](traces.md) the workloads. `python -m slurmsched.cli.reference simulate-keys` makes this page, and a test keeps
+`cluster`, `trace` and `workload` are other examples. [Sweeps](../sweeps.md) explains policy and cluster files,
+[traces](../traces.md) the workloads. `python -m slurmsched.cli.reference simulate-keys` makes this page, and a test keeps
 it true.
 
 Until 2026-11 each key was an option; `slurmsched simulate` refuses those with what to write instead.
@@ -72,7 +72,7 @@ Until 2026-11 each key was an option; `slurmsched simulate` refuses those with w
 
 
 def simulate_keys_page() -> str:
-    """Return the text of ``docs/simulate-keys.md``."""
+    """Return the text of ``docs/reference/simulate-keys.md``."""
     parts = [KEYS_HEAD]
     for title, keys in (("[policy] in a policy file (--policy FILE.toml)", POLICY), ("[trace] in a trace file", TRACE)):
         parts.append(f"## {title}\n\n| key | what it says | as an option it was |\n|---|---|---|")
@@ -89,13 +89,13 @@ def _was(key: Key) -> str:
 
 
 def commands_page() -> str:
-    """Return the text of ``docs/commands.md``."""
+    """Return the text of ``docs/reference/commands.md``."""
     pages = [f"## {path}\n\n```text\n{text.rstrip()}\n```\n" for path, text in _helps(main, "slurmsched", None)]
     return "\n".join([COMMANDS_HEAD, *pages])
 
 
 def settings_page() -> str:
-    """Return the text of ``docs/settings.md``."""
+    """Return the text of ``docs/reference/settings.md``."""
     parts = [SETTINGS_HEAD]
     for section, keys in catalogue().items():
         parts.append(f"## [{section}]\n\n{section_title(section)}\n")
@@ -104,7 +104,7 @@ def settings_page() -> str:
 
 
 def reasons_page() -> str:
-    """Return the text of ``docs/reasons.md``."""
+    """Return the text of ``docs/reference/reasons.md``."""
     texts = [(pattern.pattern.replace("[ _]", " "), meaning) for pattern, _, meaning in TEXTS]
     told = [(f"`{word}`", meaning) for word, meaning in WORDS.items() if word and word[0] != "("]
     told += [(f"`{_NAMED.sub('NAME', text).strip()}`", meaning) for text, meaning in texts]

@@ -15,7 +15,7 @@ from slurmsched.cli import main
 from slurmsched.cli.study.simulate_keys import KEYS
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "examples").glob("**/*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "examples").glob("**/*.md"))]
 GENERATED = {"commands.md", "settings.md"}
 _COMMAND = re.compile(r"^(?: {4}|\$ |# )*(?:sudo )?slurmsched (?P<words>.*)$")
 _PLACEHOLDER = re.compile(r"\.\.\.|…|^[|\[]")

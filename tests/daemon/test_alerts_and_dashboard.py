@@ -14,8 +14,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "contrib" / "prometheus" / "slurmsched.rules.yml"
 BOARD = json.loads((ROOT / "contrib" / "grafana" / "slurmsched.json").read_text())
-COMMANDS = (ROOT / "docs" / "commands.md").read_text()
-PAGE = (ROOT / "docs" / "metrics.md").read_text()
+COMMANDS = (ROOT / "docs" / "reference" / "commands.md").read_text()
+PAGE = (ROOT / "docs" / "reference" / "metrics.md").read_text()
 EXPRESSIONS = [target["expr"] for panel in BOARD["panels"] for target in panel["targets"]]
 PROMTOOL = shutil.which("promtool")
 with_promtool = pytest.mark.skipif(PROMTOOL is None, reason="promtool of Prometheus is not installed")

@@ -19,7 +19,7 @@ from slurmsched.daemon.metrics import PARTS_MOST, Metrics
 from slurmsched.models.runtime.guarded import Drift
 from slurmsched.simulator.cluster_spec import ClusterSpec
 
-PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "metrics.md"
 
 
 @pytest.fixture

@@ -106,7 +106,7 @@ def test_versions_before_a_release_sort_before_it():
 
 
 def test_there_is_a_manual_page_for_each_command_with_each_of_its_options():
-    made, helps = pages(), (ROOT / "docs/commands.md").read_text()
+    made, helps = pages(), (ROOT / "docs/reference/commands.md").read_text()
     commands = re.findall(r"^## (slurmsched.*)$", helps, re.MULTILINE)
     assert {f"{command.replace(' ', '-')}.1" for command in commands} == set(made)
     assert len(commands) > 30

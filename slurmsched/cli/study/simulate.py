@@ -94,7 +94,7 @@ def write_example(context: click.Context, option: click.Parameter, name: str | N
     "assignments",
     multiple=True,
     metavar="KEY=VALUE",
-    help="A key of policy or trace files (docs/simulate-keys.md), for what these leave open; repeatable.",
+    help="A key of policy or trace files (docs/reference/simulate-keys.md), for what these leave open; repeatable.",
 )
 @click.option("--baseline/--no-baseline", default=True, help="Compare with a model of stock Slurm.  [default: yes]")
 @click.option(
