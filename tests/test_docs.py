@@ -58,7 +58,7 @@ def test_every_command_has_its_heading():
 
 def tokens(section: str) -> set[str]:
     """The fields of Wishes whose tokens a part of the page lists."""
-    part = (DOCS / "deadlines.md").read_text().partition(f"## {section}")[2].partition("\n## ")[0]
+    part = (DOCS / "writing-jobs.md").read_text().partition(f"## {section}")[2].partition("\n## ")[0]
     keys = re.findall(r"^\| `([a-zA-Z]+)", part, re.MULTILINE)
     spelt = {"PERCENT": "steps", "coldstart": "coldstart_s", "pace": "pace_s", "mem": "mem_mib"}
     return {spelt.get(key, key) for key in keys}

@@ -5,7 +5,7 @@
 -- again whenever it changes. It never stops a job for a fault of its own, and changes nothing in one unless
 -- PROFILE_PARTITION is set: then new jobs may start there too; or STEER_DELAY_S: then new jobs for GPUs of any type wait
 -- that long, so that the daemon can send them to a type before they start; or RIGHTSIZE_DELAY_S: then so do new jobs
--- that name the CPUs or the memory between which the daemon may choose (docs/elastic.md); or LINE_AHEAD_S: then so do
+-- that name the CPUs or the memory between which the daemon may choose (docs/powers.md); or LINE_AHEAD_S: then so do
 -- all new jobs for GPUs, lest they start before the daemon has seen them (docs/policies.md).
 -- A site that has a job_submit.lua keeps it: save this file as slurmsched.lua beside it and write
 -- dofile("/etc/slurm/slurmsched.lua") before the last line of the site's; that asks us first, then the site.

@@ -316,7 +316,7 @@ def test_a_local_time_is_refused_or_shows_on_the_wall(deadline):
     assert datetime.fromtimestamp(at_s, BERLIN).replace(tzinfo=None).isoformat() == str(deadline)
 
 
-DOCS = Path(__file__).parents[2] / "docs/deadlines.md"
+DOCS = Path(__file__).parents[2] / "docs/writing-jobs.md"
 
 
 def test_every_key_and_form_of_the_page_is_one_that_is_accepted():

@@ -1,4 +1,4 @@
-"""A job's report of its own progress, version 1 (docs/progress.md): checked."""
+"""A job's report of its own progress, version 1 (docs/writing-jobs.md): checked."""
 
 from __future__ import annotations
 
