@@ -63,9 +63,9 @@ After this page you know every key of a policy and of a trace.
 
 `slurmsched simulate` has few options. What else there is to say about a policy or a trace is a key of a file, or
 `--set KEY=VALUE` for all that the files leave open. `slurmsched simulate --example policy` writes a file to begin with;
-`cluster`, `trace` and `workload` are other examples. [Files](../simulator.md#policies-clusters-and-sweeps-in-files) explains policy and cluster files,
-[traces](../traces.md) the workloads. `python -m slurmsched.cli.reference simulate-keys` makes this page, and a test keeps
-it true.
+`cluster`, `trace` and `workload` are other examples. [The
+simulator](../simulator.md#policies-clusters-and-sweeps-in-files) explains policy and cluster files,
+[traces](../traces.md) the workloads. `python -m slurmsched.cli.reference simulate-keys` makes this page, and a test keeps it true.
 
 Until 2026-11 each key was an option; `slurmsched simulate` refuses those with what to write instead.
 """

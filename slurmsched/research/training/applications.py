@@ -1,6 +1,6 @@
 """Measured applications: step times by placement, and gradient statistics and progress by epoch and batch (Pollux).
 
-A directory has three files, and one more where there are several types of GPUs; ``docs/results/training.md`` describes them.
+A directory has three files, and one more where there are several types of GPUs (``docs/results/training.md``).
 Step times between measured ones are linear.
 """
 
