@@ -115,6 +115,24 @@ def test_every_link_of_a_page_leads_to_a_file(page):
     assert [str(file) for file in links(page) if not file.exists()] == []
 
 
+def anchors(page: Path) -> set[str]:
+    """What a link may name of a page: its headings in small letters, without marks, and numbered where they repeat."""
+    text = re.sub(r"^ *```.*?^ *```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    found: list[str] = []
+    for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE):
+        shown = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower()
+        found.append(re.sub(r"[^\w -]", "", shown).replace(" ", "-"))
+    numbered = [f"{name}-{found[:at].count(name)}" for at, name in enumerate(found) if name in found[:at]]
+    return {*found, *numbered}
+
+
+@pytest.mark.parametrize("page", [page for page in TEXTS if page.suffix == ".md"], ids=lambda page: page.name)
+def test_every_link_to_a_heading_leads_to_one(page):
+    named = re.findall(r"\]\(((?!\w+:)[^)#\s]*)#([^)\s]+)\)", page.read_text())
+    places = [((page.parent / file).resolve() if file else page, anchor) for file, anchor in named]
+    assert [anchor for file, anchor in places if file.suffix == ".md" and anchor not in anchors(file)] == []
+
+
 @pytest.mark.parametrize("page", TEXTS, ids=lambda page: page.name)
 def test_every_python_file_that_a_page_names_is_there(page):
     named = re.findall(r"[\w.-]+/(?:[\w.-]+/)*[\w.-]+\.py\b", page.read_text())

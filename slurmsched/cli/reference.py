@@ -10,6 +10,7 @@ import click
 from ..cluster.reason_table import ADVICE, TEXTS, WORDS, Meaning, ReasonKind
 from ..config.catalogue import Setting, catalogue, section_title
 from ..config.example import example, toml_value
+from ..config.settings import LEVELS
 from . import main
 from .study.simulate_keys import GONE, POLICY, TRACE, Key
 
@@ -36,8 +37,8 @@ systemd credentials. The last source wins. Unknown keys and wrong types are erro
 daemon reads everything again; where that fails it keeps the old settings and logs why.
 
 Each setting has a level. A site sets the basic ones first; those of the level power belong to a power or a promise and
-matter where that is on; hardly any site changes the expert ones. `slurmsched config show --level basic` leaves out the
-rest.
+matter where that is on; hardly any site changes the expert ones. In each section they stand in this
+order. `slurmsched config show --level basic` leaves out the rest.
 """
 
 
@@ -65,7 +66,8 @@ After this page you know every key of a policy and of a trace.
 `--set KEY=VALUE` for all that the files leave open. `slurmsched simulate --example policy` writes a file to begin with;
 `cluster`, `trace` and `workload` are other examples. [The
 simulator](../simulator.md#policies-clusters-and-sweeps-in-files) explains policy and cluster files,
-[traces](../traces.md) the workloads. `python -m slurmsched.cli.reference simulate-keys` makes this page, and a test keeps it true.
+[traces](../traces.md) the workloads. `python -m slurmsched.cli.reference simulate-keys` makes this page, and a test
+keeps it true.
 
 Until 2026-11 each key was an option; `slurmsched simulate` refuses those with what to write instead.
 """
@@ -96,10 +98,18 @@ def commands_page() -> str:
 
 def settings_page() -> str:
     """Return the text of ``docs/reference/settings.md``."""
-    parts = [SETTINGS_HEAD]
+    every = [setting for keys in catalogue().values() for setting in keys.values()]
+    first = [_basic(setting) for setting in every if setting.level == LEVELS[0]]
+    parts = [
+        SETTINGS_HEAD,
+        "## What a site sets first\n\n| setting | what it says | default |\n|---|---|---|",
+        *first,
+        "",
+    ]
     for section, keys in catalogue().items():
         parts.append(f"## [{section}]\n\n{section_title(section)}\n")
-        parts += [_setting(setting) for setting in keys.values()]
+        by_level = sorted(keys.values(), key=lambda setting: LEVELS.index(setting.level))
+        parts += [_setting(setting) for setting in by_level]
     return "\n".join(parts)
 
 
@@ -157,6 +167,13 @@ def _helps(command: click.Command, path: str, parent: click.Context | None) -> I
             child = command.get_command(context, name)
             assert child is not None, name
             yield from _helps(child, f"{path} {name}", context)
+
+
+def _basic(setting: Setting) -> str:
+    """Return the row of a basic setting, with a link to its heading."""
+    anchor = re.sub(r"[^\w-]", "", setting.name)
+    text = setting.help.replace("|", ", ")
+    return f"| [{setting.name}](#{anchor}) | {text} | `{toml_value(setting.default)}` |"
 
 
 def _setting(setting: Setting) -> str:
