@@ -47,7 +47,7 @@ class GuestGroup(click.Group):
         guests = dict(self._guests(ctx))
         if cmd_name not in guests or (ctx.resilient_parsing and not is_there(guests[cmd_name])):
             return None
-        return _loaded(guests[cmd_name], f"the command {cmd_name}")
+        return _loaded(guests[cmd_name])
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list for ``--help``, guests below headings of their own."""
@@ -55,7 +55,7 @@ class GuestGroup(click.Group):
         for name, entry in self._guests(ctx):
             if is_there(entry):
                 heading = RESEARCH if is_ours(entry) else PLUGINS
-                sections.setdefault(heading, []).append((name, _help_line(entry, name)))
+                sections.setdefault(heading, []).append((name, _help_line(entry)))
         for heading, lines in sections.items():
             if lines:
                 with formatter.section(heading):
@@ -76,8 +76,9 @@ class GuestGroup(click.Group):
                 yield name, entry
 
 
-def _loaded(entry: EntryPoint, what: str) -> click.Command:
+def _loaded(entry: EntryPoint) -> click.Command:
     """Return the command of *entry*; Failed names a plug-in that is broken."""
+    what = f"the command {entry.name.replace('.', ' ')}"
     if is_ours(entry):
         command = load(entry, what)
     else:
@@ -90,8 +91,8 @@ def _loaded(entry: EntryPoint, what: str) -> click.Command:
     return command
 
 
-def _help_line(entry: EntryPoint, name: str) -> str:
+def _help_line(entry: EntryPoint) -> str:
     try:
-        return _loaded(entry, f"the command {name}").get_short_help_str(limit=200)
+        return _loaded(entry).get_short_help_str(limit=200)
     except Failed as error:
         return error.message
