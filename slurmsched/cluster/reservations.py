@@ -6,15 +6,15 @@ accounts; a job belongs to the reservations that it names, and to a magnetic one
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .columns import BoolArray, FloatArray, IntArray, Labels, Table, from_slurm, table_of
+from .columns import BoolArray, FloatArray, IntArray, Labels, Table, fill_unread, from_slurm, table_of
 from .jobs import JobTable
-from .nodes import NodeTable
+from .nodes import NodeTable, by_type
 from .outlook.free_gpus import HeldGpus
 from .text.hostlist import expanded
 
@@ -35,8 +35,8 @@ class ReservationTable(Table):
     start_s: FloatArray = from_slurm()
     end_s: FloatArray = from_slurm()
     nodes: Labels = from_slurm()  #: host list; empty for one of licences alone
-    whole: BoolArray = from_slurm()  #: takes all cores of its nodes; else only the cores and GPUs below
-    cores: IntArray = from_slurm()  #: on all its nodes together
+    whole: BoolArray = from_slurm()  #: takes all CPUs of its nodes; else only the CPUs and GPUs below
+    cores: IntArray = from_slurm()  #: the CPUs of them, on all its nodes together
     gpus: IntArray = from_slurm()  #: likewise, where it reserves a number of GPUs (23.11 and later); else 0
     gpu_types: Labels = from_slurm()  #: of these, as a100=2+v100=2; empty where they have no type
     flags: Labels = from_slurm()  #: a comma list in Slurm's spelling
@@ -45,6 +45,11 @@ class ReservationTable(Table):
     groups: Labels = from_slurm()  #: likewise, of unix groups
     accounts: Labels = from_slurm()  #: likewise
     licences: Labels = from_slurm()
+    node_cpus: Labels = from_slurm(given=False)  #: CPUs of each node, as n1=2+n2=4, where Slurm says it; else empty
+
+    def __post_init__(self) -> None:
+        fill_unread(self)
+        super().__post_init__()
 
     def has(self, flag: str) -> BoolArray:
         """Select the windows with a flag, such as MAINT; a flag with a value (PURGE_COMP=00:05:00) has its name."""
@@ -183,6 +188,9 @@ class ClosedTime(NamedTuple):
     end_s: float
     cpus: IntArray  #: of each node that it takes; of a whole one ALL_OF_IT
     gpus: IntArray  #: likewise
+    part: str = ""  #: the reservation whose parts of nodes, as far as they are free, it takes beside that
+    inside: bool = False  #: it leaves just those parts instead
+    with_gpus: bool = False  #: the parts are of GPUs too
 
 
 ALL_OF_IT = 1 << 40
@@ -190,6 +198,19 @@ ALL_OF_IT = 1 << 40
 
 PartUse = Mapping[str, tuple[IntArray, IntArray]]
 """CPUs and GPUs of each node that jobs inside a reservation of parts of nodes use now, by its name."""
+
+
+def part_of_node(table: ReservationTable, row: int, nodes: NodeTable) -> tuple[IntArray, IntArray]:
+    """Return the CPUs and GPUs that the window in *row* has of each of *nodes*: as Slurm says it, else evenly."""
+    here, many = nodes_in(table, row, nodes), max(1, len(expanded(table.nodes[row])))
+    cpus = -(-int(table.cores[row]) // many) * here
+    if said := by_type(table.node_cpus[row]):
+        cpus = nodes.name.map([said.get(name, 0) for name in nodes.name.names], np.int64)
+    cpus = np.where(table.whole[row], nodes.cpus * here, np.minimum(cpus, nodes.cpus))
+    gpus = np.full(len(nodes), -(-int(table.gpus[row]) // many))
+    if types := by_type(table.gpu_types[row]):
+        gpus = nodes.gpu_type.map([-(-types.get(name, 0) // many) for name in nodes.gpu_type.names], np.int64)
+    return np.asarray(cpus, dtype=np.int64), np.asarray(np.minimum(gpus, nodes.gpus) * here, dtype=np.int64)
 
 
 def part_use(table: ReservationTable, running: JobTable, held: HeldGpus, nodes: NodeTable) -> PartUse:
@@ -205,22 +226,32 @@ def part_use(table: ReservationTable, running: JobTable, held: HeldGpus, nodes: 
     return found
 
 
-def closed_times(table: ReservationTable, nodes: NodeTable, job: Claimant, use: PartUse) -> Iterator[ClosedTime]:
+def closed_times(
+    table: ReservationTable, nodes: NodeTable, job: Claimant, use: PartUse, parts: Collection[str] = ()
+) -> Iterator[ClosedTime]:
     """Yield the times in which reservations keep *job* from *nodes*, and those in which its own is not open.
 
-    What jobs inside a reservation *use* of it is no longer free.
+    What jobs inside a reservation *use* of it is no longer free. Those of *parts* have rows for that, which change with
+    what runs (``reserved_parts``).
     """
     how, none = ways_kept(table, job), np.zeros(len(nodes), dtype=np.int64)
     for row in np.flatnonzero(how != FREE).tolist():
-        here, times = nodes_in(table, row, nodes), (int(how[row]), float(table.start_s[row]), float(table.end_s[row]))
+        name, times = table.name[row], (int(how[row]), float(table.start_s[row]), float(table.end_s[row]))
         if table.whole[row]:
-            yield _closed(*times, here)
+            yield _closed(*times, nodes_in(table, row, nodes))
             continue
-        many, (cpus_used, gpus_used) = max(1, len(expanded(table.nodes[row]))), use.get(table.name[row], (none, none))
-        cpus = np.maximum(-(-int(table.cores[row]) // many) * here - cpus_used, 0)
-        yield ClosedTime(*times, cpus, np.maximum(-(-int(table.gpus[row]) // many) * here - gpus_used, 0))
+        if name in parts:
+            yield ClosedTime(*times, none, none, part=name, with_gpus=bool(table.gpus[row]))
+            continue
+        (cpus, gpus), (cpus_used, gpus_used) = part_of_node(table, row, nodes), use.get(name, (none, none))
+        yield ClosedTime(*times, np.maximum(cpus - cpus_used, 0), np.maximum(gpus - gpus_used, 0))
     if job.reservations:
         yield from _outside_own(table, nodes, job)
+        for row in np.flatnonzero(_named(table, job)).tolist():
+            if table.name[row] in parts:
+                times = STARTS, float(table.start_s[row]), float(table.end_s[row])
+                with_gpus = bool(table.gpus[row])
+                yield ClosedTime(*times, none, none, part=table.name[row], inside=True, with_gpus=with_gpus)
 
 
 def _closed(how: int, begin_s: float, end_s: float, nodes: BoolArray) -> ClosedTime:
@@ -259,15 +290,25 @@ def _outside_windows(table: ReservationTable, rows: IntArray, here: BoolArray) -
 def followed(table: ReservationTable, jobs: JobTable) -> BoolArray:
     """Select the *jobs* of which it is known when and where reservations let them run.
 
-    Not so of one that names one that is not there or of parts of nodes. Of several it uses the first that has room,
-    which is followed for a job on one node, and without flags that open other nodes or times.
+    Not so of one that names one that is not there, or of parts of nodes that are not said. Of several it uses the first
+    that has room, which is followed for a job on one node, and without flags that open other nodes or times.
     """
-    known = _known_names(table, table.has(UNREAD) | (~table.whole & ~table.has(FLEX)))
+    known = _known_names(table, table.has(UNREAD) | unclear_parts(table))
     plain = _known_names(table, table.has(UNREAD) | ~table.whole | _opens_more(table))
     texts = jobs.reservation.names
     one = jobs.reservation.map([not text or text in known for text in texts], np.bool_)
     several = jobs.reservation.map(["," in text and plain.issuperset(text.split(",")) for text in texts], np.bool_)
     return np.asarray(one | (several & (jobs.nodes == 1)))
+
+
+def unclear_parts(table: ReservationTable) -> BoolArray:
+    """Select the windows of parts of nodes of which Slurm does not show how much of each node they take.
+
+    It is all that they take of one node; of several 22.05 shows the sum.
+    """
+    several = table.nodes.map([len(expanded(text)) > 1 for text in table.nodes.names], np.bool_)
+    unsaid = (several & ~table.node_cpus.nonempty()) | table.has(ANY_NODES)
+    return np.asarray(~table.whole & ~table.has(FLEX) & unsaid, dtype=np.bool_)
 
 
 def _known_names(table: ReservationTable, but: BoolArray) -> set[str]:
@@ -286,8 +327,8 @@ def doubts_of(table: ReservationTable, text: str, job: Claimant, parents: Mappin
         rows = np.flatnonzero(table.name.map([one == name for one in table.name.names], np.bool_)).tolist()
         if not rows or table.has(UNREAD)[rows].any():
             found.append(f"--reservation={name} (it is not shown)")
-        elif not table.whole[rows].all() and not table.has(FLEX)[rows].any():
-            found.append(f"--reservation={name} (of parts of nodes)")
+        elif unclear_parts(table)[rows].any():
+            found.append(f"--reservation={name} (how much it has of each node is not shown)")
         elif not all(_surely_admitted(table, row, job, parents) for row in rows):
             found.append(f"--reservation={name} (whether the user may use it)")
     return tuple(found)
@@ -302,12 +343,6 @@ def _surely_admitted(table: ReservationTable, row: int, job: Claimant, parents: 
     while (account := parents.get(account, "")) and account not in line:
         line.add(account)
     return job.user in users.split(",") or not line.isdisjoint(filter(None, accounts.split(",")))
-
-
-def in_part_of_nodes(table: ReservationTable, jobs: JobTable) -> BoolArray:
-    """Select the *jobs* that name a reservation of parts of nodes."""
-    parts = set(table.name.take(np.flatnonzero(~table.whole)))
-    return jobs.reservation.map([text in parts for text in jobs.reservation.names], np.bool_)
 
 
 def own_bounds_s(table: ReservationTable, jobs: JobTable, now_s: float) -> tuple[FloatArray, FloatArray]:

@@ -101,8 +101,9 @@ _TIMES = (
 _WHY_NONE = {
     PredictionKind.HELD: "It is held: its start can be predicted once it is released ('scontrol release {job}').",
     PredictionKind.DEPENDENT: "It waits for other jobs; its place in the queue counts only after they have ended.",
-    PredictionKind.RESERVED: "It asks for a reservation that is not played forward: of parts of nodes, one of several "
-    "for a job on several nodes, or one that is not shown. Slurm starts it when the nodes are free for it.",
+    PredictionKind.RESERVED: "It asks for a reservation that is not played forward: one of several for a job on "
+    "several nodes or with parts of nodes, one of parts of several nodes of which Slurm shows only the sum, or one "
+    "that is not shown. Slurm starts it when the nodes are free for it.",
     PredictionKind.LIMITED: "Slurm's reason is {reason}: the queue does not show when that ends.",
     PredictionKind.HETEROGENEOUS: "It is part of a heterogeneous job, of which another part cannot start as it is.",
     PredictionKind.PARTITION_DOWN: "Its partition ({partition}) takes no jobs now, and it is not known when it will.",
@@ -235,7 +236,8 @@ def _derivation(row: Row, kind: PredictionKind) -> str:
         f"{count(ahead, 'job')} ahead of it {_work(row['ahead_gpu_s'], unit)}" if ahead else "no job is ahead of it"
     )
     running = _work(row["running_gpu_s"], unit)
-    return f"what runs on its nodes still needs {running}, {before}, and it needs {needs}"
+    text = f"what runs on its nodes still needs {running}, {before}, and it needs {needs}"
+    return f"{text}, after about {spell(row['power_s'])} to power up its nodes" if row["power_s"] else text
 
 
 def _notes(row: Row, kind: PredictionKind) -> Iterator[str]:

@@ -19,6 +19,7 @@ from ..decide.job_nodes import nodes_by_kind
 from ..decide.phrasing import spell
 from ..policies.selection.could_hold import Never, never
 from .limits import beyond_limit
+from .reserved_nodes import too_large_for_own
 
 NAMED_MOST = 3  #: nodes that a sentence describes one by one
 
@@ -58,6 +59,9 @@ def obstacle(view: View, row: int) -> tuple[str, str] | None:
 
 def _obstacles(view: View) -> dict[int, tuple[str, str]]:
     found = {row: _never_words(view.pending, row, one) for row, one in cannot_run(view).items()}
+    for row in np.flatnonzero(view.pending.reservation.nonempty()).tolist():
+        if words := too_large_for_own(view, row):
+            found.setdefault(row, words)
     for row in np.flatnonzero(_lacks_nodes(view)).tolist():
         found.setdefault(row, _down_words(view, row))
     return found

@@ -18,9 +18,12 @@ from ..cluster.reservations import (
     keeping_out,
     kept_nodes,
     own_bounds_s,
+    part_of_node,
 )
+from ..cluster.reserved_parts import bounded
 from ..cluster.state import View
 from ..cluster.text.hostlist import expanded
+from ..cluster.text.plural import count
 from ..cluster.text.tres import timelimit
 from ..decide.job_nodes import nodes_by_kind
 from ..decide.phrasing import spell
@@ -74,6 +77,8 @@ def own_reservation_words(view: View, row: int) -> tuple[str, str] | None:
     jobs, table, now_s = view.pending, view.reservations, view.now_s
     if not followed(table, jobs.take(np.array([row])))[0]:
         return None
+    if words := too_large_for_own(view, row):
+        return words
     name, (begin_s, end_s) = jobs.reservation[row], own_bounds_s(table, jobs.take(np.array([row])), now_s)
     out = f"'scontrol update jobid={jobs.job_id[row]} reservationname=' lets it queue like any other job."
     if not np.isfinite(end_s[0]):
@@ -82,9 +87,42 @@ def own_reservation_words(view: View, row: int) -> tuple[str, str] | None:
     if begin_s[0] > now_s:
         return f"It belongs to {whose}, which begins in {spell(begin_s[0] - now_s)}.", out
     left_s = float(end_s[0]) - now_s
-    text = f"It belongs to {whose}, which is open for {spell(left_s)} more: it waits for room on its nodes"
+    where = "in its part of the nodes" if _own_parts(view, row) else "on its nodes"
+    text = f"It belongs to {whose}, which is open for {spell(left_s)} more: it waits for room {where}"
     ends = ", and Slurm ends it with the reservation" if jobs.time_limit_s[row] > left_s else ""
     return f"{text}{ends}.", out
+
+
+def too_large_for_own(view: View, row: int) -> tuple[str, str] | None:
+    """Return that a pending job asks for more of a node than its reservation has of any, and what helps; else None."""
+    jobs, parts = view.pending, _own_parts(view, row)
+    if not parts:
+        return None
+    each = max(1, int(jobs.nodes[row]))
+    cpus, gpus = -(-int(jobs.cpus[row]) // each), -(-int(jobs.gpus[row]) // each)
+    exclusive = bool(jobs.exclusive[row])
+    most_cpus, most_gpus = max(one[0] for one in parts), max(one[1] for one in parts)
+    lacks = [
+        *([f"{count(most_cpus, 'CPU')} of a node, and it asks for {cpus} there"] if cpus > most_cpus else []),
+        *([f"{count(most_gpus, 'GPU')} of a node, and it asks for {gpus} there"] if gpus > most_gpus else []),
+        *(["a part of each node, and it asks for whole nodes"] if exclusive else []),
+    ]
+    if not lacks:
+        return None
+    out = f"'scontrol update jobid={jobs.job_id[row]} reservationname=' lets it queue like any other job."
+    return f"It cannot start in reservation {jobs.reservation[row]}, which has {lacks[0]}.", out
+
+
+def _own_parts(view: View, row: int) -> list[tuple[int, int]]:
+    """Return the CPUs and GPUs that the reservation of a pending job has of nodes, where these are parts of them."""
+    table, found = view.reservations, list[tuple[int, int]]()
+    name = view.pending.reservation[row]
+    for window in [at for at, one in enumerate(table.name) if one == name][:1]:
+        if bounded(table, window, view.nodes):
+            cpus, gpus = part_of_node(table, window, view.nodes)
+            gpus = gpus if table.gpus[window] else view.nodes.gpus
+            found += [(int(cpus[node]), int(gpus[node])) for node in np.flatnonzero(cpus > 0).tolist()]
+    return found
 
 
 def unread_words(view: View) -> str:

@@ -18,8 +18,9 @@ from ..cluster.limits import by_known_limits
 from ..cluster.plan import Standing
 from ..cluster.reasons import ReasonKind, where_kind
 from ..cluster.records.predictions import PredictionKind, PredictionTable, prediction_table
-from ..cluster.reservations import followed, in_part_of_nodes
+from ..cluster.reservations import followed
 from ..cluster.state import View
+from ..decide.job_nodes import nodes_by_kind
 from ..explain.obstacles import cannot_run, obstacles
 from ..explain.reserved_nodes import unread_words
 from ..explain.unclear_requests import unclear_requests
@@ -176,6 +177,7 @@ def places(view: View, able: IntArray, rank: IntArray) -> IntArray:
     seats = np.flatnonzero(ours[by_slurm] >= 0)
     ranked = np.flatnonzero(ours >= 0)
     by_slurm[seats] = ranked[np.argsort(ours[ranked], kind="stable")]
+    by_slurm = by_slurm[np.argsort(~jobs.reservation.nonempty()[by_slurm], kind="stable")]
     place = np.empty(len(able), dtype=np.int64)
     place[by_slurm] = np.arange(len(able))
     return place
@@ -284,10 +286,23 @@ def _pending(
         ahead=spread(before, 0),
         ahead_gpu_s=spread(ahead_s, np.nan),
         running_gpu_s=spread(running_s, np.nan),
+        power_s=spread(_power_s(view, able, start_s), 0.0),
         runtime_s=forecast.runtime_s,
         source=forecast.source,
         obstacle=Labels.of(kept.get(row, "") for row in range(len(jobs))),
     )
+
+
+def _power_s(view: View, able: IntArray, start_s: FloatArray) -> FloatArray:
+    """Return how long the nodes of the *able* jobs take to power up, where these run as soon as they have."""
+    ready_s, found = np.unique(view.nodes.ready_s[view.nodes.ready_s > 0]), np.zeros(len(able))
+    if not len(ready_s):
+        return found
+    kind, allowed = nodes_by_kind(view, view.pending.take(able))
+    for one in ready_s.tolist():
+        has_such = (allowed & (view.nodes.ready_s == one)).any(axis=1)[kind]
+        found[has_such & (np.abs(start_s - view.now_s - one) < 0.5)] = one
+    return found
 
 
 def _running(view: View, cluster: SimulatedCluster) -> PredictionTable:
@@ -295,8 +310,6 @@ def _running(view: View, cluster: SimulatedCluster) -> PredictionTable:
     jobs, forecast = view.running, view.forecast_running
     goes_on = jobs.state != JobState.SUSPENDED
     finish_s = np.where(goes_on, cluster.model.stage.life.ended_s[: len(jobs)], np.nan)
-    stays = in_part_of_nodes(view.reservations, jobs) & goes_on  # what they have stays reserved
-    finish_s[stays] = view.now_s + view.remaining.median_s[stays]
     started_s = jobs.started_s
     return prediction_table(
         len(jobs),

@@ -12,7 +12,8 @@ from ..cluster.jobs import JobState, JobTable
 from ..cluster.limits import by_known_limits
 from ..cluster.may_have import Allowances
 from ..cluster.reasons import ReasonKind, reason_of, where_kind
-from ..cluster.reservations import UNREAD, ReservationTable, followed, in_part_of_nodes, own_bounds_s
+from ..cluster.reservations import UNREAD, ReservationTable, followed, own_bounds_s
+from ..cluster.reserved_parts import ReservedParts, with_parts
 from ..cluster.state import View
 from ..cluster.text.hostlist import expanded
 from ..cluster.text.tres import slots_in
@@ -22,7 +23,7 @@ from ..policies.selection.allowed_nodes import binding
 from ..policies.selection.could_hold import never
 from ..policies.selection.job_spread import spread
 from ..policies.selection.planned_room import YEAR_S
-from ..policies.selection.resources import is_on, link, number_forms, take_slots
+from ..policies.selection.resources import is_on, link, number_forms, own_part, take_slots
 from ..policies.selection.sorted_rows import Line
 from ..policies.selection.unit_choice import BASE, WHOLE
 from ..policies.selection.unit_rules import PATIENCE_S, most_together, unit_rules
@@ -36,7 +37,7 @@ from ..simulator.simulated_cluster import SimulatedCluster
 from ..simulator.slurmctld.gates import gates_of
 from ..simulator.slurmctld.shared_accounts import SharedAccounts
 from ..simulator.slurmctld.slurmconf import SlurmConf
-from ..simulator.slurmctld.slurmctld import MOST_PRIORITY, wake_loops
+from ..simulator.slurmctld.slurmctld import MOST_PRIORITY, levels, wake_loops
 from ..simulator.slurmctld.state import ACTIVE, ARRIVED, CALC_DUE, NOW, Controller
 from ..simulator.workload.workload import Workload, workload
 from ..slurm.port import counts_memory
@@ -75,12 +76,14 @@ def resumed(
         )
     shared, reservations = shared or _partition_of_slots(view), view.reservations
     running = view.running
+    view, parts = _with_parts(view)
     fleet = ClusterSpec(
         *(view.nodes, view.partitions, view.qos),
         topology=view.topology,
         shared=shared,
         reservations=reservations,
         part_use=view.part_use,
+        parts=parts,
     )
     table = _with_binding_nodes(running.joined(view.pending))
     left_s = _within_own(_left_s(view), reservations, table, view.now_s, config)
@@ -97,6 +100,15 @@ def resumed(
 def _one_row_per_type(view: View) -> View:
     nodes = one_row_per_type(view.nodes)
     return view if nodes is view.nodes else replace(view, nodes=nodes)
+
+
+def _with_parts(view: View) -> tuple[View, ReservedParts | None]:
+    """Return the view with rows for what reservations have of nodes, where jobs name such; else as it is, and None."""
+    names = {
+        name for jobs in (view.running, view.pending) for text in jobs.reservation.names for name in text.split(",")
+    }
+    nodes, parts = with_parts(view.nodes, view.reservations, names)
+    return (replace(view, nodes=nodes), parts) if parts.rows else (view, None)
 
 
 def one_row_per_task(view: View) -> View:
@@ -157,16 +169,11 @@ def _partition_of_slots(view: View) -> str:
 def _within_own(
     left_s: FloatArray, reservations: ReservationTable, jobs: JobTable, now_s: float, config: Mapping[str, str]
 ) -> FloatArray:
-    """Return the remaining runtimes of *jobs* that Slurm ends with their reservation, at most until then.
-
-    What jobs have of reservations of parts of nodes stays reserved after them, so that those go on until the end.
-    """
+    """Return the remaining runtimes of *jobs* that Slurm ends with their reservation, at most until then."""
     if not jobs.reservation.nonempty().any():
         return left_s
     begin_s, end_s = own_bounds_s(reservations, jobs, now_s)
     begin_s = np.maximum(begin_s, now_s)
-    in_parts = in_part_of_nodes(reservations, jobs) & np.isfinite(jobs.started_s) & np.isfinite(end_s)
-    left_s = np.where(in_parts, np.maximum(left_s, end_s - now_s), left_s)
     return np.asarray(np.minimum(left_s, np.maximum(end_s + _overrun_s(config) - begin_s, 1.0)))
 
 
@@ -307,7 +314,7 @@ def _queue(model: Controller, table: JobTable, running: int, arrived: int, now_s
     factors.offset[rows] = model.base[rows] - np.maximum(1, own[rows].astype(np.int64))
     priority = np.maximum(1, model.base + model.wishes.points - model.wishes.nice)
     priority[model.wishes.held] = 0
-    keys = -(model.parts.tier[model.parts.of] * MOST_PRIORITY + priority)
+    keys = -(levels(model) * MOST_PRIORITY + priority)
     waiting = rows[: arrived - running]
     life.state[waiting] = PENDING
     _line(model.queue, waiting, keys[waiting], np.floor(life.submit_s[waiting]))
@@ -320,7 +327,7 @@ def reprioritize(model: Controller, running: int, priority: IntArray) -> None:
     """Give the jobs that do not run these priorities, without points and nice, where nothing else adds to them."""
     rows, many = np.arange(running, running + len(priority)), model.queue.many[0]
     model.base[rows], model.factors.offset[rows] = priority, priority - 1
-    keys = np.asarray(-(model.parts.tier[model.parts.of] * MOST_PRIORITY + model.base), dtype=np.float64)
+    keys = np.asarray(-(levels(model) * MOST_PRIORITY + model.base), dtype=np.float64)
     _line(model.queue, rows[:many], keys[rows[:many]], np.floor(model.stage.life.submit_s[rows[:many]]))
 
 
@@ -369,7 +376,20 @@ def _seat(model: Controller, table: JobTable, running: int, view: View) -> None:
                 left = max(0, int(free_cpus[node]))
                 link(free, held_, row, node, its, left if exclusive[row] else min(cpus, left))
                 free_memory_mib[node] -= memory_mib[row]
+                _seat_in_part(model, row, node, cpus)
                 take_slots(slots, node, gpus_with_slots[row])
+
+
+def _seat_in_part(model: Controller, row: int, node: int, cpus: int) -> None:
+    """Let a running job have its part of what its reservation has of a node, as far as that is there."""
+    free, part = (
+        model.stage.resources.free,
+        own_part(model.stage.resources.closed, model.stage.requests.kind[row], node),
+    )
+    if part < 0:
+        return
+    link(free, model.stage.held, row, part, 0, min(cpus, max(0, int(free.cpus[part]))))
+    free.memory_mib[part] -= model.stage.requests.memory_mib[row]
 
 
 def _evenly(gpus: int, most: IntArray) -> IntArray:

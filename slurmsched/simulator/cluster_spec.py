@@ -13,6 +13,7 @@ from ..cluster.columns import FloatArray, IntArray, Labels, table_of
 from ..cluster.nodes import NodeTable, PartitionTable, QosTable
 from ..cluster.records.node_loans import SetNodes
 from ..cluster.reservations import NO_RESERVATIONS, PartUse, ReservationTable
+from ..cluster.reserved_parts import ReservedParts
 from ..cluster.state import ClusterState
 from ..cluster.text.hostlist import expand
 from ..cluster.topology import FLAT, Topology
@@ -57,6 +58,7 @@ class ClusterSpec:
     shared: str = ""  #: the partition whose nodes have two slots of each GPU; none of them is handed out whole
     reservations: ReservationTable = NO_RESERVATIONS
     part_use: PartUse = field(default_factory=dict)  #: what jobs use of those of parts of nodes at the start
+    parts: ReservedParts | None = None  #: of nodes, where jobs in a reservation have no more; behind the other nodes
     planned: ReservationTable = NO_RESERVATIONS  #: more of them, with times in seconds after the first submission
 
     @property

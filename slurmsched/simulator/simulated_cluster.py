@@ -121,7 +121,8 @@ class SimulatedCluster:
     @property
     def nodes(self) -> NodeTable:
         """The nodes as they are now."""
-        return nodes_of(self.model, self.fleet)
+        nodes, first = nodes_of(self.model, self.fleet), self.model.stage.resources.closed.first
+        return nodes if first == len(nodes) else nodes.take(np.arange(first))
 
     def advance(self, until_s: float) -> None:
         """Advance time to *until_s*; with infinity, until nothing is left to happen."""

@@ -12,6 +12,7 @@ from slurmsched.cluster.jobs import JobState, job_table
 from slurmsched.cluster.power_saving import LEAST, NodePower, ResumeTimes, power_of
 from slurmsched.cluster.state import ClusterState
 from slurmsched.decide.rules import Rules
+from slurmsched.explain.eta import etas
 from slurmsched.explain.why import why
 from slurmsched.foresee.predict_completion import predict_completion
 from slurmsched.policies.contract import find_ordering
@@ -114,6 +115,7 @@ def test_a_job_starts_when_its_node_has_powered_up():
     table = predict_completion(seen, plan.jobs.rank, plan.jobs.standing, SLURM)
     assert table.start_s[0] - NOW_S == 240.0
     assert table.finish_s[0] - NOW_S == 840.0
+    assert etas(table, NOW_S, [0])[0].derivation.endswith(", after about 4 min to power up its nodes")
     assert seen.gpus_free_s[1].tolist() == [240.0] * 4
     assert "it runs once they have powered up, after about 4 min" in why(seen, plan, Rules(), 1).reason
 

@@ -243,7 +243,13 @@ def test_a_reservation_that_is_for_the_user_is_counted_and_another_is_said(world
     assert (unknown.start_s, unknown.not_understood) == (None, ("--reservation=none (it is not shown)",))
     part = replace(seen, reservations=window(seen, "course", 0.0, whole=[False, True], cores=[2, 0]))
     told = world.told(f"{options} --reservation=course", part)
-    assert (told.start_s, told.not_understood) == (None, ("--reservation=course (of parts of nodes)",))
+    assert (told.start_s, told.not_understood) == (pytest.approx(NOW_S, abs=120), ())
+    anywhere = window(seen, "course", 0.0, whole=[False, True], cores=[2, 0], flags=["ANY_NODES", ""])
+    told = world.told(f"{options} --reservation=course", replace(seen, reservations=anywhere))
+    assert (told.start_s, told.not_understood) == (
+        None,
+        ("--reservation=course (how much it has of each node is not shown)",),
+    )
 
 
 def test_a_job_without_a_partition_gets_that_of_its_reservation(world):

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from decide.views import NOW_S, jobs, nodes, partitions, view
+from decide.views import NOW_S, forecast, jobs, nodes, partitions, view
 
 from slurmsched.cluster.actions import Start
 from slurmsched.cluster.columns import Labels, table_of
@@ -15,6 +15,8 @@ from slurmsched.cluster.reservations import ReservationTable
 from slurmsched.cluster.state import View
 from slurmsched.decide.deadlines.gpu_availability import GpuAvailability
 from slurmsched.decide.rules import Composition, DeadlineRules, Rules, as_planned
+from slurmsched.explain.obstacles import obstacles
+from slurmsched.explain.reserved_nodes import own_reservation_words
 from slurmsched.foresee.predict_completion import predict_completion
 from slurmsched.policies.contract import find_ordering
 from slurmsched.powers import decide
@@ -152,6 +154,90 @@ def test_a_reservation_of_some_gpus_leaves_the_others_and_those_that_its_own_job
     assert predicted_s(seen(3, 0)) == pytest.approx(9 * HOUR_S, abs=2.0)
     assert predicted_s(seen(2, 2)) == pytest.approx(0.0, abs=2.0)
     assert predicted_s(seen(3, 2)) == pytest.approx(9 * HOUR_S, abs=2.0), "what they leave is reserved"
+
+
+def in_part(begin_s: float, end_s: float, *waits: tuple[str, int, float], gpus: int = 0, busy: int = 0) -> View:
+    """Jobs before a node of eight CPUs, four of them reserved, as (reservation, CPUs, hours), the first one first.
+
+    *gpus* of four are reserved too; *busy* CPUs of the reservation are in use for an hour.
+    """
+    named, cpus, hours = (list(column) for column in zip(*waits, strict=True))
+    many, most_s = len(waits), HOUR_S * np.array(hours)
+    one = site(begin_s, end_s, on="n1")
+    queue = jobs(many, reservation=named, cpus=cpus, gpus=[0] * many, time_limit_s=most_s)
+    queue = queue.changed(required_nodes=Labels.of(["n1"] * many), priority=1000 - np.arange(many))
+    part = {"whole": np.array([False]), "cores": np.array([4]), "gpus": np.array([gpus]), "flags": Labels.of([""])}
+    inside = jobs(1, job_id=[900], gpus=[0], cpus=[busy], reservation=["repair"], state=[int(JobState.RUNNING)])
+    inside = inside.changed(started_s=np.array([NOW_S]), node_list=Labels.of(["n1"]), time_limit_s=np.array([HOUR_S]))
+    there = inside.take(np.arange(min(busy, 1)))
+    room = one.nodes.changed(cpus=np.array([8, 8]), cpus_used=np.array([busy, 0]))
+    seen = view(queue, most_s.tolist(), room=room)
+    seen = replace(seen, running=there, forecast_running=forecast([HOUR_S] * len(there)))
+    return replace(seen, reservations=replace(one.reservations, **part), partitions=one.partitions)
+
+
+def starts_h(seen: View, config: str = "bf_interval=1,bf_resolution=1,batch_sched_delay=0") -> list[float]:
+    """The predicted starts, in hours from now, rounded."""
+    plan = decide(seen, find_ordering("fifo"), Rules())
+    found = predict_completion(seen, plan.jobs.rank, plan.jobs.standing, {"SchedulerParameters": config})
+    return [round((start_s - NOW_S) / HOUR_S, 1) for start_s in found.start_s[: len(seen.pending)].tolist()]
+
+
+IN, OUT = "repair", ""
+
+
+@pytest.mark.parametrize(
+    ("seen", "starts"),
+    [
+        (in_part(-HOUR_S, 9 * HOUR_S, (IN, 4, 1)), [0.0]),
+        (in_part(-HOUR_S, 9 * HOUR_S, (IN, 4, 1), (IN, 4, 2), (IN, 1, 1)), [0.0, 1.0, 3.0]),
+        (in_part(-HOUR_S, 9 * HOUR_S, (IN, 4, 1), (OUT, 4, 1)), [0.0, 0.0]),  # outside are the other four
+        (in_part(-HOUR_S, 9 * HOUR_S, (IN, 2, 1), (OUT, 5, 1)), [0.0, 9.0]),
+        (in_part(-HOUR_S, 9 * HOUR_S, (IN, 5, 1)), [np.nan]),
+        (in_part(-HOUR_S, 9 * HOUR_S, (IN, 2, 1), (IN, 2, 1), busy=3), [1.0, 1.0]),
+        (in_part(-HOUR_S, 9 * HOUR_S, (OUT, 4, 1), (OUT, 1, 1), busy=3), [0.0, 1.0]),
+        (in_part(2 * HOUR_S, 9 * HOUR_S, (IN, 4, 1), (OUT, 8, 2), (OUT, 8, 3)), [2.0, 0.0, 9.0]),
+        (in_part(2 * HOUR_S, 9 * HOUR_S, (OUT, 4, 8), (IN, 4, 1)), [0.0, 2.0]),
+    ],
+    ids=[
+        "open",
+        "in turn",
+        "both",
+        "too wide outside",
+        "too wide",
+        "in use",
+        "in use by those inside",
+        "later",
+        "beside",
+    ],
+)
+def test_jobs_inside_a_reservation_of_parts_of_nodes_share_those_alone(seen, starts):
+    assert starts_h(seen) == pytest.approx(starts, nan_ok=True)
+
+
+def test_jobs_inside_have_the_gpus_that_are_reserved_or_any_where_none_are():
+    def with_gpus(reserved: int, *gpus: int) -> View:
+        seen = in_part(-HOUR_S, 9 * HOUR_S, *[(IN, 1, 1.0)] * len(gpus), gpus=reserved)
+        return replace(seen, pending=seen.pending.changed(gpus=np.array(gpus)))
+
+    assert starts_h(with_gpus(2, 2, 1)) == [0.0, 0.0], "each job may have as many as are reserved, as on 26.05"
+    assert starts_h(with_gpus(2, 2, 2, 1)) == [0.0, 0.0, 1.0], "of the four of the node"
+    assert starts_h(with_gpus(0, 3, 1)) == [0.0, 0.0]
+    assert np.isnan(starts_h(with_gpus(2, 3))).all()
+
+
+def test_why_and_eta_say_what_a_job_in_a_part_of_nodes_waits_for():
+    (words,) = obstacles(in_part(-HOUR_S, 9 * HOUR_S, (IN, 5, 1))).values()
+    assert words.startswith(
+        "It cannot start in reservation repair, which has 4 CPUs of a node, and it asks for 5 there."
+    )
+    seen = in_part(-HOUR_S, 9 * HOUR_S, (IN, 4, 1), busy=3)
+    assert not obstacles(seen)
+    reason, advice = own_reservation_words(seen, 0) or ("", "")
+    assert reason == (
+        "It belongs to reservation repair, which is open for 9 h more: it waits for room in its part of the nodes."
+    )
+    assert "reservationname=" in advice
 
 
 def test_a_job_that_is_not_named_in_a_reservation_never_starts_in_it():

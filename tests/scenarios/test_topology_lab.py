@@ -143,3 +143,48 @@ def test_a_job_to_try_out_does_not_start_before_slurm_would_start_it(lab):
         assert tried.not_understood or ours_s > float(theirs[1]) - 90.0, (words, done.stderr)
         agree += abs(ours_s - float(theirs[1])) <= 90.0
     assert agree >= (3 if seen.topology.levels else 1)
+
+
+BLOCKS = ("n[1-4]", "n[5-8]", "n[9-12]")
+THREE = {
+    "tree": [*(f"SwitchName=s{at} Nodes={on}" for at, on in enumerate(BLOCKS)), "SwitchName=top Switches=s[0-2]"],
+    "block": [*(f"BlockName=b{at} Nodes={on}" for at, on in enumerate(BLOCKS)), "BlockSizes=4"],
+}
+BUSY = (("n[1-2]", 9), ("n5", 1), ("n[9-11]", 9))
+"""What runs in each block, and the minutes for which it may: the second is free first."""
+
+
+@pytest.mark.lab
+@pytest.mark.soak
+@pytest.mark.draws
+@pytest.mark.parametrize("plugin", THREE)
+def test_a_job_behind_fragmented_blocks_is_explained_and_starts_when_it_was_predicted(plugin):
+    if slurm_release(None) < PLUGINS[plugin][0]:
+        pytest.skip(f"topology/{plugin} is tried from {PLUGINS[plugin][0][0]}.{PLUGINS[plugin][0][1]:02} on")
+    directory = Path(tempfile.mkdtemp(prefix="sslab-", dir="/tmp"))
+    directory.chmod(0o755)
+    files, conf = {"topology.conf": "\n".join([*THREE[plugin], ""])}, (*CONF, f"TopologyPlugin=topology/{plugin}")
+    with Lab(directory / "lab", LabSpec(nodes=12, accounting=False, files=files, extra_conf=conf)) as lab:
+        words = ("-o/dev/null", "--exclusive")
+        held = [lab.submit(*words, f"-w{on}", f"-t{minutes}", f"--wrap=sleep {60 * minutes}") for on, minutes in BUSY]
+        shown = ["squeue", "-h", "-t", "R", "-o", "%i"]
+        wait_until(lambda: len(lab.ask(shown).split()) == len(held), 60.0, "the jobs in the blocks", every_s=0.2)
+        together = ("--switches=1",) if plugin == "tree" else ()
+        job = lab.submit(*words, "-N4", "-t5", *together, "--wrap=sleep 30")
+        asked = ["squeue", "-h", "-j", str(job), "-o", "%T %r"]
+        waits = lambda: lab.ask(asked).split(maxsplit=1)[1].strip()  # noqa: E731
+        wait_until(lambda: waits() not in ("None", ""), 60.0, "a reason", every_s=0.5)
+        cluster = SlurmCommand(CommandRunner(environment=lab.env()))
+        config = cluster.facts().config
+        cluster.observe()  # after which each job is asked what it needs of the topology
+        seen = Between(lab).seen(cluster.observe())
+        plan = decide(seen, find_ordering("fifo"), Rules())
+        unit = "switch" if plugin == "tree" else "block"
+        assert f"it needs 4 nodes of one {unit}; the most free in one is 3" in why(seen, plan, Rules(), job).reason
+        table = predict_completion(seen, plan.jobs.rank, plan.jobs.standing, config)
+        said_s = float(table.start_s[table.job_id == job][0])
+        assert seen.now_s < said_s < seen.now_s + 120.0
+        started = ["env", "SLURM_TIME_FORMAT=%s", "squeue", "-h", "-j", str(job), "-t", "R", "-o", "%S"]
+        start_s = float(wait_until(lambda: lab.ask(started).strip(), 240.0, "its start", every_s=1.0))
+        print(plugin, "said", said_s - seen.now_s, "was", start_s - seen.now_s)
+        assert abs(start_s - said_s) <= 60.0

@@ -67,6 +67,7 @@ class PredictionTable(Table):
     ahead: IntArray  #: waiting jobs (tasks of arrays) before it in that order that may use nodes of its own
     ahead_gpu_s: FloatArray  #: GPU-seconds those are forecast to take; core-seconds for a job without GPUs, and below
     running_gpu_s: FloatArray  #: GPU-seconds that the jobs which run on its nodes are forecast still to take
+    power_s: FloatArray  #: seconds that its nodes take to power up before it runs; 0 where they are up
     runtime_s: FloatArray  #: forecast, from start to finish; of a running job in all
     time_limit_s: FloatArray  #: infinite where unlimited
     source: Labels  #: the origin of the runtime, in words

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -21,6 +22,7 @@ from ...cluster.reservations import (
     keeps_out,
     ways_kept,
 )
+from ...cluster.reserved_parts import NO_PART, ReservedParts
 from ..compiled import borrowing
 from .free_resources import FreeResources
 from .struct_arrays import records
@@ -35,6 +37,9 @@ class Times(NamedTuple):
     begin_s: FloatArray
     end_s: FloatArray
     nodes: IntArray  #: which nodes: the line of ``taken``
+    parts: IntArray  #: which parts of nodes it takes too: the line of ``parts``; NO_PART for none
+    inside: BoolArray  #: it leaves just these parts instead
+    with_gpus: BoolArray  #: these are of GPUs too
 
 
 class ClosedTimes(NamedTuple):
@@ -45,6 +50,10 @@ class ClosedTimes(NamedTuple):
     taken: IntArray  #: [CPUs or GPUs, line, node]
     ends_s: FloatArray  #: when nodes open, rising
     free: FreeResources  #: scratch
+    parts: IntArray  #: [line, node] the row of the part that a reservation has of each node; NO_PART for none
+    own: IntArray  #: [kind, node] likewise, of the reservation that the jobs name; without lines where there are none
+    first: int  #: the first row of a part; those before are nodes
+    number: IntArray  #: of the reservations that jobs of each kind name; 0 for none
 
 
 class Claims(Protocol):
@@ -94,20 +103,28 @@ def claim_groups(table: ReservationTable, jobs: Claims, reservation: Labels | No
 
 
 def closed_to(
-    table: ReservationTable, nodes: NodeTable, groups: ClaimGroups | None, kinds: IntArray, use: PartUse
+    table: ReservationTable,
+    nodes: NodeTable,
+    groups: ClaimGroups | None,
+    kinds: IntArray,
+    use: PartUse,
+    parts: ReservedParts | None = None,
 ) -> ClosedTimes:
     """Return the times in which *nodes* are closed to jobs of each of *kinds*, which has the group of each.
 
-    *use* is what jobs inside reservations of parts of nodes use of these.
+    *use* is what jobs inside reservations of parts of nodes use of those that have no row among *parts*.
     """
-    bounds, found = [0], list[ClosedTime]()
-    for one in groups.members if groups is not None else ():
-        found.extend(closed_times(table, nodes, one, use))
+    parts = ReservedParts(len(nodes)) if parts is None else parts
+    bounds, found, members = [0], list[ClosedTime](), groups.members if groups is not None else ()
+    for one in members:
+        found.extend(closed_times(table, nodes, one, use, parts.rows.keys()))
         bounds.append(len(found))
+    place = {name: at for at, name in enumerate(parts.rows)}
     lines: dict[bytes, int] = {}
     taken, line = list[IntArray](), list[int]()
     for time in found:
         amounts = np.stack([time.cpus, time.gpus]).astype(np.int64)
+        amounts[:, parts.first :] = 0  # parts are closed with their nodes
         line.append(lines.setdefault(amounts.tobytes(), len(lines)))
         if len(lines) > len(taken):
             taken.append(amounts)
@@ -117,6 +134,9 @@ def closed_to(
         np.array([time.begin_s for time in found], dtype=np.float64),
         np.array([time.end_s for time in found], dtype=np.float64),
         np.array(line, dtype=np.int64),
+        np.array([place.get(time.part, NO_PART) for time in found], dtype=np.int64),
+        np.array([time.inside for time in found], dtype=np.bool_),
+        np.array([time.with_gpus for time in found], dtype=np.bool_),
     )
     span, blank = np.zeros((2, len(kinds)), dtype=np.int64), np.zeros(len(nodes), dtype=np.int64)
     if found:
@@ -127,7 +147,29 @@ def closed_to(
         np.stack(taken, axis=1) if taken else np.zeros((2, 0, len(nodes)), dtype=np.int64),
         ends_s[np.isfinite(ends_s)].copy(),
         records(FreeResources(blank, blank, np.zeros(len(nodes)))),
+        np.array(list(parts.rows.values()), dtype=np.int64).reshape(len(place), len(nodes)),
+        _own_parts(parts, members, kinds, len(nodes)),
+        parts.first,
+        _numbers_of_own(members, kinds),
     )
+
+
+def _own_parts(parts: ReservedParts, members: Sequence[Claimant], kinds: IntArray, nodes: int) -> IntArray:
+    """Return the row of the part of each node, [kind, node], that the reservation named by jobs of a kind has."""
+    if not parts.rows:
+        return np.zeros((0, nodes), dtype=np.int64)
+    own = np.full((len(members), nodes), NO_PART, dtype=np.int64)
+    for at, one in enumerate(members):
+        for name in one.reservations:
+            own[at] = np.maximum(own[at], parts.rows.get(name, NO_PART))
+    return own[kinds]
+
+
+def _numbers_of_own(members: Sequence[Claimant], kinds: IntArray) -> IntArray:
+    """Return the number of the reservations that jobs of each kind name, 0 for none."""
+    numbers = {text: at for at, text in enumerate(dict.fromkeys([(), *(one.reservations for one in members)]))}
+    of = np.array([numbers[one.reservations] for one in members] or [0], dtype=np.int64)
+    return np.asarray(of[kinds], dtype=np.int64)
 
 
 @borrowing
@@ -142,8 +184,27 @@ def shut(closed: ClosedTimes, kind: int, free: FreeResources, from_s: float, unt
             left.cpus[node] = before.cpus[node] - closed.taken[0, line, node]
             left.gpus[node] = before.gpus[node] - closed.taken[1, line, node]
             left.memory_mib[node] = before.memory_mib[node]
+        if times.parts[at] >= 0:
+            _leave_parts(closed, times.parts[at], times.inside[at], times.with_gpus[at])
         any_shut = True
     return any_shut
+
+
+@borrowing
+def _leave_parts(closed: ClosedTimes, line: int, inside: bool, with_gpus: bool) -> None:
+    """Take what is free of the parts of nodes in *line* from ``closed.free``; *inside*, leave no more than that."""
+    left = closed.free
+    for node in range(closed.first):
+        part = closed.parts[line, node]
+        if part < 0:
+            continue
+        if inside:
+            left.cpus[node] = min(left.cpus[node], left.cpus[part])
+            left.gpus[node] = min(left.gpus[node], left.gpus[part])
+            continue
+        left.cpus[node] -= max(0, left.cpus[part])
+        if with_gpus:
+            left.gpus[node] -= max(0, left.gpus[part])
 
 
 def open_nodes(closed: ClosedTimes, kind: int, from_s: float, until_s: float) -> BoolArray:

@@ -13,7 +13,7 @@ import numpy as np
 from ...cluster.columns import BoolArray, FloatArray, IntArray
 from ..compiled import borrowing, inner
 from .free_resources import FreeResources
-from .resources import CHOSEN, NEXT, NONE, OPEN, TAKEN, Held, NodeResources, ResourceRequests, find_open
+from .resources import CHOSEN, NEXT, NONE, OPEN, TAKEN, Held, NodeResources, ResourceRequests, find_open, own_part
 from .resources import CPUS as HELD_CPUS
 from .resources import GPUS as HELD_GPUS
 from .resources import NODE as HELD_NODE
@@ -236,6 +236,7 @@ def _fits(outlook: BackfillPlan, stage: Planned, row: int, step: int) -> bool:
             break
         if outlook.falls[later]:
             falls, many = True, _narrowed(outlook, requests, row, outlook.line[later], many)
+            _narrow_parts(outlook, resources, requests.kind[row], outlook.line[later], many)
             if not many:
                 outlook.counts[FOUND] = 0
                 return False
@@ -272,6 +273,20 @@ def _narrowed(outlook: BackfillPlan, requests: ResourceRequests, row: int, line:
         still += 1
         gpus += least.gpus[node]
     return still if gpus >= requests.gpus[row] or not requests.gpus[row] else 0
+
+
+@borrowing
+def _narrow_parts(outlook: BackfillPlan, resources: NodeResources, kind: int, line: int, many: int) -> None:
+    """Lower what is least free of a job's own parts of the open nodes; of others', which it may not have, raise it."""
+    least, closed = outlook.least, resources.closed
+    if not len(closed.own):
+        return
+    for part in range(closed.first, len(least.gpus)):
+        cpus, gpus, own = outlook.cpus[line, part], outlook.gpus[line, part], False
+        for at in range(many):
+            own |= closed.own[kind, outlook.open[at]] == part
+        least.cpus[part] = min(least.cpus[part], cpus) if own else max(least.cpus[part], cpus)
+        least.gpus[part] = min(least.gpus[part], gpus) if own else max(least.gpus[part], gpus)
 
 
 @borrowing
@@ -366,6 +381,9 @@ def reserve(outlook: BackfillPlan, stage: Planned, row: int, step: int, resoluti
                 stage.resources.has.cpus[node] if requests.exclusive[row] else requests.cpus[row]
             )
             outlook.memory_mib[line, node] -= requests.memory_mib[row]
+            part = own_part(stage.resources.closed, requests.kind[row], node)
+            if part >= 0:
+                outlook.cpus[line, part] -= requests.cpus[row]
     outlook.falls[step] = True
 
 

@@ -226,6 +226,16 @@ def take(resources: NodeResources, held: Held, requests: ResourceRequests, row: 
         link(resources.free, held, row, node, resources.room[TAKEN, at], cpus)
         resources.free.memory_mib[node] -= requests.memory_mib[row]
         take_slots(resources.slots, node, requests.slots[row])
+        part = own_part(resources.closed, requests.kind[row], node)
+        if part >= 0:
+            link(resources.free, held, row, part, 0, cpus)
+            resources.free.memory_mib[part] -= requests.memory_mib[row]
+
+
+@borrowing
+def own_part(closed: ClosedTimes, kind: int, node: int) -> int:
+    """Return the row of the part of a node that the reservation of a *kind* of job has; NO_PART where it has none."""
+    return int(closed.own[kind, node]) if len(closed.own) else NONE
 
 
 @borrowing

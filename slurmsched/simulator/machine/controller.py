@@ -77,6 +77,7 @@ def controller(
     # Jobs that have whole blocks hold nodes on which they use nothing.
     whole_blocks = len(fleet.nodes) if fleet.topology.levels else 0
     most_links = whole_blocks + int(2 * resources.has.gpus.sum() + np.maximum(jobs.nodes, 1)[jobs.gpus == 0].sum() + 1)
+    most_links *= 2 if fleet.parts is not None else 1  # a part beside each node
     room = 4 * size + len(failures.at_s) * (2 + resources.has.gpus.max(initial=0)) + len(closed.ends_s) + 64
     calendar = blank(int(room))
     for at, at_s in enumerate(failures.at_s.tolist()):
@@ -161,7 +162,9 @@ def _places(
             f"jobs ask for partition {error.args[0]!r}, which the cluster does not have; there are: "
             f"{', '.join(fleet.partitions.name)} (simulate --set map_partitions=all reads them as these)"
         ) from None
-    return places, closed_to(fleet.reservations, fleet.nodes, groups, places.group, fleet.part_use)
+    closed = closed_to(fleet.reservations, fleet.nodes, groups, places.group, fleet.part_use, fleet.parts)
+    places.allowed[:, closed.first :] = False
+    return places, closed
 
 
 def _requests(jobs: Workload, kind: IntArray) -> ResourceRequests:

@@ -137,7 +137,8 @@ def _why(model: Controller, rows: IntArray) -> IntArray:
 
 def _allocations(model: Controller, fleet: ClusterSpec, rows: IntArray) -> tuple[Labels, Labels]:
     """Return the nodes of each job, and its GPUs on each of them."""
-    first, (count, node, gpus) = model.stage.held.first[rows], _of_links(model.stage.held, rows)
+    first = model.stage.held.first[rows]
+    count, node, gpus = _of_links(model.stage.held, rows, model.stage.resources.closed.first)
     names, lists, counts = fleet.nodes.name, [""] * len(rows), [""] * len(rows)
     for at, end in zip(np.flatnonzero(first != NONE).tolist(), np.cumsum(count[first != NONE]).tolist(), strict=True):
         on, many = tuple(node[end - count[at] : end].tolist()), gpus[end - count[at] : end].tolist()
@@ -146,8 +147,11 @@ def _allocations(model: Controller, fleet: ClusterSpec, rows: IntArray) -> tuple
     return Labels.of(lists), Labels.of(counts)
 
 
-def _of_links(held: Held, rows: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-    """Return on how many nodes each of *rows* is, and the nodes and GPUs of all of them, by node within a row."""
+def _of_links(held: Held, rows: IntArray, parts: int) -> tuple[IntArray, IntArray, IntArray]:
+    """Return on how many nodes each of *rows* is, and the nodes and GPUs of all of them, by node within a row.
+
+    Rows of nodes from *parts* on stand for parts of others.
+    """
     spot, links = held.first[rows], held.links
     row, node, gpus = [], [], []
     at = np.flatnonzero(spot != NONE)
@@ -161,7 +165,8 @@ def _of_links(held: Held, rows: IntArray) -> tuple[IntArray, IntArray, IntArray]
         return np.zeros(len(rows), dtype=np.int64), spot[:0], spot[:0]
     of, nodes = np.concatenate(row), np.concatenate(node)
     order = np.lexsort((nodes, of))
-    return np.bincount(of, minlength=len(rows)), nodes[order], np.concatenate(gpus)[order]
+    order = order[nodes[order] < parts]
+    return np.bincount(of[order], minlength=len(rows)), nodes[order], np.concatenate(gpus)[order]
 
 
 @lru_cache(maxsize=4_096)  # a job keeps its nodes for many cycles

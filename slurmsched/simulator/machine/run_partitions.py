@@ -55,4 +55,4 @@ def _nodes(model: Controller, row: int) -> list[int]:
     while spot != NONE:
         on.append(int(held.links[NODE, spot]))
         spot = held.links[NEXT, spot]
-    return on
+    return [node for node in on if node < model.stage.resources.closed.first]

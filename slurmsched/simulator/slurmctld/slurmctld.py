@@ -49,6 +49,9 @@ from .state import (
 
 MOST_PRIORITY = 2.0**33
 
+ABOVE_TIERS = 2**17
+"""slurmctld looks at jobs in reservations first, whatever the tiers of partitions, which are 16 bits."""
+
 _NONE_TESTED, _NOT_BLOCKING = cast(int, np.int64(0)), cast(bool, np.bool_(False))
 """Numba compiles a function again for each literal that it gets."""
 
@@ -126,11 +129,18 @@ def _turn(c: Controller, row: int) -> float:
 
 @compiled
 def key_of(c: Controller, row: int) -> float:
-    """Return a job's sort key: partition tier, then priority; or the given key. The smaller comes first."""
+    """Return a job's sort key: in a reservation or not, tier, priority; or the given key. The smaller comes first."""
     if c.rules.direct:
         life, keys = c.stage.life, c.given
         return float(keys.at[life.level[row], row] + keys.slope[row] * life.ran_s[row])
-    return float(-(c.parts.tier[c.parts.of[row]] * MOST_PRIORITY + priority(c, row)))
+    level = c.parts.tier[c.parts.of[row]] + (ABOVE_TIERS if _own_reservations(c, row) else 0)
+    return float(-(level * MOST_PRIORITY + priority(c, row)))
+
+
+def levels(c: Controller) -> IntArray:
+    """Return what precedes the priority of each job: the tier of its partition, behind jobs in reservations."""
+    inside = c.stage.resources.closed.number[c.stage.requests.kind] > 0
+    return np.asarray(c.parts.tier[c.parts.of] + ABOVE_TIERS * inside, dtype=np.int64)
 
 
 @borrowing
@@ -254,6 +264,12 @@ def _is_passed_over(c: Controller, row: int, now_s: float) -> bool:
     return bool(is_shut(stage.resources, stage.requests, row, c.barred, now_s, stage.life.plan_s[row]))
 
 
+@borrowing
+def _own_reservations(c: Controller, row: int) -> int:
+    """Return the number of the reservations that a job names, 0 for none; it stops only other jobs in these."""
+    return int(c.stage.resources.closed.number[c.stage.requests.kind[row]])
+
+
 @inner
 def _in_higher_tiers(parts: PartitionSets) -> BoolArray:
     """Select the partition sets served first: those of several tiers, and those above the lowest tier of these."""
@@ -282,7 +298,7 @@ def _serve_higher_tiers(c: Controller, now_s: float, blocking: bool) -> None:
         if try_to_start(c, row, now_s):
             at -= 1
         else:
-            c.blocked[part] = blocking and not _is_passed_over(c, row, now_s)
+            c.blocked[part] = blocking and not _own_reservations(c, row) and not _is_passed_over(c, row, now_s)
     c.barred[:] = False
     for part in range(len(c.blocked)):
         if upper[part] and c.blocked[part]:
@@ -292,14 +308,19 @@ def _serve_higher_tiers(c: Controller, now_s: float, blocking: bool) -> None:
 
 @inner
 def main_loop(c: Controller, now_s: float) -> None:
-    """Run the main loop: from the top; a partition's first job that does not fit stops it and keeps its nodes."""
+    """Run the main loop: from the top; a partition's first job that does not fit stops it and keeps its nodes.
+
+    One in a reservation stops only those behind it in the same one.
+    """
     c.clock[MAIN_DUE], c.clock[MAIN_LAST] = NEVER, now_s
     _serve_higher_tiers(c, now_s, c.rules.blocking)
     at, tested, open_sets, free = 0, 0, len(c.blocked), c.stage.resources.free.gpus.sum()
+    stopped = np.zeros(c.stage.resources.closed.number.max() + 1, dtype=np.bool_)
     while at < c.queue.many[0] and tested < c.rules.default_queue_depth and open_sets:
         row = c.queue.rows[at]
         part = c.parts.of[row]
-        if c.blocked[part] or not ready(c, row, now_s):
+        own = _own_reservations(c, row)
+        if c.blocked[part] or stopped[own] or not ready(c, row, now_s):
             at += 1
             continue
         tested += 1
@@ -308,6 +329,10 @@ def main_loop(c: Controller, now_s: float) -> None:
             free -= gpus
             continue
         if not c.rules.blocking or _is_passed_over(c, row, now_s):
+            at += 1
+            continue
+        if own:
+            stopped[own] = True
             at += 1
             continue
         if c.stage.requests.slots[row]:  # of a job that requires nodes, only these are kept

@@ -28,10 +28,14 @@ _NONE_THERE = re.compile(r"No reservations in the system\s*")
 _FIELD = re.compile(r"(?:^|\s)([A-Za-z]+)=(\S*)")
 _DIGITS = re.compile(r"[0-9]{1,12}")
 _CPUS = re.compile(r"(?:^|,)cpu=([0-9]{1,9})(?:,|$)")
+_CORES = re.compile(r"\sNodeName=(\S+) CoreIDs=([0-9,-]+)(?=\s)")
 _COMMENT = re.compile(r"\sComment=")
 
 AHEAD = {"HOURLY": 48, "DAILY": 31, "WEEKDAY": 31, "WEEKEND": 31, "WEEKLY": 9}
 """The windows, of those that repeat, that have a row: for two days of hours, a month of days, and two of weeks."""
+
+_OF_NODES = "CPUs of nodes"
+"""The name, of ours, of the CPUs of each node."""
 
 _MOVING = "TIME_FLOAT"
 """The flag of a window that stays as far ahead as it is."""
@@ -73,7 +77,7 @@ def _table_of(windows: list[_Window], nodes: NodeTable) -> ReservationTable:
         end_s=np.array([one.end_s for one in windows], dtype=np.float64),
         nodes=texts["Nodes"],
         whole=np.array(whole, dtype=np.bool_),
-        cores=np.array([_number(one.fields.get("CoreCnt", "")) for one in windows], dtype=np.int64),
+        cores=np.array([_cpus_of(one.fields) for one in windows], dtype=np.int64),
         gpus=np.array([gpus_in(text)[0] for text in tres], dtype=np.int64),
         gpu_types=Labels.of(_types(text) for text in tres),
         flags=_labels(windows, "Flags"),
@@ -82,6 +86,7 @@ def _table_of(windows: list[_Window], nodes: NodeTable) -> ReservationTable:
         groups=texts["Groups"],
         accounts=texts["Accounts"],
         licences=_labels(windows, "Licenses"),
+        node_cpus=_labels(windows, _OF_NODES),
     )
 
 
@@ -96,6 +101,7 @@ def _windows(line: str) -> Iterator[_Window]:
     fields: dict[str, str] = {}
     for name, value in _FIELD.findall(line):
         fields.setdefault(name, value)
+    fields[_OF_NODES] = _cpus_by_node(line, fields)
     start, end = fields.get("StartTime", ""), fields.get("EndTime", "")
     if not (_DIGITS.fullmatch(start) and _DIGITS.fullmatch(end)):
         logger.warning("reservation %s has no times that we can read", fields.get("ReservationName", "")[:40])
@@ -115,6 +121,25 @@ def _is_whole(fields: Mapping[str, str], cpus: Mapping[str, int]) -> bool:
     """Report whether a reservation takes whole nodes; where its CPUs are not said, it does."""
     said = _CPUS.search(fields.get("TRES", ""))
     return said is None or int(said[1]) >= sum(cpus.get(name, 0) for name in expanded(fields.get("Nodes", "")))
+
+
+def _cpus_of(fields: Mapping[str, str]) -> int:
+    """Return the CPUs of a reservation; its cores where Slurm does not say them."""
+    said = _CPUS.search(fields.get("TRES", ""))
+    return int(said[1]) if said else _number(fields.get("CoreCnt", ""))
+
+
+def _cpus_by_node(line: str, fields: Mapping[str, str]) -> str:
+    """Return the CPUs of each node whose cores are listed, as n1=2+n2=4: of each core all threads."""
+    cores = {name: sum(map(_ids_in, ids.split(","))) for text, ids in _CORES.findall(line) for name in expanded(text)}
+    threads = max(1, _cpus_of(fields) // max(1, _number(fields.get("CoreCnt", ""))))
+    return "+".join(f"{name}={threads * many}" for name, many in cores.items())
+
+
+def _ids_in(span: str) -> int:
+    """Return how many numbers a span such as 4-7 has."""
+    first, _, last = span.partition("-")
+    return int(last or first) - int(first) + 1 if first.isdecimal() else 0
 
 
 def _repeated(start_s: float, end_s: float, flags: str) -> Iterator[tuple[float, float]]:

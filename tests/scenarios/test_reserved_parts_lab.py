@@ -1,0 +1,157 @@
+"""Jobs inside a reservation of parts of nodes, and those outside beside them: Slurm answers by the starts it plans."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from slurmsched.cluster.columns import table_of
+from slurmsched.cluster.records.outcomes import OutcomeTable
+from slurmsched.cluster.state import View
+from slurmsched.decide.rules import Rules
+from slurmsched.explain.why import why
+from slurmsched.foresee.predict_completion import predict_completion
+from slurmsched.lab import Lab, LabSpec
+from slurmsched.lab.programs import slurm_release
+from slurmsched.models.runtime.baseline import RuntimeModel
+from slurmsched.policies.contract import find_ordering
+from slurmsched.powers import decide
+from slurmsched.slurm.adapters.command import SlurmCommand
+from slurmsched.slurm.adapters.command_runner import CommandRunner
+
+CONF = (
+    "EnforcePartLimits=NO",
+    "SchedulerParameters=bf_interval=2,bf_resolution=1,bf_continue,sched_interval=2,batch_sched_delay=0",
+)
+CPUS, HALF = 8, 4  #: of each node, and of those that are reserved
+LOOK_S = 8.0
+"""Until Slurm's backfill has looked at a job, and given it a start if it has one."""
+
+NEAR_S = 90.0
+"""Slurm counts limits in whole minutes, and looks at jobs every two seconds."""
+
+
+@dataclass
+class Site:
+    lab: Lab
+    gpus: bool  #: whether GPUs are reserved too, which releases can from 23.11 on
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Site]:
+    if os.geteuid():
+        pytest.skip("only root brings up accounting")
+    directory = Path(tempfile.mkdtemp(prefix="sslab-", dir="/tmp"))
+    directory.chmod(0o755)
+    with Lab(directory / "lab", LabSpec(nodes=3, extra_conf=CONF)) as lab:
+        gpus = slurm_release(None) >= (23, 11)
+        reserve(lab, "half", "n1", f"corecnt={HALF}")
+        reserve(lab, "cards", "n2", *([f"corecnt={HALF}", "tres=gres/gpu=2"] if gpus else [f"corecnt={HALF}"]))
+        yield Site(lab, gpus)
+
+
+def reserve(lab: Lab, name: str, node: str, *words: str) -> None:
+    """Reserve a part of a node for alice, for two hours from now on."""
+    asked = [f"reservationname={name}", "starttime=now", "duration=120", f"nodes={node}", f"users={lab.user('alice')}"]
+    lab.ask(["scontrol", "create", "reservation", *asked, *words])
+
+
+NODES = {"half": "n1", "cards": "n2"}
+JOBS = st.lists(
+    st.tuples(
+        st.sampled_from(sorted(NODES)),
+        st.booleans(),  # inside
+        st.integers(1, HALF + 1),
+        st.integers(0, 3),
+        st.sampled_from([5, 10, 20, 40]),
+    ),
+    min_size=1,
+    max_size=7,
+)
+
+
+def submit(site: Site, name: str, inside: bool, cpus: int, gpus: int, minutes: int) -> int:
+    """Submit a job to a node of which a part is reserved, to that part or beside it."""
+    where = [f"--reservation={name}"] if inside else [f"-w{NODES[name]}"]
+    size = ["-N1", "-n1", f"-c{cpus}", "--mem=100", f"-t{minutes}", *([f"--gres=gpu:{gpus}"] if gpus else [])]
+    return site.lab.submit(*where, *size, "-o/dev/null", "--wrap=sleep 3000", user="alice" if inside else "carol")
+
+
+def planned(site: Site) -> dict[int, tuple[str, float]]:
+    """The state of each job, and the start that Slurm gives it; NaN for none."""
+    shown = site.lab.ask(["env", "SLURM_TIME_FORMAT=%s", "squeue", "-h", "-o", "%A|%t|%S|%r"])
+    rows = (line.split("|") for line in shown.splitlines())
+    return {int(job): (state, float(start) if start.isdecimal() else np.nan) for job, state, start, _ in rows}
+
+
+def settled(site: Site) -> dict[int, tuple[str, float]]:
+    """What Slurm plans once it plans the same for a while."""
+    before, until_s = planned(site), time.monotonic() + LOOK_S
+    while time.monotonic() < until_s:
+        time.sleep(1.0)
+        now = planned(site)
+        if {job: one[0] for job, one in now.items()} != {job: one[0] for job, one in before.items()}:
+            until_s = time.monotonic() + LOOK_S
+        before = now
+    return before
+
+
+def view_of(cluster: SlurmCommand) -> View:
+    """The present view, without history."""
+    state, now_s = cluster.observe(), time.time()
+    model = RuntimeModel.fit(table_of(OutcomeTable, 0, {}, {}))
+    names = ("running", "nodes", "partitions", "qos", "accounts", "limits", "reservations", "topology")
+    forecasts = {"forecast": model.forecast(state.pending, now_s)}
+    forecasts["forecast_running"] = model.forecast(state.running, now_s)
+    return View(now_s=now_s, pending=state.pending, **{name: getattr(state, name) for name in names}, **forecasts)
+
+
+def differences(site: Site, jobs: list[tuple[str, bool, int, int, int]]) -> list[str]:
+    """Submit *jobs*, and return what we predict otherwise than Slurm plans."""
+    cluster = SlurmCommand(CommandRunner(environment=site.lab.env()))
+    facts, of = cluster.facts(), {}
+    try:
+        for job in jobs:
+            of[submit(site, *job)] = job
+        theirs, seen = settled(site), view_of(cluster)
+        plan = decide(seen, find_ordering("native"), Rules())
+        table = predict_completion(seen, plan.jobs.rank, plan.jobs.standing, facts.config)
+        ours = dict(zip(table.job_id.tolist(), table.start_s.tolist(), strict=True))
+        found = []
+        for job_id, (state, start_s) in theirs.items():
+            told = why(seen, plan, Rules(), job_id)
+            print(of[job_id], state, start_s - seen.now_s, ours[job_id] - seen.now_s, told.reason)
+            if state == "PD" and not np.isclose(ours[job_id], start_s, rtol=0, atol=NEAR_S, equal_nan=True):
+                found.append(f"{of[job_id]}: Slurm {start_s - seen.now_s:.0f} s, we {ours[job_id] - seen.now_s:.0f} s")
+        return [*found, f"of {list(of.values())}"] if found else []
+    finally:
+        site.lab.cancel_all()
+
+
+@pytest.mark.lab
+@settings(max_examples=2, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(jobs=JOBS)
+@example(jobs=[("half", True, 2, 0, 20), ("half", True, 2, 0, 40), ("half", True, 1, 0, 10), ("half", False, 5, 0, 5)])
+@example(
+    jobs=[("cards", True, 1, 2, 20), ("cards", True, 1, 1, 5), ("cards", False, 4, 2, 10), ("half", True, 5, 0, 5)]
+)
+def test_jobs_inside_a_part_of_a_node_and_beside_it_start_when_slurm_plans_it(site, jobs):
+    assert not differences(site, jobs)
+
+
+@pytest.mark.lab
+@pytest.mark.soak
+@pytest.mark.draws
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(jobs=JOBS)
+def test_many_jobs_inside_parts_of_nodes_start_when_slurm_plans_it(site, jobs):
+    assert not differences(site, jobs)
