@@ -51,10 +51,15 @@ class Release:
     accounts_unenforced: bool  #: partitions choose accounts even where associations are not enforced
     groups_are_final: bool  #: one partition of a list that takes other groups alone refuses the whole job
     takes_qos_lists: bool  #: a job may name several QOS
+    counts_tasks_first: bool  #: of GPUs by task and by node those by task count, and nodes follow from tasks
 
 
-RELEASES = (Release(False, True, True, False), Release(True, False, False, True))
-"""As 22.05 decides, and as 24.11 and newer ones do. Which of the two holds for a release between them is not known."""
+OLDEST, SINCE_24_11, SINCE_26_05 = RELEASES = (
+    Release(False, True, True, False, False),
+    Release(True, False, False, True, False),
+    Release(True, False, False, True, True),
+)
+"""As 22.05 decides, as 24.11 and 25.11 do, and as 26.05 does. Which holds for a release between two is not known."""
 
 
 @dataclass(frozen=True)

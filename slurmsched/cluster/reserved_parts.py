@@ -1,8 +1,8 @@
 """Parts of nodes that reservations hold for the jobs inside, as rows of their own behind those of the nodes.
 
 A job inside takes CPUs of its node and of the part; jobs outside may have what is free of the node beyond what is free
-of the part. So memory, and GPUs that are not reserved, stay those of the node. Of reserved GPUs each job inside may have
-as many: slurmctld counts them for each job anew (observed on 26.05).
+of the part. So memory, and GPUs that are not reserved, stay those of the node. Of reserved GPUs each job may have as
+many: slurmctld counts them for each job anew (observed on 26.05).
 """
 
 from __future__ import annotations

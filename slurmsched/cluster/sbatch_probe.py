@@ -71,7 +71,7 @@ class Probe:
 
 def probe(options: Mapping[str, str], user: str, now_s: float, zone: tzinfo, site: Site) -> Probe:
     """Return the job that *options* would submit now; ConfigError or CommentError where it would be refused."""
-    request = request_of(options)
+    request = request_of(options, tasks_first=all(one.counts_tasks_first for one in site.permissions.releases))
     granted = _granted(options, user, _partition(options, site), site)
     partition = ",".join(granted.partitions)
     rows = [list(site.partitions.name).index(name) for name in granted.partitions]

@@ -105,20 +105,29 @@ class SbatchRequest:
         return self.memory_on(self.started_nodes)
 
 
-def request_of(options: Mapping[str, str]) -> SbatchRequest:
-    """Return the size of a job with these *options*; ConfigError with sbatch's words where it refuses them."""
-    sizes, cpus, required = _client_sizes(options)
+def request_of(options: Mapping[str, str], *, tasks_first: bool = False) -> SbatchRequest:
+    """Return the size of a job with these *options*; ConfigError with sbatch's words where it refuses them.
+
+    With *tasks_first*, as in 26.05, its nodes follow from its tasks and the most of them on a node, and of GPUs by task
+    and by node those by task count.
+    """
+    sizes, cpus, required = _client_sizes(options, tasks_first)
     if "cpus-per-gpu" in options and "cpus-per-task" in options:
         _refuse_gres("--cpus-per-gpu is mutually exclusive with --cpus-per-task")
     others = _gpus_asked(options, sizes)
-    _settle_gpus(sizes, options)
+    _settle_gpus(sizes, options, tasks_first)
     overcommit = "overcommit" in options
     if sizes.tasks_per_node is not None and sizes.nodes is not None and sizes.tasks is None:
         sizes.tasks = sizes.tasks_per_node * sizes.nodes
     if not overcommit and sizes.tasks is not None and sizes.tasks > cpus:
         cpus = sizes.tasks * (sizes.cpus_per_task or 1)
+    if tasks_first:
+        _nodes_of_tasks(sizes)
     sizes.nodes = 1 if sizes.nodes is None else sizes.nodes
-    _settle_gpus(sizes, options)
+    if tasks_first and sizes.tasks is None and sizes.tasks_per_node:
+        sizes.tasks = sizes.tasks_per_node * sizes.nodes
+        cpus = max(cpus, sizes.tasks * (sizes.cpus_per_task or 1))
+    _settle_gpus(sizes, options, tasks_first)
     if sizes.most_nodes is not None and sizes.most_nodes < sizes.nodes:
         refuse("Batch job submission failed: Node count specification invalid")
     gpus = {kind: one.total for kind, one in sizes.gpus.items() if one.total}
@@ -154,7 +163,7 @@ def request_of(options: Mapping[str, str]) -> SbatchRequest:
     return replace(made, memory_mib=_whole_memory_mib(options, made))
 
 
-def _client_sizes(options: Mapping[str, str]) -> tuple[_Sizes, int, str]:
+def _client_sizes(options: Mapping[str, str], tasks_first: bool) -> tuple[_Sizes, int, str]:
     """Return the numbers as sbatch itself settles them, the CPUs of the job, and the required nodes."""
     nodes, most = node_range(options["nodes"]) if "nodes" in options else (1, 0)
     nodes_set = "nodes" in options
@@ -169,7 +178,7 @@ def _client_sizes(options: Mapping[str, str]) -> tuple[_Sizes, int, str]:
     tasks, tasks_set = _number(options, "ntasks", 1), "ntasks" in options
     tasks_per_node = _given(options, "ntasks-per-node")
     fixed = most in (0, nodes)
-    if tasks_per_node and not tasks_set and fixed:
+    if tasks_per_node and not tasks_set and fixed and (nodes_set or not tasks_first):
         tasks, tasks_set = nodes * tasks_per_node, True
     if nodes_set and fixed and not tasks_set:
         tasks = max(nodes, 1)
@@ -220,10 +229,18 @@ def _gpus_asked(options: Mapping[str, str], sizes: _Sizes) -> tuple[str, ...]:
     return tuple(others)
 
 
-def _settle_gpus(sizes: _Sizes, options: Mapping[str, str]) -> None:
+def _nodes_of_tasks(sizes: _Sizes) -> None:
+    """Let the nodes follow from the tasks and the most of them on a node, where no number of nodes was named."""
+    if sizes.nodes is None and sizes.tasks and sizes.tasks_per_node:
+        sizes.nodes = -(-sizes.tasks // sizes.tasks_per_node)
+
+
+def _settle_gpus(sizes: _Sizes, options: Mapping[str, str], tasks_first: bool) -> None:
     """Multiply GPUs by nodes, sockets and tasks, and derive those numbers from the GPUs; refuse what disagrees."""
     if not sizes.gpus and not sizes.tasks_per_gpu:
         return
+    if tasks_first:
+        _nodes_of_tasks(sizes)
     by_task = "gpus-per-task" in options
     same = sizes.nodes is not None and sizes.nodes == sizes.most_nodes
     if (by_task or sizes.tasks_per_gpu) and sizes.tasks is None and same:
@@ -235,15 +252,18 @@ def _settle_gpus(sizes: _Sizes, options: Mapping[str, str]) -> None:
         elif sizes.cpus_per_task is None:
             sizes.tasks = nodes
     for one in sizes.gpus.values():
+        by_task_alone = tasks_first and one.task and sizes.tasks is not None
         one.total = max(
             one.largest.get("job", one.job),
-            one.largest.get("node", 0) * (sizes.nodes or 1),
+            0 if by_task_alone else one.largest.get("node", 0) * (sizes.nodes or 1),
             one.largest.get("socket", 0) * _sockets(sizes),
             one.largest.get("task", 0) * (1 if sizes.tasks is None else sizes.tasks),
         )
     _settle_tasks_per_gpu(sizes)
     for kind, one in sizes.gpus.items():
         _agree(one, sizes, 0 if kind else sizes.cpus_per_gpu)
+    if tasks_first and sizes.tasks is not None and "ntasks" in options and (sizes.nodes or 1) > sizes.tasks:
+        refuse("Batch job submission failed: Task count specification invalid")
     if len(sizes.gpus) > 1 and "" in sizes.gpus:
         refuse("Invalid GRES specification (with and without type identification)")
 

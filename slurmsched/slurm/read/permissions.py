@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from ...cluster.permissions import RELEASES, Association, PartitionAccess, Permissions, Release
+from ...cluster.permissions import (
+    OLDEST,
+    SINCE_24_11,
+    SINCE_26_05,
+    Association,
+    PartitionAccess,
+    Permissions,
+    Release,
+)
 from ...cluster.text.tres import NOTHING
 from ..port import preemption
 from ..versions import TESTED, SlurmRelease
@@ -35,9 +43,11 @@ def permissions_of(config: Mapping[str, str], partitions: str) -> Permissions:
 
 def _releases(release: SlurmRelease) -> tuple[Release, ...]:
     """Return how *release* decides; both ways where it lies between two that were tested."""
+    if release.can("counts_tasks_first"):
+        return (SINCE_26_05,)
     if release.can("inherits_accounts"):
-        return RELEASES[1:]
-    return RELEASES[:1] if release.series <= TESTED[0] else RELEASES
+        return (SINCE_24_11,)
+    return (OLDEST,) if release.series <= TESTED[0] else (OLDEST, SINCE_24_11)
 
 
 def with_associations(permissions: Permissions, query: Query, cluster: str, user: str) -> Permissions:
