@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from .sbatch_request import SizeRules
+
 NOT_AVAILABLE = "Required partition not available (inactive or drain)"
 INVALID_ACCOUNT = "Invalid account or account/partition combination specified"
 INVALID_QOS = "Invalid qos specification"
@@ -51,13 +53,13 @@ class Release:
     accounts_unenforced: bool  #: partitions choose accounts even where associations are not enforced
     groups_are_final: bool  #: one partition of a list that takes other groups alone refuses the whole job
     takes_qos_lists: bool  #: a job may name several QOS
-    counts_tasks_first: bool  #: of GPUs by task and by node those by task count, and nodes follow from tasks
+    sizes: SizeRules  #: how it counts nodes, tasks and GPUs
 
 
 OLDEST, SINCE_24_11, SINCE_26_05 = RELEASES = (
-    Release(False, True, True, False, False),
-    Release(True, False, False, True, False),
-    Release(True, False, False, True, True),
+    Release(False, True, True, False, SizeRules()),
+    Release(True, False, False, True, SizeRules(tasks_first=True)),
+    Release(True, False, False, True, SizeRules(tasks_first=True, task_on_each_node=True)),
 )
 """As 22.05 decides, as 24.11 and 25.11 do, and as 26.05 does. Which holds for a release between two is not known."""
 

@@ -11,7 +11,7 @@ from datetime import tzinfo
 
 import numpy as np
 
-from ..errors import CommentError
+from ..errors import CommentError, ConfigError
 from .columns import BoolArray
 from .fewest_nodes import fewest_nodes
 from .jobs import JobTable, job_table
@@ -71,7 +71,7 @@ class Probe:
 
 def probe(options: Mapping[str, str], user: str, now_s: float, zone: tzinfo, site: Site) -> Probe:
     """Return the job that *options* would submit now; ConfigError or CommentError where it would be refused."""
-    request = request_of(options, tasks_first=all(one.counts_tasks_first for one in site.permissions.releases))
+    request, counted_otherwise = _request(options, site.permissions)
     granted = _granted(options, user, _partition(options, site), site)
     partition = ",".join(granted.partitions)
     rows = [list(site.partitions.name).index(name) for name in granted.partitions]
@@ -132,12 +132,25 @@ def probe(options: Mapping[str, str], user: str, now_s: float, zone: tzinfo, sit
         first_submit_s=[now_s],
         eligible_s=[max(now_s, starts_s)],
     )
-    unsure = (*granted.unsure, *_unsure(options, request, site))
+    unsure = (*granted.unsure, *counted_otherwise, *_unsure(options, request, site))
     if named := options.get("reservation"):
         unsure += doubts_of(site.reservations, named, claimant_of(job, 0), site.permissions.parents)
         if "," in named and not followed(site.reservations, job)[0]:
             unsure += (f"--reservation={named} (which of them has room first)",)
     return Probe(job, (*not_understood(options), *unsure), request)
+
+
+def _request(options: Mapping[str, str], permissions: Permissions) -> tuple[SbatchRequest, tuple[str, ...]]:
+    """Return the size of the job, and what is not known of it where it is not known how the release counts."""
+    request = request_of(options, permissions.releases[0].sizes)
+    for other in permissions.releases[1:]:
+        try:
+            again = request_of(options, other.sizes)
+        except ConfigError:
+            return request, ("its GPUs by task and by node (some releases of Slurm refuse it)",)
+        if (again.gpus, again.nodes, again.tasks) != (request.gpus, request.nodes, request.tasks):
+            return request, ("its GPUs by task and by node (some releases of Slurm count them otherwise)",)
+    return request, ()
 
 
 def _partition(options: Mapping[str, str], site: Site) -> str:

@@ -47,6 +47,15 @@ class _Sizes:
 
 
 @dataclass(frozen=True)
+class SizeRules:
+    """What releases of Slurm count differently (docs/releases.md)."""
+
+    tasks_first: bool = False
+    """Nodes follow from the tasks and the most of them on a node; of GPUs by task and by node those by task count."""
+    task_on_each_node: bool = False  #: a job whose GPUs take more nodes than it has tasks is refused
+
+
+@dataclass(frozen=True)
 class SbatchRequest:
     """The size of a job; *memory_mib* is that of the whole job, NaN for the default of its partition."""
 
@@ -105,29 +114,25 @@ class SbatchRequest:
         return self.memory_on(self.started_nodes)
 
 
-def request_of(options: Mapping[str, str], *, tasks_first: bool = False) -> SbatchRequest:
-    """Return the size of a job with these *options*; ConfigError with sbatch's words where it refuses them.
-
-    With *tasks_first*, as in 26.05, its nodes follow from its tasks and the most of them on a node, and of GPUs by task
-    and by node those by task count.
-    """
-    sizes, cpus, required = _client_sizes(options, tasks_first)
+def request_of(options: Mapping[str, str], rules: SizeRules) -> SbatchRequest:
+    """Return the size of a job with these *options*; ConfigError with sbatch's words where it refuses them."""
+    sizes, cpus, required = _client_sizes(options, rules)
     if "cpus-per-gpu" in options and "cpus-per-task" in options:
         _refuse_gres("--cpus-per-gpu is mutually exclusive with --cpus-per-task")
     others = _gpus_asked(options, sizes)
-    _settle_gpus(sizes, options, tasks_first)
+    _settle_gpus(sizes, options, rules)
     overcommit = "overcommit" in options
     if sizes.tasks_per_node is not None and sizes.nodes is not None and sizes.tasks is None:
         sizes.tasks = sizes.tasks_per_node * sizes.nodes
     if not overcommit and sizes.tasks is not None and sizes.tasks > cpus:
         cpus = sizes.tasks * (sizes.cpus_per_task or 1)
-    if tasks_first:
+    if rules.tasks_first:
         _nodes_of_tasks(sizes)
     sizes.nodes = 1 if sizes.nodes is None else sizes.nodes
-    if tasks_first and sizes.tasks is None and sizes.tasks_per_node:
+    if rules.tasks_first and sizes.tasks is None and sizes.tasks_per_node:
         sizes.tasks = sizes.tasks_per_node * sizes.nodes
         cpus = max(cpus, sizes.tasks * (sizes.cpus_per_task or 1))
-    _settle_gpus(sizes, options, tasks_first)
+    _settle_gpus(sizes, options, rules)
     if sizes.most_nodes is not None and sizes.most_nodes < sizes.nodes:
         refuse("Batch job submission failed: Node count specification invalid")
     gpus = {kind: one.total for kind, one in sizes.gpus.items() if one.total}
@@ -163,7 +168,7 @@ def request_of(options: Mapping[str, str], *, tasks_first: bool = False) -> Sbat
     return replace(made, memory_mib=_whole_memory_mib(options, made))
 
 
-def _client_sizes(options: Mapping[str, str], tasks_first: bool) -> tuple[_Sizes, int, str]:
+def _client_sizes(options: Mapping[str, str], rules: SizeRules) -> tuple[_Sizes, int, str]:
     """Return the numbers as sbatch itself settles them, the CPUs of the job, and the required nodes."""
     nodes, most = node_range(options["nodes"]) if "nodes" in options else (1, 0)
     nodes_set = "nodes" in options
@@ -178,7 +183,7 @@ def _client_sizes(options: Mapping[str, str], tasks_first: bool) -> tuple[_Sizes
     tasks, tasks_set = _number(options, "ntasks", 1), "ntasks" in options
     tasks_per_node = _given(options, "ntasks-per-node")
     fixed = most in (0, nodes)
-    if tasks_per_node and not tasks_set and fixed and (nodes_set or not tasks_first):
+    if tasks_per_node and not tasks_set and fixed and (nodes_set or not rules.tasks_first):
         tasks, tasks_set = nodes * tasks_per_node, True
     if nodes_set and fixed and not tasks_set:
         tasks = max(nodes, 1)
@@ -235,11 +240,11 @@ def _nodes_of_tasks(sizes: _Sizes) -> None:
         sizes.nodes = -(-sizes.tasks // sizes.tasks_per_node)
 
 
-def _settle_gpus(sizes: _Sizes, options: Mapping[str, str], tasks_first: bool) -> None:
+def _settle_gpus(sizes: _Sizes, options: Mapping[str, str], rules: SizeRules) -> None:
     """Multiply GPUs by nodes, sockets and tasks, and derive those numbers from the GPUs; refuse what disagrees."""
     if not sizes.gpus and not sizes.tasks_per_gpu:
         return
-    if tasks_first:
+    if rules.tasks_first:
         _nodes_of_tasks(sizes)
     by_task = "gpus-per-task" in options
     same = sizes.nodes is not None and sizes.nodes == sizes.most_nodes
@@ -252,7 +257,7 @@ def _settle_gpus(sizes: _Sizes, options: Mapping[str, str], tasks_first: bool) -
         elif sizes.cpus_per_task is None:
             sizes.tasks = nodes
     for one in sizes.gpus.values():
-        by_task_alone = tasks_first and one.task and sizes.tasks is not None
+        by_task_alone = rules.tasks_first and one.task and sizes.tasks is not None
         one.total = max(
             one.largest.get("job", one.job),
             0 if by_task_alone else one.largest.get("node", 0) * (sizes.nodes or 1),
@@ -262,7 +267,8 @@ def _settle_gpus(sizes: _Sizes, options: Mapping[str, str], tasks_first: bool) -
     _settle_tasks_per_gpu(sizes)
     for kind, one in sizes.gpus.items():
         _agree(one, sizes, 0 if kind else sizes.cpus_per_gpu)
-    if tasks_first and sizes.tasks is not None and "ntasks" in options and (sizes.nodes or 1) > sizes.tasks:
+    named = sizes.tasks if "ntasks" in options else None
+    if rules.task_on_each_node and named is not None and (sizes.nodes or 1) > named:
         refuse("Batch job submission failed: Task count specification invalid")
     if len(sizes.gpus) > 1 and "" in sizes.gpus:
         refuse("Invalid GRES specification (with and without type identification)")

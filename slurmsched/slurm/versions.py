@@ -106,7 +106,7 @@ ABILITIES = {
     "topology_yaml": Ability((25, 5), "a topology without TopologyPlugin (topology.yaml)"),
     "requeue_delay": Ability((25, 11), "SchedulerParameters=requeue_delay"),
     "native_metrics": Ability((25, 11), "slurmctld's own /metrics, per user too"),
-    "counts_tasks_first": Ability((26, 5), "GPUs per task before those per node, and nodes that follow from tasks"),
+    "task_on_each_node": Ability((26, 5), "the refusal of more nodes, by GPUs, than tasks"),
     "exclusive_field": Ability((26, 5), "a job's Exclusive field, apart from OverSubscribe"),
 }
 """Abilities by the name that the code uses; ``slurmsched check`` lists them."""

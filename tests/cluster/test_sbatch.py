@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from datetime import UTC
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -15,7 +17,9 @@ import pytest
 
 from slurmsched.cluster.columns import Labels, table_of
 from slurmsched.cluster.nodes import PartitionTable
+from slurmsched.cluster.permissions import OLDEST, SINCE_24_11, SINCE_26_05, Permissions
 from slurmsched.cluster.sbatch_probe import Probe, Site, probe
+from slurmsched.cluster.sbatch_request import request_of
 from slurmsched.cluster.text.sbatch import as_text, not_understood, read_job, read_options
 from slurmsched.cluster.text.sbatch_options import (
     ALIASES,
@@ -330,3 +334,28 @@ def test_the_lists_share_no_option_and_forms_and_variables_are_of_options():
     known = COUNTED | WITHOUT_EFFECT | NOT_UNDERSTOOD
     assert {*FLAGS, *OPTIONAL, *SHORT.values(), *ALIASES.values(), *VARIABLES.values()} <= known
     assert not_understood({"gpus": "1"}) == ()
+
+
+BY_RELEASE = {"22.05": OLDEST, "24.11": SINCE_24_11, "25.05": SINCE_24_11, "25.11": SINCE_24_11, "26.05": SINCE_26_05}
+FORMS = json.loads((GOLDEN / "gpu_forms.json").read_text())
+"""The GPUs of requests by job, node and task, as each release has counted them; null where it refused the job."""
+
+
+@pytest.mark.parametrize("release", FORMS["releases"])
+def test_gpus_by_job_node_and_task_are_counted_as_each_release_counts_them(release):
+    at, ours = FORMS["releases"].index(release), dict[str, int | None]()
+    for text in FORMS["gpus"]:
+        try:
+            ours[text] = request_of(read_options(text), BY_RELEASE[release].sizes).all_gpus
+        except ConfigError:
+            ours[text] = None
+    assert ours == {text: counts[at] for text, counts in FORMS["gpus"].items()}
+
+
+def test_where_releases_between_two_that_were_tried_may_count_otherwise_it_is_said():
+    between = replace(site(), permissions=Permissions(releases=(OLDEST, SINCE_24_11)))
+    (unsure,) = tried("--gpus-per-node=4 --gpus-per-task=1 -N2", between).not_understood
+    assert unsure == "its GPUs by task and by node (some releases of Slurm count them otherwise)"
+    (unsure,) = tried("--gpus=4 -n14 --ntasks-per-node=1", between).not_understood
+    assert unsure == "its GPUs by task and by node (some releases of Slurm refuse it)"
+    assert tried("--gpus-per-node=4 -N2", between).not_understood == ()

@@ -43,7 +43,7 @@ def permissions_of(config: Mapping[str, str], partitions: str) -> Permissions:
 
 def _releases(release: SlurmRelease) -> tuple[Release, ...]:
     """Return how *release* decides; both ways where it lies between two that were tested."""
-    if release.can("counts_tasks_first"):
+    if release.can("task_on_each_node"):
         return (SINCE_26_05,)
     if release.can("inherits_accounts"):
         return (SINCE_24_11,)
