@@ -62,6 +62,19 @@ def test_what_nodes_have_is_asked_only_where_gpus_may_be_shared(commands):
     assert (commands.directory / "asked").exists()
 
 
+def test_a_look_asks_once_about_reservations_and_never_about_a_flat_network(commands):
+    for name, heading in (("squeue", HEADER), ("sinfo", HEADER), ("sprio", HEADER), ("scontrol", CONFIG)):
+        commands.says(name, f'echo {name} "$@" >> {commands.directory}/asked\n{heading}')
+    cluster = commands.cluster()
+    cluster.facts()
+    (commands.directory / "asked").unlink()
+    commands.says("scontrol", f'echo scontrol "$@" >> {commands.directory}/asked\necho No reservations in the system')
+    cluster.observe()
+    asked = (commands.directory / "asked").read_text().splitlines()
+    assert sorted(line.split()[0] for line in asked) == ["scontrol", "sinfo", "sprio", "squeue"]
+    assert [line for line in asked if line.startswith("scontrol")] == ["scontrol show reservation --all --oneliner"]
+
+
 @pytest.mark.parametrize("reads", [False, True])
 def test_loads_and_excluded_nodes_of_running_jobs_are_asked_for_only_where_somebody_needs_them(commands, reads):
     heading = "case \"$*\" in *' -o '*) for format; do :; done; echo \"$format\" | sed 's/%A/JOBID/'; exit;; esac"
