@@ -33,7 +33,7 @@ CONF = (
     "SchedulerParameters=bf_interval=2,bf_resolution=1,bf_continue,sched_interval=2,batch_sched_delay=0",
 )
 CPUS, HALF = 8, 4  #: of each node, and of those that are reserved
-LOOK_S = 8.0
+LOOK_S = 6.0
 """Until Slurm's backfill has looked at a job, and given it a start if it has one."""
 
 NEAR_S = 90.0
@@ -123,7 +123,7 @@ def differences(site: Site, jobs: list[tuple[str, bool, int, int, int]]) -> list
         for job in jobs:
             of[submit(site, *job)] = job
         theirs, seen = settled(site), view_of(cluster)
-        plan = decide(seen, find_ordering("native"), Rules())
+        plan = decide(seen, find_ordering("fifo"), Rules())
         table = predict_completion(seen, plan.jobs.rank, plan.jobs.standing, facts.config)
         ours = dict(zip(table.job_id.tolist(), table.start_s.tolist(), strict=True))
         found = []
@@ -138,7 +138,7 @@ def differences(site: Site, jobs: list[tuple[str, bool, int, int, int]]) -> list
 
 
 @pytest.mark.lab
-@settings(max_examples=2, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=1, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(jobs=JOBS)
 @example(jobs=[("half", True, 2, 0, 20), ("half", True, 2, 0, 40), ("half", True, 1, 0, 10), ("half", False, 5, 0, 5)])
 @example(
