@@ -6,9 +6,9 @@ BIN := .venv/bin
 APT := slurm-wlm slurmdbd slurm-wlm-basic-plugins slurm-wlm-jwt-plugin munge mariadb-server postgresql python3-venv lua5.1 systemd tzdata prometheus
 
 ACTOR := tests/simulator/test_actor.py::test_the_loop_of_the_training_starts_every_job_when_simulate_does
-MACHINE := tests/simulator/test_predict_completion.py tests/simulator/test_direct.py $(ACTOR) -k 'not on_one_node or fifo'
+MACHINE := tests/simulator/test_predict_completion.py tests/simulator/test_direct.py tests/simulator/test_feasibility.py $(ACTOR) -k 'not on_one_node or fifo'
 PACKAGED := deadlines jwt learn postgres profile report sim web
-POOL := tests/simulator/test_feasibility.py tests/simulator/test_elastic_replay.py tests/policies/test_latest_leases.py
+POOL := tests/simulator/test_elastic_replay.py tests/policies/test_latest_leases.py
 
 # Without bytecode each of many processes would compile all tests and the package for itself.
 unexport PYTHONDONTWRITEBYTECODE

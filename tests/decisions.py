@@ -30,6 +30,8 @@ from slurmsched.policies.contract import (
     SHARINGS,
     STOPPINGS,
 )
+from slurmsched.policies.selection.loops import start_beside_reservations, start_in_turn
+from slurmsched.policies.selection.preemption import run_best
 from slurmsched.powers.profile import profiling_rules
 from slurmsched.powers.share import packing
 from slurmsched.research import parts  # noqa: F401  # registers them
@@ -38,12 +40,9 @@ from slurmsched.research.elastic.divisions import DIVISIONS
 from slurmsched.research.elastic.experiment import shares_of
 from slurmsched.research.tasks.gangs import fits_in_turn
 from slurmsched.simulator.cycle_driver import composed, whole_queue
-from slurmsched.simulator.fast import loops
-from slurmsched.simulator.fast.loops import run_preemptively, run_to_end
-from slurmsched.simulator.fast.queue import come_in
-from slurmsched.simulator.machine import event_loop
+from slurmsched.simulator.machine import event_loop, starters
 from slurmsched.simulator.pair_rules import pair_rules
-from slurmsched.simulator.setup import FAST_SELECTIONS, Setup
+from slurmsched.simulator.setup import RESERVING, Setup
 from slurmsched.simulator.slurmctld.slurmctld import backfill_loop, main_loop, step_s
 
 Function = Callable[..., Any]
@@ -58,7 +57,7 @@ class Decision:
     daemon: Function | None  #: in the daemon's cycle; None where Slurm itself decides
     ideal: Function | None  #: on a cluster that carries plans out as they are
     slurm: Function | None  #: beside the model of slurmctld
-    fast: Function | None  #: in compiled loops
+    fast: Function | None  #: in the compiled core; of a selection the loop that it calls
 
     @property
     def forms(self) -> list[Function]:
@@ -71,13 +70,13 @@ class Decision:
         return found
 
 
-IN_TURN, BESIDE_RESERVATIONS = (fits_in_turn, main_loop), (week_loop._start,)
+IN_TURN, BESIDE_RESERVATIONS = (fits_in_turn, main_loop), (week_loop._start, backfill_loop)
 FORMS: dict[tuple[str, str], tuple[Function, ...]] = {
-    ("admission", "load"): (event_loop._let_in,),
     ("selection", "strict"): IN_TURN,
     ("selection", "backfill"): (*IN_TURN, greedy_fit.fill),
     ("selection", "easy"): BESIDE_RESERVATIONS,
-    **dict.fromkeys((("ordering", name) for name in ("tiresias", "tiresias-promoting")), (loops._level, step_s)),
+    ("selection", "conservative"): (backfill_loop,),
+    **dict.fromkeys((("ordering", name) for name in ("tiresias", "tiresias-promoting")), (starters._level, step_s)),
 }
 """What decides by the same rule outside the columns of the table, by hook and part."""
 
@@ -96,7 +95,7 @@ def decisions() -> Iterator[Decision]:
         )
     for name in ADMISSIONS:
         line = {"load": "load:1.2"}.get(name, name)
-        fast = find_admission(line).function if name == "accept-all" else come_in
+        fast = find_admission(line).function if name == "accept-all" else event_loop._let_in
         rules = policy_of(Settings(policy=PolicySettings(admission=line), power=PowerSettings(hold=True))).rules
         if name == "unchanged":  # of decisions from which plug-ins are left out
             yield Decision("admission", name, _admits(rules), None, _admits(rules), None)
@@ -106,11 +105,11 @@ def decisions() -> Iterator[Decision]:
         slurm = whole_queue(setup.ordering, setup.admits).rules
         daemons, directs, models = (_admits(one) for one in (rules, ideal, slurm))
         yield Decision("admission", name, daemons, directs, models, fast)
-    fast_loops = {"easy": backfill_loop, "conservative": backfill_loop, "preemptive": run_preemptively}
+    loops = {"strict": start_in_turn, "backfill": start_in_turn, "preemptive": run_best}
+    loops |= dict.fromkeys(RESERVING, start_beside_reservations)
     for name in SELECTIONS:
         ideal = SELECTIONS.find(Setup.of("fifo", name).composition.selection).function
-        fast = fast_loops.get(name, run_to_end) if name in FAST_SELECTIONS else None
-        yield Decision("selection", name, None, ideal, None, fast)
+        yield Decision("selection", name, None, loops.get(name, ideal), None, loops.get(name))
     for name, placement in PLACEMENTS.items():
         yield Decision("placement", name, None, placement.function, None, placement.function)
     for name in SHARINGS:
@@ -152,7 +151,7 @@ def _admits(rules: Rules) -> Function:
 
 def table() -> str:
     """Return the rows as a table of Markdown."""
-    heads = ("hook", "part", "the daemon", "plans as they are", "beside slurmctld", "fast path", "forms")
+    heads = ("hook", "part", "the daemon", "plans as they are", "beside slurmctld", "compiled core", "forms")
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for one in decisions():
         functions = (one.daemon, one.ideal, one.slurm, one.fast)

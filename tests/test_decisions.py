@@ -9,16 +9,15 @@ from decisions import decisions, table
 PAGE = Path(__file__).parent.parent / "docs" / "design.md"
 
 SEVERAL = {
-    ("admission", "load"): 3,
+    ("admission", "load"): 2,
     ("ordering", "tiresias"): 3,
     ("ordering", "tiresias-promoting"): 3,
-    ("selection", "backfill"): 5,
+    ("selection", "backfill"): 4,
     ("selection", "conservative"): 2,
     ("selection", "easy"): 3,
-    ("selection", "preemptive"): 2,
-    ("selection", "strict"): 4,
+    ("selection", "strict"): 3,
 }
-"""How often a rule is written. tests/simulator/test_decided.py holds the fast loops equal to decide()."""
+"""How often a rule is written. tests/simulator/test_decided.py holds the compiled core equal to decide()."""
 
 
 def test_all_but_the_listed_parts_are_decided_by_one_object():

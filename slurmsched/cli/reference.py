@@ -10,7 +10,7 @@ import click
 from ..cluster.reason_table import ADVICE, TEXTS, WORDS, Meaning, ReasonKind
 from ..config.catalogue import Setting, catalogue, section_title
 from ..config.example import example, toml_value
-from ..config.settings import LEVELS
+from ..config.levels import LEVELS
 from . import main
 from .study.simulate_keys import GONE, POLICY, TRACE, Key
 

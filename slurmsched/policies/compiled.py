@@ -11,6 +11,7 @@ from contextlib import chdir, nullcontext
 from functools import cache, cached_property, update_wrapper
 from importlib import import_module
 from importlib.util import find_spec
+from inspect import signature
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -20,6 +21,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 HAVE_NUMBA = find_spec("numba") is not None
 """True if Numba is installed. The daemon does not need it; a simulation is a hundred times slower without it."""
+
+_INSIDE = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 _SETTINGS = ".numba_config.yaml"  # Numba reads it from the working directory, where any user may have put one
 
@@ -34,7 +37,7 @@ def inner(function: F) -> F:
 
     For many array arguments such an entry would double the compile time.
     """
-    return _compiled(function, "inner", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    return _compiled(function, "inner", **_INSIDE)
 
 
 def borrowing(function: F) -> F:
@@ -44,7 +47,12 @@ def borrowing(function: F) -> F:
     the arrays: such a function may neither allocate one, which Numba refuses to compile, nor return one or call what
     returns one.
     """
-    return _compiled(function, "borrowing", no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False)
+    return _compiled(function, "borrowing", **_INSIDE, _nrt=False)
+
+
+def entry(function: F) -> F:
+    """Compile a function as ``borrowing`` does, and with an entry where Python calls it."""
+    return _Entry(function, "entry", {"_nrt": False}) if HAVE_NUMBA else function  # type: ignore[return-value]
 
 
 def _compiled(function: F, variant: str = "", **flags: bool) -> F:
@@ -60,23 +68,55 @@ class Compiled:
 
     def __call__(self, *arguments: Any) -> Any:
         """Return the result of the compiled function, or of the plain one if the former has no entry from Python."""
-        entry = self._function if "no_cpython_wrapper" in self._flags else self.dispatcher  # without one Python crashes
-        return entry(*arguments)
+        function = self._from_python
+        return (self._function if function is None else function)(*arguments)  # without an entry Python crashes
 
     def load(self) -> None:
         """Load the code that is stored, for all types of arguments; nothing is compiled."""
-        cache = getattr(self.dispatcher, "_cache", None)
-        if isinstance(cache, CacheLayers) and "no_cpython_wrapper" not in self._flags:
-            for signature in cache.stored(self.dispatcher.targetctx):
-                self.dispatcher.compile(signature)
+        function = self._from_python
+        cache = getattr(function, "_cache", None)
+        if isinstance(cache, CacheLayers):
+            for signature in cache.stored(function.targetctx):
+                function.compile(signature)
+
+    @property
+    def _from_python(self) -> Any:
+        """Numba's object for calls from Python; None if there is none."""
+        return None if "no_cpython_wrapper" in self._flags else self.dispatcher
 
     @cached_property
     def dispatcher(self) -> Any:
-        """Numba's object for the function; the plain function if compiling is switched off."""
-        jitted = _numba().njit(self._function, **({"_nrt": True} | self._flags))  # else callees inherit it
-        if jitted is not self._function:
-            jitted._cache = CacheLayers(self._function, import_module("numba.core.caching"), self._variant)
+        """Numba's object for calls from compiled code; the plain function if compiling is switched off."""
+        return self._jitted(self._function, self._variant, self._flags)
+
+    def _jitted(self, function: Callable[..., Any], variant: str, flags: dict[str, bool]) -> Any:
+        jitted = _numba().njit(function, **({"_nrt": True} | flags))  # else callees inherit it
+        if jitted is not function:
+            jitted._cache = CacheLayers(self._function, import_module("numba.core.caching"), variant)
         return jitted
+
+
+class _Entry(Compiled):
+    """A function that Python and compiled code call: the one for the latter has no costly entry."""
+
+    @property
+    def _from_python(self) -> Any:
+        return self._outer
+
+    @cached_property
+    def _outer(self) -> Any:
+        names = ", ".join(signature(self._function).parameters)
+        referred = ", ".join(f"_refer({name})" for name in signature(self._function).parameters)
+        _numba()
+        known: dict[str, Any] = {"_inside": self, "_refer": import_module(f"{__package__}.references").refer}
+        # Numba compiles a tuple of arguments of different types only if it knows their number.
+        exec(f"def {self._function.__name__}({names}):\n    return _inside({referred})\n", known)  # noqa: S102
+        return self._jitted(known[self._function.__name__], self._variant, self._flags)
+
+    @cached_property
+    def dispatcher(self) -> Any:
+        """Numba's object for calls from compiled code."""
+        return self._jitted(self._function, "borrowing", self._flags | _INSIDE)
 
 
 def load_stored(modules: Iterable[ModuleType]) -> None:

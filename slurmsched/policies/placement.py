@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from ..cluster.columns import IntArray
-from .compiled import compiled, inner
+from .compiled import entry, inner
 from .contract import PLACEMENTS, Placement
 
 POOL, FIRST_FREE, CONSOLIDATE, QUASI, ROOMIEST = 0, 1, 2, 3, 4
 
 
-@compiled
+@entry
 def place(how: int, free: IntArray, size: int, gpus: int, nodes: IntArray, taken: IntArray) -> int:
     """Find room for a job of *gpus* GPUs on nodes of *size* GPUs, of which *free* are free on each.
 
@@ -35,7 +35,7 @@ def place(how: int, free: IntArray, size: int, gpus: int, nodes: IntArray, taken
     return 0
 
 
-@compiled
+@entry
 def _consolidate(free: IntArray, size: int, gpus: int, nodes: IntArray, taken: IntArray, emptiest: bool) -> int:
     """Take wholly free nodes first, then the fullest node that still holds the rest, or else the *emptiest*."""
     whole, rest = gpus // size, gpus % size

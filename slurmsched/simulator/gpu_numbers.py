@@ -10,7 +10,7 @@ import numpy as np
 from ..policies.contract import PLACEMENTS, Placement
 from ..policies.links import lowest
 from .cluster_spec import ClusterSpec
-from .fast.allocations import Segments
+from .engine.segments import Segments
 
 Choose = Callable[[int, Sequence[int], int], tuple[int, ...]]
 """A function from a node, its free GPUs and the number that a job takes there, to the GPUs that it gets."""

@@ -17,14 +17,13 @@ from ..policies.selection.resources import CHOSEN, NEXT, NONE, TAKEN
 from ..slurm.port import ActionResult
 from .engine.calendar import NEVER
 from .engine.job_state import ALONE, PENDING, RUNNING, alone
-from .fast.loops import Keys
+from .engine.keys import Keys
 from .gpu_profiles import MeasuredRun
-from .machine.controller import controller
-from .machine.event_loop import advance, begin_on, join
+from .machine.controller import controller, with_room_to_log
+from .machine.event_loop import begin_on, join, to_decision
 from .machine.observation import AT_LIMIT, ran_s
 from .machine.pair_speeds import with_pairs
-from .machine.repack import preempt
-from .machine.run_log import RunLog
+from .machine.starters import preempt
 from .simulated_cluster import SimulatedCluster
 from .slurmctld.slurmconf import SlurmConf
 from .slurmctld.state import MAIN_DUE, MAIN_LAST, NOW, Controller
@@ -39,7 +38,7 @@ class IdealCluster(SimulatedCluster):
     """
 
     steps: tuple[float, ...] = ()  #: GPU-seconds of attained service at which a decision is made
-    log: RunLog | None = None  #: gets every run
+    logged: bool = False  #: every run is in ``stage.log``
     _number: dict[str, int] = field(init=False, repr=False)
     _paired: set[tuple[int, int]] = field(init=False, repr=False)  #: runs that shared GPUs, by row and restarts
     _undecided: bool = field(init=False, default=False)  #: GPUs came free, or nodes moved, by the last decision
@@ -57,17 +56,14 @@ class IdealCluster(SimulatedCluster):
 
     def advance_to_decision(self) -> bool:
         """Advance to the next moment with something to decide; False if there is none any more."""
-        decides = bool(advance(self.model, NEVER))
+        decides = bool(to_decision(self.model, NEVER))
         self._check()
-        if self.log is not None and not decides:
-            self.log.note(self.model)
         return decides
 
     def decided(self, again_s: float = NEVER) -> None:
         """Wait for the next event or *again_s*; while jobs wait also for the next beat where keys change."""
+        self.model = with_room_to_log(self.model)
         model, now_s = self.model, self.now_s
-        if self.log is not None:
-            self.log.note(model)
         beats = model.rules.poll_s > 0 and model.rules.repacking
         beat_s = now_s + model.rules.poll_s if beats and model.queue.many[0] else NEVER
         due_s = now_s if self._undecided else min(again_s if again_s > now_s else NEVER, beat_s)
@@ -108,11 +104,11 @@ class IdealCluster(SimulatedCluster):
         return super()._profiles(run for run in runs if (run.row, run.restart) not in self._paired)
 
     def _made(self) -> Controller:
-        rules = self.conf.rules._replace(direct=True, asked_each_time=True, backfilling=False, requeue_delay_s=0.0)
+        rules = self.conf.rules._replace(direct=True, requeue_delay_s=0.0)
         conf = SlurmConf(rules, launch_s=self.conf.launch_s, release_s=self.conf.release_s)
         keys = Keys(np.zeros((len(self.steps) + 1, len(self.jobs))), np.zeros(len(self.jobs)), np.array(self.steps))
         pace = with_pairs(self.pace or alone(self.jobs), self.jobs, self.fleet.sharing, self.unmeasured)
-        model = controller(self.jobs, self.fleet, conf, outages=self.outages, pace=pace, given=keys)
+        model = controller(self.jobs, self.fleet, conf, outages=self.outages, pace=pace, given=keys, logged=self.logged)
         model.stage.life.keeps_work[:] = self._table.ckpt
         return model
 

@@ -13,7 +13,7 @@ from ..cluster.nodes import NodeTable, PartitionTable, QosTable
 from ..cluster.state import View
 from ..policies.contract import Ordering
 from .cluster_spec import ClusterSpec
-from .fast.loops import Keys
+from .engine.keys import Keys
 from .machine.direct import Ask, RanS
 from .workload.workload import Workload, as_submitted
 

@@ -15,7 +15,7 @@ from .task_outcome import TaskOutcome
 from .workload.workload import EVERY_JOB, Workload
 
 if TYPE_CHECKING:
-    from .fast.allocations import Segments
+    from .engine.segments import Segments
     from .synthesizer import SynthesisFigures
 
 

@@ -17,28 +17,22 @@ from ..decide.synthesis import AUTO
 from ..errors import ConfigError
 from ..models.arrival_counter import ArrivalCounter
 from ..policies.contract import PLACEMENTS, SELECTIONS, SHARINGS
-from ..policies.selection.struct_arrays import writable
 from .cluster_spec import ClusterSpec
 from .cycle_driver import MEASURING, CycleDriver, IdealDriver, composed, whole_queue
 from .decisions import DecisionWatch
 from .earlier_usage import use_before
-from .fast.allocations import PoolNodes, Segments, closed, no_segments
-from .fast.context import PoolContext, PoolTrace, stage
-from .fast.context import validate as validate_pool
-from .fast.loops import Keys, run_preemptively, run_to_end
-from .fast.queue import nobody
-from .fast.queue import validate as validate_queue
+from .engine.keys import Keys
+from .engine.segments import closed
 from .fixed_forecast import FixedForecast
 from .ideal_cluster import IdealCluster
-from .machine.direct import outages_of, rules_of, run_direct
+from .machine.direct import direct, outages_of, rules_of, run_asking, run_direct
 from .machine.pace import pace_of, spread_speeds
-from .machine.run_log import RunLog
 from .ordering_keys import key_source, keys_of
 from .pair_rules import curve_of, everywhere, pair_rules, use_of
 from .profiling_nodes import with_profiling
-from .replay import Replay, restart_costs
+from .replay import Replay
 from .replay_progress import advance_to_end, tell
-from .setup import ESTIMATES, EVERY_S, FAST_SELECTIONS, LEARNT, RESERVING, Setup
+from .setup import ESTIMATES, EVERY_S, EXACT, LEARNT, RESERVING, Setup
 from .simulated_cluster import DEFAULT_CONFIG, SimulatedCluster
 from .slurmctld.shared_accounts import SharedAccounts
 from .slurmctld.slurmconf import SlurmConf
@@ -88,46 +82,18 @@ def simulate(
         return _on_slurm(jobs, fleet, setup, learnt, check, awaited, earlier, past, types)
     if setup.sharing and not SHARINGS.find(setup.sharing).pairs_jobs:
         fleet = replace(fleet, sharing=None)
-    fast = setup.selection in FAST_SELECTIONS and fleet.sharing is None and setup.site is None
-    fast = fast and not setup.measures_slowdowns
-    if setup.synthesis is not None and not (fast and fleet.equal and not setup.profile_nodes):
+    exactly = fleet.sharing is None and setup.site is None and not setup.measures_slowdowns
+    exactly = exactly and setup.selection in EXACT and not setup.profile_nodes
+    if setup.synthesis is not None and not (exactly and fleet.equal):
         raise ConfigError(f"{AUTO} plays forward on one pool of equal nodes: accepted is --nodes")
-    if not fast or setup.profile_nodes:
+    if not exactly:
         if fleet.topology.levels:
             raise ConfigError(
                 "nodes in blocks go with no jobs that share or are measured first, and with no placement by what was "
                 "measured: leave block out of the cluster file"
             )
         return decided(jobs, fleet, setup, learnt, segments=segments, check=check, awaited=awaited)
-    forecast = forecast_of(jobs, setup, learnt)
-    if not fleet.equal or setup.ordering.changes == "with_time" or setup.selection in RESERVING:
-        return _on_machine(jobs, fleet, setup, forecast, segments, check, awaited)
-    log = no_segments()
-    if segments:  # once without, to know how much room they take
-        before = simulate(jobs, fleet, setup, learnt=learnt)
-        log = no_segments(int((before.stops + 1).sum()), int(((before.stops + 1) * before.spread).sum()))
-    empty, synthesis = _stage(jobs, fleet, setup, log, awaited), None
-    if len(jobs) and setup.synthesis is not None:
-        synthesis = Synthesizer(jobs, forecast, setup.synthesis, empty).run()
-    elif len(jobs):
-        _compiled(jobs, setup, forecast, empty, check)
-    if check:
-        validate_pool(empty, _pool(fleet, setup))
-    result = empty.result
-    return Replay(
-        setup,
-        fleet,
-        jobs,
-        result.start_s,
-        result.end_s,
-        result.nodes,
-        result.stops,
-        forecast.runtime_s,
-        idle_gpu_s=float(result.idle[0]),
-        fragmented_gpu_s=float(result.idle[1]),
-        segments=closed(log) if segments else None,
-        synthesis=synthesis,
-    )
+    return _on_machine(jobs, fleet, setup, forecast_of(jobs, setup, learnt), segments, check, awaited)
 
 
 def ways(jobs: Workload, fleet: ClusterSpec, setup: Setup) -> IntArray:
@@ -240,8 +206,8 @@ def _on_machine(
     check: bool,
     awaited: slice,
 ) -> Replay:
-    """Replay with the direct executor where more than free GPUs counts, or keys change with time."""
-    source, steps = None, setup.ordering.steps if setup.selection == "preemptive" else ()
+    """Replay with the direct executor."""
+    source, steps, synthesis = None, setup.ordering.steps if setup.selection == "preemptive" else (), None
     keys = Keys(np.zeros((len(steps) + 1, len(jobs))), np.zeros(len(jobs)), np.array(steps))
     if setup.ordering.changes == "with_time":
         source = key_source(jobs, fleet, setup.ordering, forecast)
@@ -249,27 +215,22 @@ def _on_machine(
         keys = keys_of(jobs, setup.ordering, forecast)
     rules = _restarting(rules_of(setup.selection, setup.beat_s, setup.depth), setup)
     if np.isfinite(setup.admission):
+        # a bound that is a whole number of GPUs except for rounding is that number
         rules = rules._replace(admission=setup.admission * fleet.total * (1 + 1e-12))
     if setup.selection in RESERVING:
         _reserve_by(jobs, setup)
-    how = ways(jobs, fleet, setup)
     failures, pace = outages_of(jobs, fleet), pace_of(jobs, fleet)
-    log = RunLog() if segments else None
     work, machine = _gpus_alone(jobs, fleet, setup) if fleet.equal else (jobs, fleet)
-    model = run_direct(
-        work,
-        machine,
-        rules,
-        keys,
-        how,
-        key_source=source,
-        outages=failures,
-        pace=pace,
-        log=log,
-        awaited=awaited,
-        check=check,
-    )
-    return _modelled(model, jobs, fleet, setup, forecast, log)
+    placed = ways(jobs, fleet, setup)
+    model = direct(work, machine, rules, keys, placed, outages=failures, pace=pace, awaited=awaited, logged=segments)
+    if setup.synthesis is not None and len(jobs):
+        synthesizer = Synthesizer(work, forecast, setup.synthesis, model)
+        synthesis, model = synthesizer.run(), synthesizer.model
+    elif source is not None or check:
+        model = run_asking(model, source, check=check)
+    else:
+        model = run_direct(model)
+    return replace(_modelled(model, jobs, fleet, setup, forecast), synthesis=synthesis)
 
 
 def _gpus_alone(jobs: Workload, fleet: ClusterSpec, setup: Setup) -> tuple[Workload, ClusterSpec]:
@@ -314,7 +275,6 @@ def decided(
     conf = SlurmConf(_restarting(rules_of("preemptive" if preempts else "strict", setup.beat_s, setup.depth), setup))
     steps = setup.ordering.steps if preempts else ()
     failures, pace = outages_of(jobs, fleet), pace_of(jobs, fleet)
-    log = RunLog() if segments and fleet.sharing is None else None
     named = _with_own_ids(jobs)
     work, machine = _gpus_alone(named, fleet, setup) if fleet.equal else (named, fleet)
     machine = replace(machine, shared="")  # pairs need no slots here
@@ -322,8 +282,9 @@ def decided(
     powers = MEASURING if setup.site is None else MEASURING & setup.site.rules.powers
     if setup.profile_nodes:
         work, machine, profiling = with_profiling(work, machine, setup)
+    logged = segments and fleet.sharing is None
     cluster = IdealCluster(
-        work, machine, conf, outages=failures, pace=pace, checked=check, awaited=awaited, steps=steps, log=log
+        work, machine, conf, outages=failures, pace=pace, checked=check, awaited=awaited, steps=steps, logged=logged
     )
     if setup.slowdowns == "exact":
         cluster.show_spread_speeds(spread_speeds(jobs, fleet))
@@ -338,7 +299,7 @@ def decided(
         watch=decisions.watch,
         began=decisions.entering,
     ).run()
-    return replace(_modelled(cluster.model, jobs, fleet, setup, forecast, log), decisions=decisions.figures())
+    return replace(_modelled(cluster.model, jobs, fleet, setup, forecast), decisions=decisions.figures())
 
 
 def _with_own_ids(jobs: Workload) -> Workload:
@@ -368,10 +329,9 @@ def _modelled(
     fleet: ClusterSpec,
     setup: Setup,
     forecast: Forecast,
-    log: RunLog | None = None,
 ) -> Replay:
     """Read the outcome of jobs from a machine that has run to the end."""
-    life = model.stage.life
+    life, log = model.stage.life, model.stage.log
     return Replay(
         setup,
         fleet,
@@ -383,7 +343,7 @@ def _modelled(
         forecast.runtime_s,
         idle_gpu_s=float(model.clock[IDLE]),
         fragmented_gpu_s=float(model.clock[FRAGMENTED]),
-        segments=None if log is None else log.segments(),
+        segments=closed(log) if len(log.row) else None,
     )
 
 
@@ -412,30 +372,5 @@ def _time_limits(jobs: Workload, what_for: str) -> FloatArray:
     return jobs.time_limit_s
 
 
-def _compiled(jobs: Workload, setup: Setup, forecast: Forecast, empty: PoolContext, check: bool) -> None:
-    """Replay with the compiled loops, on the keys of all jobs."""
-    keys, queue = keys_of(jobs, setup.ordering, forecast), nobody(jobs.gpus, empty.site.how)
-    if setup.selection == "preemptive":
-        run_preemptively(empty, keys, queue)
-    else:
-        run_to_end(empty, keys.at[0], queue, setup.selection == "strict")
-    if check:
-        validate_queue(queue)
-
-
 def _reserve_by(jobs: Workload, setup: Setup) -> None:
     _time_limits(jobs, f"reserve by with {setup.selection} backfill")
-
-
-def _stage(jobs: Workload, fleet: ClusterSpec, setup: Setup, log: Segments, awaited: slice) -> PoolContext:
-    free = _pool(fleet, setup)
-    site = PoolNodes(free, int(free.max(initial=0)), ways(jobs, fleet, setup))
-    # a bound that is a whole number of GPUs except for rounding is that number
-    most = setup.admission * fleet.total * (1 + 1e-12)
-    trace = writable(PoolTrace(jobs.submit_s, jobs.runtime_s, jobs.gpus, restart_costs(jobs, setup)))
-    return stage(trace, site, most, setup.beat_s, log, awaited)
-
-
-def _pool(fleet: ClusterSpec, setup: Setup) -> IntArray:
-    """Return the GPUs of each node; with the placement ``pool``, of one node that has them all."""
-    return np.array([fleet.total]) if setup.placement == "pool" else fleet.nodes.gpus.copy()

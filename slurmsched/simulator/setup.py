@@ -29,7 +29,7 @@ from ..policies.resizing import find_size_division
 
 EVERY_S = 30.0  #: interval of cycles by default
 RESERVING = ("easy", "conservative")
-FAST_SELECTIONS = ("strict", "backfill", "preemptive", *RESERVING)
+EXACT = ("strict", "backfill", "preemptive", *RESERVING)
 """The selections with compiled event loops; with any other, decide() is called at each event."""
 
 LEARNT = ("history", "model")  #: forecasts trained on runs: of the baseline, of the model trained daily

@@ -57,10 +57,9 @@ from .machine.controller import await_only, controller, extended, places_changed
 from .machine.event_loop import advance, ask_to_stop, reordered, requeue
 from .machine.observation import nodes_of, observed_jobs, one_row_per_array, outcomes_of
 from .machine.pair_speeds import UNMEASURED, with_pairs
-from .machine.repack import restart_cost
 from .machine.run_partitions import RunPartitions
 from .slurmctld.slurmconf import SlurmConf
-from .slurmctld.slurmctld import begin_at, validate
+from .slurmctld.slurmctld import begin_at, restart_cost, validate
 from .slurmctld.state import ACTIVE, NOW, Controller, Outages
 from .text_edits import TextEdits
 from .workload.workload import DOUBLING, EVERY_JOB, Workload, as_submitted

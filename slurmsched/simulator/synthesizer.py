@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from time import process_time
 from typing import NamedTuple
@@ -25,11 +26,20 @@ from ..decide.synthesis import (
     scores_of,
 )
 from ..policies.contract import find_ordering
-from .fast.allocations import PoolNodes, no_segments
-from .fast.context import PoolContext, PoolTrace, stage
-from .fast.loops import Keys, Progress, RunningJobs, admit_and_seat, no_progress, nothing_runs, reorder, run_on
-from .fast.queue import NEVER, PoolQueue, nobody
+from ..policies.placement import POOL
+from .cluster_spec import ClusterSpec
+from .engine.keys import Keys
+from .machine.direct import direct, run_direct
+from .machine.event_loop import goes_on
+from .machine.starters import reorder, seat
 from .ordering_keys import keys_of
+from .slurmctld.state import (
+    ARRIVED,
+    MAIN_DUE,
+    NOW,
+    SUBMITTED,
+    Controller,
+)
 from .workload.workload import Workload
 
 
@@ -72,24 +82,18 @@ class Synthesizer:
     jobs: Workload
     forecast: Forecast
     rules: SynthesisRules
-    context: PoolContext  #: before the first event
+    model: Controller  #: before the first event
     active: ActiveComposition = field(init=False)
-    _waiting: PoolQueue = field(init=False)
-    _running: RunningJobs = field(init=False)
-    _progress: Progress = field(init=False, default_factory=no_progress)
     _took_s: list[float] = field(init=False, default_factory=list)
     _changes: list[CompositionSwitch] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
         self.active = ActiveComposition(self.rules.candidates[0], -np.inf)
-        self._waiting = nobody(self.jobs.gpus, self.context.site.how)
-        steps = max(len(keys.steps) for keys in self._keys.values())
-        self._running = nothing_runs(self.context.trace, self.context.books.unused[0], steps)
-        self.context = self._under(self.active.candidate)
+        self.model = self._under(self.active.candidate)
 
     def run(self) -> SynthesisFigures:
         """Run to the end of the awaited jobs."""
-        every_s = self.rules.rounds * self.context.beat_s
+        every_s = self.rules.rounds * self.model.rules.poll_s
         now_s = float(np.ceil(self.jobs.submit_s[0] / every_s)) * every_s
         while self.advance(now_s):
             if self._contended:
@@ -99,7 +103,7 @@ class Synthesizer:
                 decision = choose(now_s, scores_of(*self.outlooks(now_s), self.rules), self.active, self.rules)
                 self._took_s.append(process_time() - began_s)
                 self._carry_out(decision)
-                self._progress.decide_s[0] = now_s
+                self.model.clock[MAIN_DUE] = now_s
             now_s += every_s
         return SynthesisFigures(
             len(self._took_s), len(self._changes), max(self._took_s, default=0.0), tuple(self._changes)
@@ -107,8 +111,8 @@ class Synthesizer:
 
     def advance(self, until_s: float) -> bool:
         """Continue up to the events at *until_s* under the composition in force; return False once there are none."""
-        more: bool = run_on(self.context, self._now_keys, self._waiting, self._running, self._progress, until_s)
-        return more
+        self.model = run_direct(self.model, float(np.nextafter(until_s, -np.inf)))
+        return bool(goes_on(self.model))
 
     def outlooks(self, now_s: float) -> tuple[Mapping[Candidate, Outlook], Outlook]:
         """Play the present state forward under each composition, on forecasts, with the expected arrivals.
@@ -116,17 +120,18 @@ class Synthesizer:
         The second is the outcome without any delay from now on.
         """
         future = self._future(now_s)
-        outlooks = {candidate: self._outlook(candidate, now_s, future) for candidate in self.rules.candidates}
+        ahead = self._ahead(future, now_s)
+        outlooks = {candidate: self._outlook(candidate, future, ahead) for candidate in self.rules.candidates}
         start_s = np.where(np.isnan(future.start_s), future.come_s, future.start_s)
         return outlooks, Outlook(future.submit_s, start_s, future.come_s + future.left_s)
 
     def _future(self, now_s: float) -> ExpectedJobs:
         """Return the present jobs, and those that are expected to come; of jobs that ended the runtime is known."""
-        rows, arrived, on = self._present, int(self.context.gate.arrived[0]), self._on_gpus
+        rows, arrived, on, life = self._present, int(self.model.clock[SUBMITTED]), self._on_gpus, self.model.stage.life
         again, comes_s = expected_arrivals(self.jobs.submit_s[:arrived], now_s, self.rules.arrivals_s)
-        none, start_s = np.zeros(len(again)), self.context.result.start_s
-        ran_s = self._running.ran_s[rows] + np.where(np.isin(rows, on), now_s - self._running.since_s[rows], 0.0)
-        ended = ~np.isnan(self.context.result.end_s[again])
+        none, start_s = np.zeros(len(again)), life.first_s
+        ran_s = life.ran_s[rows] + np.where(np.isin(rows, on), now_s - life.since_s[rows], 0.0)
+        ended = ~np.isnan(life.ended_s[again])
         whole_s = np.where(ended, self.jobs.runtime_s[again], self._runtime_s[again])
         return ExpectedJobs(
             rows=np.concatenate([rows, again]),
@@ -138,24 +143,25 @@ class Synthesizer:
             left_s=np.concatenate([left_s(self._runtime_s[rows], ran_s, MIDDLE), whole_s]),
         )
 
-    def _outlook(self, candidate: Candidate, now_s: float, future: ExpectedJobs) -> Outlook:
+    def _ahead(self, future: ExpectedJobs, now_s: float) -> Controller:
+        """Return a machine whose nodes are one pool, before the jobs that are there are put into it."""
+        jobs = replace(self.jobs.take(future.rows), submit_s=future.come_s, runtime_s=future.left_s)
+        none = np.zeros(len(jobs), dtype=np.int64)
+        machine = direct(jobs, ClusterSpec.of(1, self._total), self.model.rules, self._now_keys, none + POOL)
+        machine.stage.life.first_s[:], machine.stage.life.ran_s[:] = future.start_s, future.ran_s
+        machine.clock[NOW] = now_s
+        return machine
+
+    def _outlook(self, candidate: Candidate, future: ExpectedJobs, ahead: Controller) -> Outlook:
         """Play forward under *candidate*."""
-        keys, context = self._keys[candidate.ordering], self.context
+        keys, ahead = self._keys[candidate.ordering], deepcopy(ahead)
+        rules = ahead.rules._replace(admission=candidate.most(self._total))
         keys = Keys(keys.at[:, future.rows], keys.slope[future.rows], keys.steps)
-        restart_s = context.trace.restart_s[future.rows]
-        trace = PoolTrace(future.come_s, future.left_s, context.trace.gpus[future.rows], restart_s)
-        total = len(self._running.rows) - 1
-        pool = PoolNodes(np.array([total]), total, np.zeros(len(future.rows), dtype=np.int64))
-        ahead = stage(trace, pool, candidate.most(total), context.beat_s, no_segments())
-        ahead.result.start_s[:] = future.start_s
-        waiting, running = nobody(trace.gpus, pool.how), nothing_runs(trace, total, len(keys.steps))
-        running.ran_s[:] = future.ran_s
-        progress = no_progress()
-        progress.decide_s[0] = now_s
-        inside = int((self._present < context.gate.inside[0]).sum())
-        admit_and_seat(ahead, keys, waiting, running, inside, future.runs, now_s)
-        run_on(ahead, keys, waiting, running, progress, NEVER)
-        return Outlook(future.submit_s, ahead.result.start_s, ahead.result.end_s)
+        ahead, there = ahead._replace(given=keys, rules=rules), len(future.runs)
+        inside = int((self._present < self.model.clock[ARRIVED]).sum())
+        seat(ahead, inside, there, future.runs, float(ahead.clock[NOW]))
+        life = run_direct(ahead).stage.life
+        return Outlook(future.submit_s, life.first_s, life.ended_s)
 
     def _carry_out(self, decision: SynthesisDecision) -> None:
         if not decision.switched:
@@ -163,13 +169,13 @@ class Synthesizer:
         names = str(self.active.candidate), str(decision.active.candidate)
         self._changes.append(CompositionSwitch(decision.now_s, *names, decision.reason))
         self.active = decision.active
-        self.context = self._under(self.active.candidate)
-        reorder(self.context, self._now_keys, self._waiting, self._running, decision.now_s)
+        self.model = self._under(self.active.candidate)
+        reorder(self.model, decision.now_s)
 
-    def _under(self, candidate: Candidate) -> PoolContext:
-        """Return the context under the bound of *candidate*; jobs inside stay inside."""
-        most = candidate.most(len(self._running.rows) - 1)
-        return self.context._replace(gate=self.context.gate._replace(most=most))
+    def _under(self, candidate: Candidate) -> Controller:
+        """Return the machine under the order and the bound of *candidate*; jobs inside stay inside."""
+        rules = self.model.rules._replace(admission=candidate.most(self._total))
+        return self.model._replace(rules=rules, given=self._keys[candidate.ordering])
 
     @property
     def _now_keys(self) -> Keys:
@@ -178,17 +184,21 @@ class Synthesizer:
     @property
     def _contended(self) -> bool:
         """True if the present jobs ask for more GPUs than there are."""
-        return bool(self.jobs.gpus[self._present].sum() >= len(self._running.rows))
+        return bool(self.jobs.gpus[self._present].sum() > self._total)
+
+    @cached_property
+    def _total(self) -> int:
+        return int(self.model.stage.resources.has.gpus.sum())
 
     @property
     def _present(self) -> IntArray:
         """The jobs that have arrived and not ended."""
-        arrived = int(self.context.gate.arrived[0])
-        return np.flatnonzero(np.isnan(self.context.result.end_s[:arrived]))
+        return np.flatnonzero(np.isnan(self.model.stage.life.ended_s[: int(self.model.clock[SUBMITTED])]))
 
     @property
     def _on_gpus(self) -> IntArray:
-        return self._running.rows[: self._running.many[0]]
+        line = self.model.stage.running
+        return line.rows[: line.many[0]]
 
     @cached_property
     def _runtime_s(self) -> FloatArray:

@@ -1,4 +1,4 @@
-"""``python -m tests.bench.preemption``: what preemption costs, by the fast loops, the loop of decide(), and decide().
+"""``python -m tests.bench.preemption``: what preemption costs, by the compiled core and through decide().
 
 On nodes of 8 GPUs: all of Philly by both compiled loops, then the first 5,000 jobs, and 2,000 drawn at load 1.2, also
 through the daemon's cycle and decide() at each event. Rows of one trace must not differ.
@@ -9,12 +9,11 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from slurmsched.simulator.cluster_spec import ClusterSpec, nodes_of
+from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.replay import Replay, restart_costs
 from slurmsched.simulator.run import decided, simulate
 from slurmsched.simulator.setup import Setup
@@ -31,24 +30,18 @@ Run = Callable[[Workload, ClusterSpec, Setup], Replay]
 
 def bench_preemption() -> bool:
     """Print a row for each policy, cost and way to replay; return whether all ways gave the same."""
-    loops: dict[str, Run] = {"fast loops": simulate, "loop of decide()": on_nodes}
+    core: dict[str, Run] = {"core": simulate}
     drawn = synthetic(SyntheticSpec(jobs=DRAWN, cluster_gpus=DRAWN_NODES * GPUS, load=1.2, seed=1))
     traces: list[tuple[str, Workload, int, dict[str, Run]]] = [
-        (f"{DRAWN:,} drawn, load 1.2", drawn, DRAWN_NODES, loops | {"decide()": decided})
+        (f"{DRAWN:,} drawn, load 1.2", drawn, DRAWN_NODES, core | {"decide()": decided})
     ]
     if PHILLY.exists():
         philly = Source.of(str(PHILLY), NODES * GPUS).load().workload
         small = philly.take(np.flatnonzero(philly.gpus <= FEW * GPUS)[:FIRST])
-        traces.append((f"first {FIRST:,} of Philly", small, FEW, loops | {"decide()": decided}))
-        traces.append(("all of Philly", philly, NODES, loops))
+        traces.append((f"first {FIRST:,} of Philly", small, FEW, core | {"decide()": decided}))
+        traces.append(("all of Philly", philly, NODES, core))
     same = [bench(*trace) for trace in traces]
     return all(same)
-
-
-def on_nodes(jobs: Workload, fleet: ClusterSpec, setup: Setup) -> Replay:
-    """Replay on nodes with CPUs, which have no fast loops: the loop of decide() runs, compiled."""
-    many = len(fleet.nodes)
-    return simulate(jobs, replace(fleet, nodes=nodes_of(many, GPUS, cpus=np.full(many, 10_000))), setup)
 
 
 def bench(title: str, jobs: Workload, nodes: int, runs: dict[str, Run]) -> bool:

@@ -28,18 +28,18 @@ from slurmsched.simulator.machine.direct import rules_of
 from slurmsched.simulator.replay import Replay
 from slurmsched.simulator.report.metrics import violations
 from slurmsched.simulator.run import forecast_of
-from slurmsched.simulator.setup import FAST_SELECTIONS, Setup
+from slurmsched.simulator.setup import EXACT, Setup
 from slurmsched.simulator.slurmctld.slurmconf import SlurmConf
 
 
-def demand_equal(decided_run: Replay, fast: Replay) -> None:
-    assert decided_run.start_s.tolist() == fast.start_s.tolist()
-    assert decided_run.end_s == pytest.approx(fast.end_s)
-    assert decided_run.stops.tolist() == fast.stops.tolist()
-    assert decided_run.spread.tolist() == fast.spread.tolist()
+def demand_equal(decided_run: Replay, core: Replay) -> None:
+    assert decided_run.start_s.tolist() == core.start_s.tolist()
+    assert decided_run.end_s == pytest.approx(core.end_s)
+    assert decided_run.stops.tolist() == core.stops.tolist()
+    assert decided_run.spread.tolist() == core.spread.tolist()
 
 
-@pytest.mark.parametrize("selection", sorted(FAST_SELECTIONS))
+@pytest.mark.parametrize("selection", sorted(EXACT))
 @examples(15)
 @given(
     data=st.data(),
@@ -47,7 +47,7 @@ def demand_equal(decided_run: Replay, fast: Replay) -> None:
     placement=st.sampled_from(sorted(set(PLACEMENTS) - {"pool"})),
     admission=st.sampled_from([np.inf, 1.0, 1.5]),
 )
-def test_decisions_and_the_fast_loops_give_the_same_replay(selection, data, name, placement, admission):
+def test_decisions_and_the_core_give_the_same_replay(selection, data, name, placement, admission):
     gpus, nodes = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 3))
     jobs = data.draw(some_jobs(nodes * gpus))
     jobs = replace(jobs, sensitive=np.array(data.draw(st.lists(st.booleans(), min_size=len(jobs), max_size=len(jobs)))))
@@ -62,7 +62,7 @@ def test_decisions_and_the_fast_loops_give_the_same_replay(selection, data, name
 @given(
     data=st.data(),
     name=st.sampled_from(["fifo", "sjf", "srtf", "las"]),
-    selection=st.sampled_from(sorted(FAST_SELECTIONS)),
+    selection=st.sampled_from(sorted(EXACT)),
 )
 def test_so_they_do_in_partitions_that_share_nodes(data, name, selection):
     jobs = data.draw(some_jobs(4, ("a", "b", "a,b")))
@@ -124,7 +124,7 @@ def test_nodes_that_fail_send_their_jobs_back():
     demand_equal(replay, simulate(jobs, fleet, setup))
 
 
-@pytest.mark.parametrize("selection", sorted(FAST_SELECTIONS))
+@pytest.mark.parametrize("selection", sorted(EXACT))
 @examples(20)
 @given(data=st.data(), name=st.sampled_from(["fifo", "sjf", "srtf", "las"]))
 def test_so_they_do_where_accounts_have_limits(selection, data, name):

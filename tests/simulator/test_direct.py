@@ -62,30 +62,6 @@ def test_fair_shares_are_of_all_jobs_there_and_not_of_those_that_wait(nodes):
     assert starts(jobs, replace(ClusterSpec.of(1, 3), nodes=nodes), "themis", "strict")[-3:] == [3.0, 5.0, 4.0]
 
 
-@pytest.mark.parametrize("name", ORDERINGS)
-@examples(15)
-@given(
-    data=st.data(),
-    nodes=st.integers(1, 4),
-    gpus=st.integers(1, 9),
-    selection=st.sampled_from(sorted(SELECTIONS)),
-    admission=st.sampled_from([np.inf, 1.0, 1.5]),
-)
-def test_on_equal_nodes_it_does_what_the_loops_for_them_do(name, data, nodes, gpus, selection, admission):
-    jobs = data.draw(some_jobs(nodes * gpus))
-    setup = Setup.of(name, selection, restart_s=2.0, admission=admission)
-    pool = simulate(jobs, ClusterSpec.of(nodes, gpus), setup)
-    cpus = np.full(nodes, 500)
-    bounded = replace(ClusterSpec.of(nodes, gpus), nodes=nodes_of(nodes, gpus, cpus=cpus))
-    assert not bounded.equal
-    rich = simulate(jobs, bounded, setup)
-    assert rich.start_s.tolist() == pool.start_s.tolist()
-    assert rich.end_s == pytest.approx(pool.end_s)
-    assert rich.stops.tolist() == pool.stops.tolist()
-    assert rich.idle_gpu_s == pytest.approx(pool.idle_gpu_s)
-    assert rich.fragmented_gpu_s == pytest.approx(pool.fragmented_gpu_s)
-
-
 @examples(30)
 @given(data=st.data(), name=st.sampled_from(WITHOUT_TURNS), selection=st.sampled_from(WITHOUT_PARTS))
 def test_partitions_with_nodes_of_their_own_are_clusters_of_their_own(data, name, selection):

@@ -17,19 +17,22 @@ from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.forecast import Forecast
 from slurmsched.decide.synthesis import Candidate, SynthesisRules
 from slurmsched.errors import ConfigError
+from slurmsched.policies.contract import find_ordering
+from slurmsched.policies.placement import CONSOLIDATE
 from slurmsched.simulator.cluster_spec import ClusterSpec, nodes_of
 from slurmsched.simulator.cycle_driver import IdealDriver, composed
-from slurmsched.simulator.fast.allocations import PoolNodes, no_segments
-from slurmsched.simulator.fast.context import PoolTrace, stage
-from slurmsched.simulator.fast.loops import no_progress, nothing_runs, reorder, run_on
-from slurmsched.simulator.fast.queue import NEVER, nobody
+from slurmsched.simulator.engine.keys import Keys
 from slurmsched.simulator.fixed_forecast import FixedForecast
 from slurmsched.simulator.ideal_cluster import IdealCluster
-from slurmsched.simulator.machine.direct import rules_of
+from slurmsched.simulator.machine.direct import direct, rules_of, run_direct
+from slurmsched.simulator.machine.starters import reorder
 from slurmsched.simulator.ordering_keys import keys_of
 from slurmsched.simulator.run import forecast_of
 from slurmsched.simulator.setup import Setup
 from slurmsched.simulator.slurmctld.slurmconf import SlurmConf
+from slurmsched.simulator.slurmctld.state import (
+    Controller,
+)
 from slurmsched.simulator.synthesizer import Synthesizer
 from slurmsched.simulator.workload.workload import Workload
 
@@ -41,9 +44,9 @@ def exact(jobs: Workload, runtime_s: np.ndarray | None = None) -> Forecast:
     return Forecast(found, found, found, Labels.of(["exact"] * len(jobs)))
 
 
-def before_first_event(jobs: Workload, beat_s: float = 1.0):
-    trace = PoolTrace(jobs.submit_s, jobs.runtime_s, jobs.gpus, np.zeros(len(jobs)))
-    return stage(trace, PoolNodes(np.array([3]), 3, np.zeros(len(jobs), dtype=np.int64)), np.inf, beat_s, no_segments())
+def before_first_event(jobs: Workload, keys: Keys, beat_s: float = 1.0) -> Controller:
+    rules = rules_of("preemptive", beat_s, 1000)
+    return direct(jobs, POOL, rules, keys, np.full(len(jobs), CONSOLIDATE))
 
 
 @examples(25)
@@ -68,12 +71,12 @@ def test_a_switch_is_what_decide_makes_of_the_other_ordering_from_then_on(data, 
     at_s = data.draw(st.sampled_from(sorted(set(jobs.submit_s.tolist()))))
     before, after = (Setup.of(name, "preemptive", placement="pool") for name in names[:2])
     forecast = forecast_of(jobs, before, None)
-    context = before_first_event(jobs, 0.0)
     keys = [keys_of(jobs, setup.ordering, forecast) for setup in (before, after)]
-    waiting, running, progress = nobody(jobs.gpus, context.site.how), nothing_runs(context.trace, 3, 0), no_progress()
-    run_on(context, keys[0], waiting, running, progress, at_s)
-    reorder(context, keys[1], waiting, running, at_s)
-    assert not run_on(context, keys[1], waiting, running, progress, NEVER)
+    model = run_direct(before_first_event(jobs, keys[0], 0.0), float(np.nextafter(at_s, -np.inf)))._replace(
+        given=keys[1]
+    )
+    reorder(model, at_s)
+    life = run_direct(model).stage.life
 
     cluster = IdealCluster(jobs, POOL, SlurmConf(rules_of("preemptive", 0.0, 1000)))
     driver = IdealDriver(
@@ -86,8 +89,8 @@ def test_a_switch_is_what_decide_makes_of_the_other_ordering_from_then_on(data, 
             driver.context.policy = composed(after.ordering, after.composition, admission=after.admits)
         driver.cycle(cluster.now_s)
         cluster.decided()
-    assert cluster.model.stage.life.first_s.tolist() == context.result.start_s.tolist()
-    assert cluster.model.stage.life.ended_s == pytest.approx(context.result.end_s)
+    assert cluster.model.stage.life.first_s.tolist() == life.first_s.tolist()
+    assert cluster.model.stage.life.ended_s == pytest.approx(life.ended_s)
 
 
 def test_forecasts_alone_are_played_forward_and_never_the_truth():
@@ -96,7 +99,9 @@ def test_forecasts_alone_are_played_forward_and_never_the_truth():
     rules = SynthesisRules.of("auto orderings=fifo,srtf loads=all arrivals=0")
     for truth_s in (jobs.runtime_s, np.array([500.0, 700.0, 900.0])):
         world = replace(jobs, runtime_s=truth_s)
-        synthesizer = Synthesizer(world, exact(world, believed_s), rules, before_first_event(world))
+        forecast = exact(world, believed_s)
+        empty = before_first_event(world, keys_of(world, find_ordering("fifo"), forecast))
+        synthesizer = Synthesizer(world, forecast, rules, empty)
         assert synthesizer.advance(10.0)
         outlook, undelayed = synthesizer.outlooks(10.0)
         assert outlook[Candidate("fifo", "accept-all")].end_s.tolist() == [40, 70, 90]

@@ -11,18 +11,15 @@ from hypothesis import strategies as st
 from simulator.worlds import modelled_slurm
 
 from examples import examples
-from slurmsched.policies.placement import FIRST_FREE
+from slurmsched.policies.placement import CONSOLIDATE
 from slurmsched.policies.selection import resources, sorted_rows
 from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.engine import calendar, heaps, job_state
-from slurmsched.simulator.fast import allocations, context, queue
-from slurmsched.simulator.fast.loops import Keys
-from slurmsched.simulator.machine.controller import controller
-from slurmsched.simulator.machine.direct import rules_of
-from slurmsched.simulator.machine.event_loop import advance
+from slurmsched.simulator.engine.keys import Keys
+from slurmsched.simulator.engine.segments import closed
+from slurmsched.simulator.machine.direct import direct, rules_of, run_direct
 from slurmsched.simulator.simulated_cluster import SimulatedCluster
 from slurmsched.simulator.slurmctld import slurmctld
-from slurmsched.simulator.slurmctld.slurmconf import SlurmConf
 from slurmsched.simulator.slurmctld.state import ACTIVE, ARRIVED, Controller
 from slurmsched.simulator.workload.workload import workload
 
@@ -168,92 +165,12 @@ def test_the_state_of_a_direct_machine_holds_at_every_second(data: st.DataObject
         time_limit_s=[10.0] * count,
     )
     shortest_first = Keys(jobs.runtime_s[np.newaxis].copy(), np.zeros(count), np.zeros(0))
-    model = controller(jobs, ClusterSpec.of(2, 4), SlurmConf(rules_of(selection, 0.0, 1000)), given=shortest_first)
+    how = np.full(count, CONSOLIDATE)
+    model = direct(jobs, ClusterSpec.of(2, 4), rules_of(selection, 0.0, 1000), shortest_first, how, logged=True)
     for second in range(20 + 10 * count):
-        advance(model, float(second))
+        model = run_direct(model, float(second))
         slurmctld.validate(model)
     assert (model.stage.life.state == job_state.COMPLETED).all()
-
-
-def pool(gpus: list[int]) -> context.PoolContext:
-    """Jobs of these sizes, all there, on two nodes of four GPUs; none was admitted yet."""
-    count = len(gpus)
-    trace = context.PoolTrace(np.zeros(count), np.full(count, 10.0), np.array(gpus), np.zeros(count))
-    site = allocations.PoolNodes(np.array([4, 4]), 4, np.full(count, FIRST_FREE))
-    return context.stage(trace, site, np.inf, 0.0, allocations.no_segments())
-
-
-CAPACITY = np.array([4, 4])
-
-
-@given(st.lists(st.integers(0, 5), max_size=40))
-@examples(60)
-def test_allocations_hold_whatever_is_granted_and_given_back(rows: list[int]):
-    stage, running = pool([1, 2, 3, 4, 5, 8]), set()
-    for row in rows:
-        if row in running:
-            allocations.give_back(stage.site, stage.books, row)
-            running.remove(row)
-        elif allocations.grant(stage.site, stage.books, row, stage.trace.gpus[row]):
-            running.add(row)
-        allocations.validate(stage.site, stage.books, CAPACITY)
-
-
-@pytest.mark.parametrize(
-    ("spoil", "names"),
-    [
-        (lambda s: set_item(s.site.free, 0, 1), "free and held GPUs"),
-        (lambda s: set_item(s.site.free, 0, -1), "more GPUs than it has"),
-        (lambda s: set_item(s.books.unused, 0, 7), "not their sum"),
-        (lambda s: set_item(s.books.first, 1, s.books.first[0]), "in two allocations"),
-        (lambda s: set_item(s.books.first, 0, allocations.NONE), "neither in use nor spare"),
-        (lambda s: set_item(s.books.first, -1, s.books.first[0]), "a spare pair is in use"),
-        (lambda s: set_item(s.books.pairs, (1, s.books.first[0]), 0), "without a GPU"),
-        (lambda s: set_item(s.books.pairs, (2, s.books.first[0]), 99), "leads nowhere"),
-    ],
-)
-def test_broken_allocations_of_a_pool_are_noticed(spoil: Callable[[context.PoolContext], None], names: str):
-    stage = pool([6, 1])
-    assert allocations.grant(stage.site, stage.books, 0, 6) == 2
-    allocations.validate(stage.site, stage.books, CAPACITY)
-    spoil(stage)
-    with pytest.raises(AssertionError, match=names):
-        allocations.validate(stage.site, stage.books, CAPACITY)
-
-
-@pytest.mark.parametrize(
-    ("spoil", "names"),
-    [
-        (lambda s: set_item(s.gate.inside, 0, 3), "admitted than have arrived"),
-        (lambda s: set_item(s.gate.requested_gpus, 0, 5), "GPUs of admitted jobs"),
-        (lambda s: set_item(s.result.start_s, 0, 99.0), "ended before it started"),
-        (lambda s: set_item(s.site.free, 0, 1), "free and held GPUs"),
-    ],
-)
-def test_a_pool_that_does_not_agree_with_its_jobs_is_noticed(spoil: Callable[[context.PoolContext], None], names: str):
-    stage = pool([4, 2])
-    stage.gate.arrived[0], stage.gate.inside[0], stage.gate.requested_gpus[0] = 2, 2, 2
-    stage.result.start_s[0], stage.result.end_s[0] = 0.0, 10.0
-    context.validate(stage, CAPACITY)
-    spoil(stage)
-    with pytest.raises(AssertionError, match=names):
-        context.validate(stage, CAPACITY)
-
-
-@pytest.mark.parametrize(
-    ("spoil", "names"),
-    [
-        (lambda q: set_item(q.rows, 1, 0), "waits twice"),
-        (lambda q: set_item(q.rows, 1, 2), "of another kind"),
-        (lambda q: set_item(q.keys, 1, 0.0), "out of order"),
-        (lambda q: set_item(q.length, 0, 4), "longer than its room"),
-    ],
-)
-def test_a_queue_of_a_pool_that_is_broken_is_noticed(spoil: Callable[[queue.PoolQueue], None], names: str):
-    waiting = queue.nobody(np.array([1, 1, 2]), np.zeros(3, dtype=np.int64))
-    for row, key in enumerate((1.0, 2.0, 3.0)):
-        queue.wait(waiting, row, key)
-    queue.validate(waiting)
-    spoil(waiting)
-    with pytest.raises(AssertionError, match=names):
-        queue.validate(waiting)
+    runs = closed(model.stage.log)
+    assert len(runs.row) == count + model.stage.life.restarts.sum()
+    assert np.bincount(runs.row, runs.end_s - runs.start_s) == pytest.approx(jobs.runtime_s)

@@ -14,7 +14,7 @@ from ..contract import SELECTIONS, Selection, selection
 from ..deadlines.lease_schedule import can_be_stopped
 from ..parameters import defaults_of, of_numbers
 from .free_nodes import FreeNodes
-from .loops import start_beside_reservations, start_in_turn
+from .loops import start_beside_reservations, start_in_turn, turns_of
 from .preemption import no_spare, run_best
 
 DEPTH = 1000  #: waiting jobs that a reserving selection considers (Slurm's bf_max_job_test)
@@ -51,7 +51,7 @@ class Preemptive:
 
 def run_in_order(order: IntArray, nodes: FreeNodes) -> None:
     """Let jobs run in *order*, whatever ran before, and the others yield."""
-    spare = no_spare(len(nodes.view.nodes))
+    spare = no_spare(nodes.places.allowed, nodes.count)
     run_best(nodes.jobs, order, nodes.runs, 0, spare, nodes.no_node, nodes.yields, nodes.started, nodes.view.now_s)
 
 
@@ -65,16 +65,18 @@ class Reserving:
     def __call__(self, view: View, order: IntArray, nodes: FreeNodes) -> None:
         """Start the jobs in turn, then those that delay no reserved one."""
         rest = start_in_order(order, nodes, strict=True)
-        sets = len(nodes.places.parts.tier)
-        plan = nodes.plan(min(self.reservations * sets, len(rest)))
-        terms = (nodes.places.parts.of, sets, self.reservations, self.depth, plan, view.now_s, nodes.started)
+        parts = nodes.places.parts
+        plan, turns = nodes.plan(min(self.reservations * len(parts.tier), len(rest))), turns_of(0, *parts.nodes.shape)
+        terms = (parts.of, self.reservations, self.depth, plan, view.now_s, turns, nodes.started)
         start_beside_reservations(nodes.jobs, rest, *terms)
 
 
 def start_in_order(order: IntArray, nodes: FreeNodes, *, strict: bool) -> IntArray:
     """Start pending jobs in *order* and return those that did not start; if *strict*, nothing passes one of them."""
     parts = nodes.places.parts
-    return start_in_turn(nodes.jobs, order, parts.of, parts.nodes, strict, nodes.view.now_s, nodes.started)
+    turns = turns_of(len(order), *parts.nodes.shape)
+    terms = (parts.of, parts.nodes, strict, nodes.view.now_s, turns, nodes.started)
+    return turns.left[: start_in_turn(nodes.jobs, order, *terms)]
 
 
 def _depth(settings: Mapping[str, str]) -> int:

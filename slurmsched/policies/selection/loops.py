@@ -1,8 +1,4 @@
-"""The loops of the built-in selections, which compile.
-
-The event loops of the simulator do the same on their own state, and are held equal by tests. On nodes of any kind they
-call ``run_best`` itself.
-"""
+"""The loops of the built-in selections, which compile: a decision and the simulator's core both call them."""
 
 from __future__ import annotations
 
@@ -11,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray
-from ..compiled import compiled, inner
+from ..compiled import borrowing, entry
+from .free_resources import FreeResources
 from .planned_room import FOUND, NEVER, BackfillPlan, earliest, full_until, look, reserve, started
 from .resources import (
     CHOSEN,
@@ -71,16 +68,45 @@ def nothing_started(jobs: int, pairs: int) -> Started:
     )
 
 
-@inner
+class Turns(NamedTuple):
+    """Scratch of a pass over jobs in order."""
+
+    blocked: BoolArray  #: per set of partitions: none of its jobs starts any more
+    barred: BoolArray  #: per node: kept for jobs before
+    left: IntArray  #: the jobs that did not start
+    reserved: IntArray  #: per set of partitions: the jobs for which nodes are kept
+
+
+def turns_of(jobs: int, sets: int, nodes: int) -> Turns:
+    """Return scratch for so many *jobs* on so many *nodes*, in so many *sets* of partitions."""
+    return Turns(
+        np.zeros(sets, dtype=np.bool_),
+        np.zeros(nodes, dtype=np.bool_),
+        np.zeros(jobs, dtype=np.int64),
+        np.zeros(sets, dtype=np.int64),
+    )
+
+
+@borrowing
 def note_start(to: Started, row: int, room: IntArray, count: int) -> None:
     """Note that a job starts on the *count* nodes found for it."""
     at = to.many[0]
     begin = to.first[at]
     to.rows[at], to.first[at + 1], to.many[0] = row, begin + count, at + 1
-    to.pairs[0, begin : begin + count], to.pairs[1, begin : begin + count] = room[CHOSEN, :count], room[TAKEN, :count]
+    for spot in range(count):
+        to.pairs[0, begin + spot], to.pairs[1, begin + spot] = room[CHOSEN, spot], room[TAKEN, spot]
 
 
-@inner
+@borrowing
+def free_gpus(free: FreeResources) -> int:
+    """Return the sum of the free GPUs."""
+    total = 0
+    for node in range(len(free.gpus)):
+        total += free.gpus[node]
+    return total
+
+
+@borrowing
 def within_limit(jobs: DecisionJobs, row: int) -> bool:
     """Return True if the job's account may have its GPUs too."""
     accounts, gpus = jobs.accounts, jobs.requests.gpus[row]
@@ -88,7 +114,7 @@ def within_limit(jobs: DecisionJobs, row: int) -> bool:
     return bool(accounts.used[account] + gpus <= accounts.most[account])
 
 
-@compiled
+@entry
 def start_one(jobs: DecisionJobs, row: int, barred: BoolArray, now_s: float, to: Started) -> bool:
     """Start a job where it fits on nodes that are not barred, within its account's limit; return True if it started."""
     if not within_limit(jobs, row):
@@ -100,7 +126,7 @@ def start_one(jobs: DecisionJobs, row: int, barred: BoolArray, now_s: float, to:
     return count > 0
 
 
-@inner
+@borrowing
 def _begin(jobs: DecisionJobs, row: int, count: int, now_s: float, to: Started) -> None:
     """Start a job on the *count* nodes that were found for it."""
     take(jobs.resources, jobs.held, jobs.requests, row, count)
@@ -109,18 +135,26 @@ def _begin(jobs: DecisionJobs, row: int, count: int, now_s: float, to: Started) 
     note_start(to, row, jobs.resources.room, count)
 
 
-@compiled
+@entry
 def start_in_turn(
-    jobs: DecisionJobs, order: IntArray, part: IntArray, nodes: BoolArray, strict: bool, now_s: float, to: Started
-) -> IntArray:
-    """Start jobs in *order*; return those that did not start.
+    jobs: DecisionJobs,
+    order: IntArray,
+    part: IntArray,
+    nodes: BoolArray,
+    strict: bool,
+    now_s: float,
+    turns: Turns,
+    to: Started,
+) -> int:
+    """Start jobs in *order*; return how many of them did not, which are in ``turns.left``.
 
     *part* is the set of partitions of each job, *nodes* the nodes of each set. If *strict*, a job that does not fit
     keeps those after it off its partitions' nodes; one at its account's limit keeps nobody off.
     """
-    blocked, barred = np.zeros(len(nodes), dtype=np.bool_), np.zeros(nodes.shape[1], dtype=np.bool_)
-    left, many, free = np.empty(len(order), dtype=np.int64), 0, jobs.resources.free.gpus.sum()
-    for row in order:
+    blocked, barred, left = turns.blocked, turns.barred, turns.left
+    many, free = 0, free_gpus(jobs.resources.free)
+    for at in range(len(order)):
+        row = order[at]
         gpus = jobs.requests.gpus[row]
         if not blocked[part[row]] and within_limit(jobs, row):
             if gpus <= free and start_one(jobs, row, barred, now_s, to):
@@ -128,37 +162,40 @@ def start_in_turn(
                 continue
             if strict:
                 blocked[part[row]] = True
-                barred[:] = barred | nodes[part[row]]
+                for node in range(len(barred)):
+                    barred[node] = barred[node] or nodes[part[row], node]
         left[many] = row
         many += 1
-    return left[:many]
+    return many
 
 
-@compiled
+@entry
 def start_beside_reservations(
     jobs: DecisionJobs,
     order: IntArray,
     part: IntArray,
-    sets: int,
     reservations: int,
     depth: int,
     plan: BackfillPlan,
     now_s: float,
+    turns: Turns,
     to: Started,
 ) -> None:
     """Plan jobs in *order*, each at the earliest time that delays none before it, and start those due now.
 
-    At most *depth* jobs are planned. In each of the *sets* of partitions, nodes are kept for the first *reservations*
-    jobs that cannot start.
+    At most *depth* jobs are planned. In each set of partitions, nodes are kept for the first *reservations* jobs that
+    cannot start.
     """
-    free, last = jobs.resources.free.gpus.sum(), len(order) - 1
+    free, last, reserved = free_gpus(jobs.resources.free), len(order) - 1, turns.reserved
     while last >= 0 and not (jobs.requests.gpus[order[last]] <= free and within_limit(jobs, order[last])):
         last -= 1
     if last < 0:
         return
     look(plan, jobs.resources, now_s)
-    reserved, one, planned = np.zeros(sets, dtype=np.int64), reservations == 1 and sets == 1, 0
-    for row in order[: last + 1]:
+    reserved[:] = 0
+    one, planned = reservations == 1 and len(reserved) == 1, 0
+    for at in range(last + 1):
+        row = order[at]
         if not within_limit(jobs, row):
             continue
         if planned == depth:

@@ -3,8 +3,7 @@
 Who runs is chosen by number: in order, each job for which GPUs are left. The chosen jobs then get nodes: free ones, or
 else those of running jobs that were not chosen, the worst of which yield until there is room. So no job is stopped for
 one that would not start, and a chosen job that runs keeps its nodes even where a better one needs whole nodes. A job
-that was not chosen does not start, lest a better one claims its GPUs at the next event. The event loop over a pool of
-equal nodes (``simulator.fast``) does the same on its own state, and is held equal by tests.
+that was not chosen does not start, lest a better one claims its GPUs at the next event.
 """
 
 from __future__ import annotations
@@ -14,37 +13,48 @@ from typing import NamedTuple
 import numpy as np
 
 from ...cluster.columns import BoolArray, IntArray
-from ..compiled import compiled, inner
+from ..compiled import borrowing, entry, inner
 from .free_resources import FreeResources
 from .loops import DecisionJobs, Started, note_start, within_limit
 from .resources import CHOSEN, CPUS, GPUS, NEXT, NODE, NONE, TAKEN, find_open, is_shut
 from .struct_arrays import records
 
 
-class Spare(NamedTuple):
-    """Scratch of a preemptive selection: resources of nodes that jobs can start on."""
-
-    free: FreeResources  #: free now, or left by jobs that yield
-    loose: FreeResources  #: those, and what jobs have that may yield
-
-
 class GpuCounts(NamedTuple):
     """The GPUs that are left to choose jobs for, in segments: nodes that the same kinds of jobs may use."""
 
-    segment: IntArray  #: of each node; NONE where the node is not up
+    segment: IntArray  #: of each node
     may: BoolArray  #: [kind of job, segment]
-    left: IntArray  #: per segment
+    left: IntArray  #: per segment, on nodes that are up
     taken: IntArray  #: [kind of job, segment], by waiting jobs, which may be moved to another segment
 
 
-def no_spare(nodes: int) -> Spare:
-    """Return scratch for so many *nodes*."""
+class Spare(NamedTuple):
+    """Scratch of a preemptive selection."""
+
+    free: FreeResources  #: free now, or left by jobs that yield
+    loose: FreeResources  #: those, and what jobs have that may yield
+    counts: GpuCounts
+    chosen: BoolArray  #: per place in the order
+
+
+def no_spare(allowed: BoolArray, jobs: int) -> Spare:
+    """Return scratch for so many *jobs*, where *allowed* are the nodes of each kind of them."""
+    kinds, nodes = allowed.shape
     zeros = np.zeros(nodes, dtype=np.int64)
     blank = FreeResources(zeros, zeros, np.zeros(nodes))
-    return Spare(records(blank), records(blank))
+    may, segment = np.unique(allowed, axis=1, return_inverse=True)
+    many = may.shape[1]
+    counts = GpuCounts(
+        segment.reshape(-1).astype(np.int64),
+        np.ascontiguousarray(may),
+        np.zeros(many, dtype=np.int64),
+        np.zeros((kinds, many), dtype=np.int64),
+    )
+    return Spare(records(blank), records(blank), counts, np.zeros(jobs, dtype=np.bool_))
 
 
-@compiled
+@entry
 def run_best(
     jobs: DecisionJobs,
     order: IntArray,
@@ -56,16 +66,17 @@ def run_best(
     to: Started,
     now_s: float,
 ) -> None:
-    """Choose the jobs that run from now on, in *order*; *runs* selects the running ones.
+    """Choose the jobs that run from now on, in *order*; *runs* selects the running ones, others that run go on.
 
     The first *firm* jobs of *order* take the nodes of any worse one, chosen or not, where there is no other way to
     place them. *yields* marks the running jobs that yield, *to* has those that start.
     """
-    chosen = _chosen(jobs, order, runs, barred, now_s)
-    free, loose = _open(jobs, order, runs, chosen, spare, yields)
+    _choose(jobs, order, runs, spare, barred, now_s)
+    free = _open(jobs, order, runs, spare, yields)
+    loose = free + _not_chosen(jobs, order, runs, spare)
     for at in range(len(order)):
         row = order[at]
-        if runs[row] or not chosen[at]:
+        if runs[row] or not spare.chosen[at]:
             continue
         gpus, plan_s, count = jobs.requests.gpus[row], jobs.life.plan_s[row], 0
         if gpus <= free:
@@ -73,13 +84,13 @@ def run_best(
         if not count and gpus <= loose:
             count = find_open(jobs.resources, jobs.requests, row, spare.loose, barred, now_s, plan_s)
             if count:
-                free += _clear(jobs, order, runs, chosen, len(order), row, count, spare, yields)
+                free += _clear(jobs, order, runs, len(order), row, count, spare, yields)
         if not count and at < firm:
-            loose += _shift(jobs, order, runs, chosen, at + 1, spare.loose, yields, 1)
+            loose += _shift(jobs, order, runs, spare, at + 1, yields, 1)
             count = find_open(jobs.resources, jobs.requests, row, spare.loose, barred, now_s, plan_s)
             if count:
-                free += _clear(jobs, order, runs, chosen, at, row, count, spare, yields)
-            loose += _shift(jobs, order, runs, chosen, at + 1, spare.loose, yields, -1)
+                free += _clear(jobs, order, runs, at, row, count, spare, yields)
+            loose += _shift(jobs, order, runs, spare, at + 1, yields, -1)
         if count:
             free -= gpus
             loose -= gpus
@@ -88,18 +99,23 @@ def run_best(
             note_start(to, row, jobs.resources.room, count)
 
 
-@inner
-def _chosen(jobs: DecisionJobs, order: IntArray, runs: BoolArray, barred: BoolArray, now_s: float) -> BoolArray:
+@borrowing
+def _choose(
+    jobs: DecisionJobs, order: IntArray, runs: BoolArray, spare: Spare, barred: BoolArray, now_s: float
+) -> None:
     """Choose jobs in *order* while GPUs are left, of the nodes that each may use and to its account.
 
     A job for which the nodes that are open to it were too few even if nothing ran there is not chosen.
     """
-    counts = _gpu_counts(jobs, order, runs)
+    counts, chosen = spare.counts, spare.chosen
+    _count_all(jobs, order, runs, counts)
     used, account, requests = jobs.accounts.used, jobs.accounts.account, jobs.requests
-    used[:] = 0  # the limits count the jobs that run from now on
-    chosen = np.zeros(len(order), dtype=np.bool_)
+    for at in range(len(order)):  # the limits count the jobs that run from now on
+        if runs[order[at]]:
+            used[account[order[at]]] -= requests.gpus[order[at]]
     for at in range(len(order)):
         row = order[at]
+        chosen[at] = False
         if not within_limit(jobs, row):
             continue
         plan_s = jobs.life.plan_s[row]
@@ -107,67 +123,73 @@ def _chosen(jobs: DecisionJobs, order: IntArray, runs: BoolArray, barred: BoolAr
             continue
         if runs[row]:
             chosen[at] = _keep(jobs, counts, row)
+        elif len(counts.left) == 1:
+            chosen[at] = _take_of_one(counts, requests.kind[row], requests.gpus[row])
         else:
-            kind = requests.kind[row]
-            chosen[at] = count_gpus(counts, counts.may[kind], counts.taken[kind], requests.gpus[row])
+            chosen[at] = _take_of_many(counts, requests.kind[row], requests.gpus[row])
         if chosen[at]:
             used[account[row]] += requests.gpus[row]
-    return chosen
 
 
-@inner
-def _gpu_counts(jobs: DecisionJobs, order: IntArray, runs: BoolArray) -> GpuCounts:
-    """Return the segments of the nodes, with the GPUs that are free or that running jobs have."""
-    resources = jobs.resources
-    kinds, nodes = resources.allowed.shape
-    segment, first, many = np.full(nodes, NONE, dtype=np.int64), np.empty(nodes, dtype=np.int64), 0
-    for node in range(nodes):
-        if not resources.up[node]:
-            continue
-        number = 0
-        while number < many and not _alike(resources.allowed, node, first[number]):
-            number += 1
-        if number == many:
-            first[many] = node
-            many += 1
-        segment[node] = number
-    left, taken = np.zeros(many, dtype=np.int64), np.zeros((kinds, many), dtype=np.int64)
-    may = np.zeros((kinds, many), dtype=np.bool_)
-    for number in range(many):
-        may[:, number] = resources.allowed[:, first[number]]
-    for node in range(nodes):
-        if segment[node] != NONE:
-            left[segment[node]] += max(0, resources.free.gpus[node])
-    links = jobs.held.links
-    for row in order:
+@borrowing
+def _count_all(jobs: DecisionJobs, order: IntArray, runs: BoolArray, counts: GpuCounts) -> None:
+    """Count the GPUs that are free or that running jobs have, on nodes that are up."""
+    resources, links, segment = jobs.resources, jobs.held.links, counts.segment
+    counts.left[:] = 0
+    counts.taken[:] = 0
+    for node in range(len(segment)):
+        if resources.up[node]:
+            counts.left[segment[node]] += max(0, resources.free.gpus[node])
+    for at in range(len(order)):
+        row = order[at]
         spot = jobs.held.first[row] if runs[row] else NONE
         while spot != NONE:
-            if segment[links[NODE, spot]] != NONE:
-                left[segment[links[NODE, spot]]] += links[GPUS, spot]
+            if resources.up[links[NODE, spot]]:
+                counts.left[segment[links[NODE, spot]]] += links[GPUS, spot]
             spot = links[NEXT, spot]
-    return GpuCounts(segment, may, left, taken)
 
 
-@inner
-def _alike(allowed: BoolArray, node: int, other: int) -> bool:
-    """Return True if the same kinds of jobs may use two nodes."""
-    differ = 0
-    for kind in range(len(allowed)):
-        differ += allowed[kind, node] != allowed[kind, other]
-    return differ == 0
-
-
-@inner
+@borrowing
 def _keep(jobs: DecisionJobs, counts: GpuCounts, row: int) -> bool:
     """Count a running job on the segments of its nodes; return False, and change nothing, where GPUs are missing."""
+    if len(counts.left) > 1:
+        return _keep_on_many(jobs, counts, row)
+    links, spot, gpus = jobs.held.links, jobs.held.first[row], 0
+    while spot != NONE:
+        if jobs.resources.up[links[NODE, spot]]:
+            gpus += links[GPUS, spot]
+        spot = links[NEXT, spot]
+    if gpus > counts.left[0]:
+        return False
+    counts.left[0] -= gpus
+    return True
+
+
+@borrowing
+def _take_of_one(counts: GpuCounts, kind: int, gpus: int) -> bool:
+    """Take GPUs of the only segment; return False where they are missing."""
+    if (not counts.may[kind, 0] and gpus) or counts.left[0] < gpus:
+        return False
+    counts.left[0] -= gpus
+    return True
+
+
+@inner
+def _take_of_many(counts: GpuCounts, kind: int, gpus: int) -> bool:
+    """Take GPUs of the segments of a kind of job; return False where they are missing."""
+    return bool(count_gpus(counts, counts.may[kind], counts.taken[kind], gpus))
+
+
+@inner
+def _keep_on_many(jobs: DecisionJobs, counts: GpuCounts, row: int) -> bool:
+    """Count a running job on the segments of its nodes, of several; return False where GPUs are missing."""
     links, first = jobs.held.links, jobs.held.first[row]
     left, taken = counts.left.copy(), counts.taken.copy()
     spot, here = first, np.zeros(len(left), dtype=np.bool_)
     while spot != NONE:
-        number = counts.segment[links[NODE, spot]]
-        if number != NONE:
+        if jobs.resources.up[links[NODE, spot]]:
             here[:] = False
-            here[number] = True
+            here[counts.segment[links[NODE, spot]]] = True
             if not count_gpus(counts, here, np.zeros(len(left), dtype=np.int64), links[GPUS, spot]):
                 counts.left[:], counts.taken[:] = left, taken
                 return False
@@ -183,11 +205,6 @@ def count_gpus(counts: GpuCounts, may: BoolArray, taken: IntArray, gpus: int) ->
     a maximum flow), so no job is refused for the way in which others were counted.
     """
     left, many = counts.left, len(counts.left)
-    if many == 1:
-        if (not may[0] and gpus) or left[0] < gpus:
-            return False
-        left[0] -= gpus
-        return True
     before, moved, mine = left.copy(), counts.taken.copy(), taken.copy()
     by_kind, by_segment = np.empty(many, dtype=np.int64), np.empty(many, dtype=np.int64)
     reached, line = np.empty(many, dtype=np.bool_), np.empty(many, dtype=np.int64)
@@ -229,55 +246,65 @@ def count_gpus(counts: GpuCounts, may: BoolArray, taken: IntArray, gpus: int) ->
     return True
 
 
-@inner
-def _open(
-    jobs: DecisionJobs, order: IntArray, runs: BoolArray, chosen: BoolArray, spare: Spare, yields: BoolArray
-) -> tuple[int, int]:
-    """Fill the scratch before any job starts; return the GPUs that are free, and those that may become so."""
+@borrowing
+def _open(jobs: DecisionJobs, order: IntArray, runs: BoolArray, spare: Spare, yields: BoolArray) -> int:
+    """Fill the scratch before any job starts; return the GPUs that are free."""
     free = jobs.resources.free
-    for room in (spare.free, spare.loose):
-        room.gpus[:], room.cpus[:], room.memory_mib[:] = free.gpus, free.cpus, free.memory_mib
-    for row in order:
-        if runs[row]:
-            yields[row] = False
-    now = int(np.maximum(free.gpus, 0).sum())
-    more = 0
+    for node in range(len(free.gpus)):
+        _copy(free, spare.free, node)
+        _copy(free, spare.loose, node)
     for at in range(len(order)):
-        if runs[order[at]] and not chosen[at]:
+        if runs[order[at]]:
+            yields[order[at]] = False
+    now = 0
+    for node in range(len(free.gpus)):
+        now += max(0, free.gpus[node])
+    return now
+
+
+@borrowing
+def _copy(free: FreeResources, to: FreeResources, node: int) -> None:
+    to.gpus[node], to.cpus[node], to.memory_mib[node] = free.gpus[node], free.cpus[node], free.memory_mib[node]
+
+
+@borrowing
+def _not_chosen(jobs: DecisionJobs, order: IntArray, runs: BoolArray, spare: Spare) -> int:
+    """Add to what is loose what running jobs have that were not chosen; return their GPUs."""
+    gpus = 0
+    for at in range(len(order)):
+        if runs[order[at]] and not spare.chosen[at]:
             _move(spare.loose, jobs, order[at], 1)
-            more += jobs.requests.gpus[order[at]]
-    return now, now + more
+            gpus += jobs.requests.gpus[order[at]]
+    return gpus
 
 
-@inner
+@borrowing
 def _shift(
     jobs: DecisionJobs,
     order: IntArray,
     runs: BoolArray,
-    chosen: BoolArray,
+    spare: Spare,
     after: int,
-    loose: FreeResources,
     yields: BoolArray,
     sign: int,
 ) -> int:
-    """Add to *loose* what chosen jobs have that run and do not yield, or take it away; return their GPUs with *sign*.
+    """Add to what is loose what chosen jobs have that run and do not yield, or take it away; return their GPUs, signed.
 
     They are those from the place *after* on in *order*.
     """
     gpus = 0
     for at in range(after, len(order)):
-        if runs[order[at]] and chosen[at] and not yields[order[at]]:
-            _move(loose, jobs, order[at], sign)
+        if runs[order[at]] and spare.chosen[at] and not yields[order[at]]:
+            _move(spare.loose, jobs, order[at], sign)
             gpus += sign * jobs.requests.gpus[order[at]]
     return gpus
 
 
-@inner
+@borrowing
 def _clear(
     jobs: DecisionJobs,
     order: IntArray,
     runs: BoolArray,
-    chosen: BoolArray,
     firm: int,
     row: int,
     count: int,
@@ -291,7 +318,7 @@ def _clear(
     gpus = 0
     for at in range(len(order) - 1, -1, -1):
         other = order[at]
-        if not runs[other] or yields[other] or (chosen[at] and at <= firm):
+        if not runs[other] or yields[other] or (spare.chosen[at] and at <= firm):
             continue
         if _helps(jobs, row, count, spare, other):
             yields[other] = True
@@ -300,7 +327,7 @@ def _clear(
     return gpus
 
 
-@inner
+@borrowing
 def _helps(jobs: DecisionJobs, row: int, count: int, spare: Spare, other: int) -> bool:
     """Return True if *other* runs on one of the *count* nodes found for *row* that lacks anything yet."""
     requests, room, links, free = jobs.requests, jobs.resources.room, jobs.held.links, spare.free
@@ -318,7 +345,7 @@ def _helps(jobs: DecisionJobs, row: int, count: int, spare: Spare, other: int) -
     return False
 
 
-@inner
+@borrowing
 def _move(free: FreeResources, jobs: DecisionJobs, row: int, sign: int) -> None:
     """Add what a running job has to *free*, or take it away."""
     links, spot = jobs.held.links, jobs.held.first[row]
@@ -330,7 +357,7 @@ def _move(free: FreeResources, jobs: DecisionJobs, row: int, sign: int) -> None:
         spot = links[NEXT, spot]
 
 
-@inner
+@borrowing
 def _occupy(free: FreeResources, jobs: DecisionJobs, row: int, count: int) -> None:
     """Take the *count* nodes found for a job from *free*."""
     room, requests = jobs.resources.room, jobs.requests

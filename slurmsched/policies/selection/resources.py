@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray
-from ..compiled import borrowing, compiled
+from ..compiled import borrowing, entry
 from ..placement import CONSOLIDATE, FIRST_FREE, POOL, ROOMIEST, place
 from .closed_times import ClosedTimes, shut
 from .free_resources import FreeResources
@@ -100,7 +100,7 @@ def number_forms(requests: ResourceRequests) -> None:
     requests.form[:] = form
 
 
-@compiled
+@entry
 def find(resources: NodeResources, requests: ResourceRequests, row: int, free: FreeResources, barred: BoolArray) -> int:
     """Find room for a job in *free*, off the *barred* nodes; return the number of nodes, 0 where there is none.
 
@@ -244,7 +244,7 @@ def has_slots(slots: NodeSlots, node: int, gpus: int) -> bool:
     return bool((gpus & ~(slots.has[node] & ~slots.twice[node])) == 0)
 
 
-@compiled
+@entry
 def take_slots(slots: NodeSlots, node: int, gpus: int) -> None:
     """Take a slot of each of *gpus*."""
     slots.twice[node] |= slots.once[node] & gpus
@@ -259,7 +259,7 @@ def _free_slots(slots: NodeSlots, node: int, gpus: int) -> None:
     slots.once[node] &= ~(gpus & ~second)
 
 
-@compiled
+@entry
 def link(free: FreeResources, held: Held, row: int, node: int, gpus: int, cpus: int) -> None:
     """Record GPUs and CPUs of one node as allocated to a job."""
     links, spot = held.links, held.spare[0]
@@ -270,7 +270,7 @@ def link(free: FreeResources, held: Held, row: int, node: int, gpus: int, cpus: 
     free.cpus[node] -= cpus
 
 
-@compiled
+@entry
 def give_back(resources: NodeResources, held: Held, requests: ResourceRequests, row: int) -> None:
     """Free all resources of a job."""
     links, spot = held.links, held.first[row]

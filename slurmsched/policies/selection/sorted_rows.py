@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...cluster.columns import FloatArray, IntArray
-from ..compiled import borrowing, compiled
+from ..compiled import borrowing, entry
 
 
 class Line(NamedTuple):
@@ -23,7 +23,7 @@ def empty_line(room: int) -> Line:
     return Line(np.empty(room, dtype=np.int64), np.empty(room), np.zeros(1, dtype=np.int64))
 
 
-@compiled
+@entry
 def line_up(line: Line, row: int, key: float) -> None:
     """Insert a row in the order of keys, equal ones by row."""
     low, high = 0, line.many[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...cluster.columns import IntArray
-from ..compiled import borrowing, compiled
+from ..compiled import borrowing, entry
 
 BASE, LEVEL, LARGER, UNITS, SEGMENT, WHOLE = 0, 1, 2, 3, 4, 5
 ROOM, LARGE, CHOSEN, SIZE, SUM = 0, 1, 2, 3, 4
@@ -21,7 +21,7 @@ def scratch_of(units: IntArray) -> IntArray:
     return np.zeros((5, int(units.max(initial=0)) + 1), dtype=np.int64)
 
 
-@compiled
+@entry
 def choose_units(units: IntArray, rule: IntArray, open_: IntArray, nodes: int, scratch: IntArray) -> int:
     """Choose units with room for so many *nodes*; return the nodes that they give, which may be too few.
 

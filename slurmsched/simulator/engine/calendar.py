@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...cluster.columns import FloatArray, IntArray
-from ...policies.compiled import compiled
+from ...policies.compiled import entry
 from . import heaps
 from .heaps import pop, push
 
@@ -38,25 +38,25 @@ def blank(room: int) -> Calendar:
     return Calendar(np.empty(room), np.empty(room, dtype=np.int64), np.zeros(1, dtype=np.int64))
 
 
-@compiled
+@entry
 def note(calendar: Calendar, at_s: float, rank: int, serial: int) -> None:
     """Enter an event."""
     calendar.many[0] = push(calendar.at_s, calendar.what, 0, calendar.many[0], at_s, rank * SERIALS + serial)
 
 
-@compiled
+@entry
 def next_s(calendar: Calendar) -> float:
     """Return the time of the first event; NEVER where there is none."""
     return float(calendar.at_s[0]) if calendar.many[0] else NEVER
 
 
-@compiled
+@entry
 def first(calendar: Calendar) -> tuple[int, int]:
     """Return rank and serial of the first event."""
     return int(calendar.what[0] // SERIALS), int(calendar.what[0] % SERIALS)
 
 
-@compiled
+@entry
 def pop_first(calendar: Calendar) -> None:
     """Remove the first event."""
     calendar.many[0] = pop(calendar.at_s, calendar.what, 0, calendar.many[0])

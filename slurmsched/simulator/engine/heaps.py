@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from ...cluster.columns import FloatArray, IntArray
-from ...policies.compiled import compiled
+from ...policies.compiled import entry
 
 
-@compiled
+@entry
 def push(keys: FloatArray, rows: IntArray, base: int, length: int, key: float, row: int) -> int:
     """Add a pair to the heap of *length* pairs that begins at *base*; return the new length."""
     at = length
@@ -24,7 +24,7 @@ def push(keys: FloatArray, rows: IntArray, base: int, length: int, key: float, r
     return length + 1
 
 
-@compiled
+@entry
 def pop(keys: FloatArray, rows: IntArray, base: int, length: int) -> int:
     """Remove the smallest pair, which is at *base* before the call; return the new length."""
     length -= 1

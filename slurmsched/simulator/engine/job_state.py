@@ -9,7 +9,7 @@ import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray
 from ...cluster.jobs import JobState
-from ...policies.compiled import borrowing, compiled
+from ...policies.compiled import borrowing, entry
 from ...policies.selection import resources as nodes
 from ...policies.selection import sorted_rows
 from ...policies.selection.resources import (
@@ -28,6 +28,7 @@ from ...policies.selection.sorted_rows import Line, drop_out, line_up
 from ...policies.selection.struct_arrays import records
 from . import calendar as calendars
 from .calendar import BEGIN, END, FREE, NEVER, SAVED, SERIALS, STEP, Calendar, note
+from .segments import Segments, note_run
 
 UNBORN = -1
 ALONE = -1
@@ -90,6 +91,7 @@ class MachineContext(NamedTuple):
     running: Line  #: jobs that hold their nodes, by the end that Slurm plans
     calendar: Calendar
     ready_s: FloatArray  #: when each node has powered up
+    log: Segments  #: every run, where it has room
     launch_s: float  #: cost of a start before the work begins
     release_s: float  #: time from the end of a run until its nodes are free again
 
@@ -134,7 +136,7 @@ def alone(jobs: Sized) -> JobSpeed:
     return JobSpeed(nobody, np.ones((1, 1)), nobody.copy(), np.zeros((1, 1)), *types)
 
 
-@compiled
+@entry
 def schedule(stage: MachineContext, at_s: float, rank: int, row: int) -> None:
     """Schedule an event of a job; where the calendar is full, void events are removed first."""
     calendar = stage.calendar
@@ -164,8 +166,15 @@ def _forget_void(stage: MachineContext) -> None:
 @borrowing
 def start(stage: MachineContext, row: int, count: int, now_s: float) -> None:
     """Start a pending job on the *count* nodes that ``find`` has just found."""
-    life = stage.life
     take(stage.resources, stage.held, stage.requests, row, count)
+    line_up_run(stage, row, now_s)
+    run_on(stage, row, count, now_s)
+
+
+@borrowing
+def run_on(stage: MachineContext, row: int, count: int, now_s: float) -> None:
+    """Let a pending job run on the *count* nodes that it has just taken."""
+    life = stage.life
     life.spread[row] = max(life.spread[row], count)
     life.speed[row] = _speed_on(stage, row, count)
     set_out(stage, row, now_s)
@@ -187,21 +196,33 @@ def _speed_on(stage: MachineContext, row: int, nodes: int) -> float:
 
 
 @borrowing
-def set_out(stage: MachineContext, row: int, now_s: float) -> None:
-    """Let a job that has its nodes begin to run, once they have powered up; it starts only then (CONFIGURING)."""
-    life, spot = stage.life, stage.held.first[row]
+def line_up_run(stage: MachineContext, row: int, now_s: float) -> None:
+    """Enter a job that has its nodes among the running ones, by the end that is planned."""
+    line_up(stage.running, row, _powered_up_s(stage, row, now_s) + stage.life.plan_s[row])
+
+
+@borrowing
+def _powered_up_s(stage: MachineContext, row: int, now_s: float) -> float:
+    """Return when the nodes of a job have powered up; it starts only then (CONFIGURING)."""
+    spot = stage.held.first[row]
     while spot != NONE:
         now_s = max(now_s, stage.ready_s[stage.held.links[NODE, spot]])
         spot = stage.held.links[NEXT, spot]
+    return now_s
+
+
+@borrowing
+def set_out(stage: MachineContext, row: int, now_s: float) -> None:
+    """Let a job that has its nodes begin to run, once they have powered up."""
+    life, now_s = stage.life, _powered_up_s(stage, row, now_s)
     life.state[row] = RUNNING
     life.started_s[row] = now_s
     if np.isnan(life.first_s[row]):
         life.first_s[row] = now_s
-    line_up(stage.running, row, now_s + life.plan_s[row])
     go_on(stage, row, now_s + stage.launch_s)
 
 
-@compiled
+@entry
 def go_on(stage: MachineContext, row: int, now_s: float) -> None:
     """Let a run continue from *now_s*."""
     life = stage.life
@@ -210,7 +231,7 @@ def go_on(stage: MachineContext, row: int, now_s: float) -> None:
     schedule(stage, life.due_s[row], END, row)
 
 
-@compiled
+@entry
 def pause(stage: MachineContext, row: int, now_s: float) -> None:
     """Account for the work of a run and suspend it; it keeps its nodes."""
     life = stage.life
@@ -252,7 +273,7 @@ def send_back(stage: MachineContext, row: int, now_s: float, delay_s: float, res
     _leave(stage, row, now_s)
 
 
-@compiled
+@entry
 def save(stage: MachineContext, row: int, saved_s: float, now_s: float) -> None:
     """Let a run save its work until *saved_s*, without progress."""
     pause(stage, row, now_s)
@@ -268,7 +289,7 @@ def stop(stage: MachineContext, row: int, now_s: float, restart_s: float) -> Non
     stage.life.left_s[row] += restart_s
     stage.life.restarts[row] += 1
     stage.life.state[row] = REQUEUED
-    release(stage, row)
+    release(stage, row, now_s)
 
 
 @borrowing
@@ -277,7 +298,7 @@ def _leave(stage: MachineContext, row: int, now_s: float) -> None:
     if stage.release_s > 0:
         schedule(stage, now_s + stage.release_s, FREE, row)
     else:
-        release(stage, row)
+        release(stage, row, now_s)
 
 
 @borrowing
@@ -289,7 +310,7 @@ def share_slots(stage: MachineContext, row: int, other: int) -> bool:
     return bool(held.links[NODE, held.first[row]] == held.links[NODE, held.first[other]])
 
 
-@compiled
+@entry
 def update_speeds_of_sharers(stage: MachineContext, row: int, now_s: float) -> int:
     """Update the speeds of a job with slots and of those beside it; return 1 if any runs beside it, else 0."""
     change_speed(stage, row, now_s)
@@ -364,8 +385,11 @@ def _least_beside(stage: MachineContext, row: int) -> float:
 
 
 @borrowing
-def release(stage: MachineContext, row: int) -> None:
+def release(stage: MachineContext, row: int, now_s: float) -> None:
     """Free the nodes of a run that is over."""
+    life = stage.life
+    ended_s = life.ended_s[row] if life.state[row] == COMPLETING else now_s
+    note_run(stage.log, stage.held, row, life.started_s[row], ended_s)
     give_back(stage.resources, stage.held, stage.requests, row)
     drop_out(stage.running, row)
     stage.life.state[row] = COMPLETED if stage.life.state[row] == COMPLETING else PENDING

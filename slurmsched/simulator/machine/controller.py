@@ -14,10 +14,10 @@ from ...cluster.text.tres import slots_in
 from ...cluster.topology import TopologyRequest, rule_of
 from ...errors import ConfigError
 from ...policies.placement import CONSOLIDATE
-from ...policies.selection.allowed_nodes import AllowedNodes, allowed_nodes
+from ...policies.selection.allowed_nodes import AllowedNodes, PartitionSets, allowed_nodes
 from ...policies.selection.closed_times import ClosedTimes, claim_groups, closed_to
 from ...policies.selection.free_resources import FreeResources
-from ...policies.selection.loops import nothing_started
+from ...policies.selection.loops import nothing_started, turns_of
 from ...policies.selection.planned_room import MOST_STEPS, YEAR_S, blank_outlook
 from ...policies.selection.preemption import no_spare
 from ...policies.selection.resources import (
@@ -35,7 +35,8 @@ from ...policies.selection.unit_choice import NO_RULES, scratch_of
 from ..cluster_spec import ClusterSpec
 from ..engine.calendar import NEVER, NODES, OPENS, Calendar, blank, note
 from ..engine.job_state import JobSpeed, MachineContext, alone, not_submitted
-from ..fast.loops import Keys
+from ..engine.keys import Keys
+from ..engine.segments import has_room, larger, no_segments
 from ..slurmctld.fair_share import share_out
 from ..slurmctld.fixed_points import fixed_points
 from ..slurmctld.gates import no_gates
@@ -58,6 +59,7 @@ def controller(
     outages: Outages | None = None,
     pace: JobSpeed | None = None,
     given: Keys | None = None,
+    logged: bool = False,
 ) -> Controller:
     """Build a Slurm in its initial state; *required* are the nodes that jobs insist on, *excluded* those that
     they do not use, as host lists, *reservation* the reservations that they name.
@@ -92,11 +94,12 @@ def controller(
         running=empty_line(min(size, most_links) + 1),
         calendar=calendar,
         ready_s=np.full(len(fleet.nodes), -np.inf),
+        log=no_segments(4 * size + 4, 4 * most_links) if logged else no_segments(),
         launch_s=conf.launch_s,
         release_s=conf.release_s,
     )
     _check(jobs, stage, fleet)
-    nodes = len(fleet.nodes)
+    nodes, caps = len(fleet.nodes), _caps(jobs.account, fleet)
     return Controller(
         stage=stage,
         queue=empty_line(size),
@@ -107,12 +110,12 @@ def controller(
         wishes=records(JobAdjustments(_zeros(size), _zeros(size), no, no)),
         base=_zeros(size),
         parts=parts,
-        caps=_caps(jobs.account, fleet),
+        caps=caps,
         gates=no_gates(size),
         outages=failures,
         outlook=blank_outlook(nodes, _steps(conf, size, stage), size, conf.rules.whole_nodes),
         given=given or Keys(np.zeros((1, size)), np.zeros(size), np.zeros(0)),
-        scratch=_scratch(fleet, size, len(stage.running.rows), most_links, len(jobs.account.names)),
+        scratch=_scratch(stage, parts, caps),
         blocked=np.zeros(len(parts.tier), dtype=np.bool_),
         reserved=_zeros(len(parts.tier)),
         barred=np.zeros(nodes, dtype=np.bool_),
@@ -131,12 +134,22 @@ def _zeros(size: int) -> IntArray:
     return np.zeros(size, dtype=np.int64)
 
 
-def _scratch(fleet: ClusterSpec, jobs: int, running: int, links: int, accounts: int) -> Scratch:
-    nodes = len(fleet.nodes)
-    started = nothing_started(running, min(links, fleet.total + nodes) + nodes)
-    runs = np.zeros(jobs, dtype=np.bool_)
-    order, keys = _zeros(running), np.zeros(running)
-    return Scratch(no_spare(nodes), _zeros(max(1, accounts)), order, keys, runs, runs.copy(), started)
+def _scratch(stage: MachineContext, parts: PartitionSets, caps: Caps) -> Scratch:
+    """Return scratch for decisions; a job takes at most one link for each node that it has."""
+    jobs, nodes, running = len(stage.requests.gpus), len(stage.resources.up), len(stage.running.rows)
+    no = np.zeros(jobs, dtype=np.bool_)
+    return Scratch(
+        waiting=_zeros(jobs),
+        turns=turns_of(jobs, len(parts.tier), nodes),
+        started=nothing_started(running, stage.held.links.shape[1]),
+        used=_zeros(len(caps.used)),
+        spare=no_spare(stage.resources.allowed, jobs),
+        ranked=_zeros(running),
+        keys=np.zeros(running),
+        order=_zeros(jobs),
+        runs=no,
+        yields=no.copy(),
+    )
 
 
 def note_openings(calendar: Calendar, closed: ClosedTimes, from_s: float) -> None:
@@ -315,6 +328,14 @@ def request_slots(requests: ResourceRequests, rows: Iterable[int], per_node: Lab
 def await_only(model: Controller, rows: slice) -> None:
     """Let the simulation end with the last of these jobs."""
     model.clock[AWAITED], model.clock[AWAITED_STOP], _ = rows.indices(len(model.base))
+
+
+def with_room_to_log(model: Controller) -> Controller:
+    """Return the model with room in its log of runs for all that can end until the decision after next."""
+    log, stage = model.stage.log, model.stage
+    if has_room(log, 2 * len(stage.running.rows), 2 * stage.held.links.shape[1]):
+        return model
+    return model._replace(stage=stage._replace(log=larger(log)))
 
 
 def extended(model: Controller, fresh: Controller) -> Controller:

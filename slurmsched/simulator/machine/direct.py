@@ -17,16 +17,16 @@ from ...policies.selection.resources import number_forms
 from ..cluster_spec import ClusterSpec
 from ..engine.calendar import NEVER
 from ..engine.job_state import JobSpeed
-from ..fast.loops import Keys
+from ..engine.keys import Keys
 from ..slurmctld.slurmconf import ALL, SlurmConf
 from ..slurmctld.slurmctld import put_in_order, validate
 from ..slurmctld.state import NOW, Controller, Outages, SlurmctldConfig
 from ..workload.workload import EVERY_JOB, Workload
-from .controller import await_only, controller
-from .event_loop import advance, decide
+from .controller import await_only, controller, with_room_to_log
+from .event_loop import to_decision
 from .observation import ran_s
 from .outages import no_outages, outages
-from .run_log import RunLog
+from .starters import in_turn, repacking, reserving, run_in_turn, run_repacking, run_reserving
 
 RanS = Callable[[IntArray], FloatArray]
 """A function from rows to how long each of these jobs has run."""
@@ -39,11 +39,11 @@ then none is beside them.
 """
 
 _SELECTIONS = {
-    "strict": SlurmctldConfig(backfilling=False),
-    "backfill": SlurmctldConfig(backfilling=False, blocking=False),
-    "easy": SlurmctldConfig(reservations=1),
-    "conservative": SlurmctldConfig(reservations=ALL),
-    "preemptive": SlurmctldConfig(backfilling=False, repacking=True),
+    "strict": SlurmctldConfig(),
+    "backfill": SlurmctldConfig(blocking=False),
+    "easy": SlurmctldConfig(reserving=True, reservations=1),
+    "conservative": SlurmctldConfig(reserving=True, reservations=ALL),
+    "preemptive": SlurmctldConfig(repacking=True),
 }
 
 
@@ -52,6 +52,7 @@ def rules_of(selection: str, beat_s: float, depth: int) -> SlurmctldConfig:
     return _SELECTIONS[selection]._replace(
         poll_s=beat_s,
         batch_sched_delay_s=0.0,
+        calc_period_s=NEVER,
         default_queue_depth=ALL,
         bf_interval_s=0.0,
         bf_resolution_s=1.0,
@@ -63,50 +64,67 @@ def rules_of(selection: str, beat_s: float, depth: int) -> SlurmctldConfig:
     )
 
 
-def run_direct(
+def direct(
     jobs: Workload,
     fleet: ClusterSpec,
     rules: SlurmctldConfig,
     keys: Keys,
     how: IntArray,
     *,
-    key_source: Ask | None = None,
     outages: Outages | None = None,
     pace: JobSpeed | None = None,
-    log: RunLog | None = None,
     awaited: slice = EVERY_JOB,
-    check: bool = False,
+    logged: bool = False,
 ) -> Controller:
-    """Run to the end of the *awaited* jobs.
+    """Build the machine before its first event; *how* is each job's placement.
 
-    *how* is each job's placement, *key_source* gives keys that change with time.
-
-    *log* gets every run. With *check*, AssertionError names what is broken in the state of
-    the machine.
+    Runs end with the last of the *awaited* jobs. With *logged*, every run is in ``stage.log``.
     """
-    conf = SlurmConf(rules._replace(asked_each_time=key_source is not None or log is not None))
-    model = controller(jobs, fleet, conf, outages=outages, pace=pace, given=keys)
+    model = controller(jobs, fleet, SlurmConf(rules), outages=outages, pace=pace, given=keys, logged=logged)
     model.stage.requests.how[:] = how
     model.stage.life.keeps_work[:] = jobs.ckpt
     number_forms(model.stage.requests)
     if awaited != EVERY_JOB:
         await_only(model, awaited)
-    while advance(model, NEVER):
-        now_s = float(model.clock[NOW])
+    return model
+
+
+def run_direct(model: Controller, until_s: float = NEVER) -> Controller:
+    """Advance to *until_s*, or to the end; return the model, whose log may have grown."""
+    run, _ = _starter(model.rules)
+    while True:
+        run(model, until_s)
+        before, model = model, with_room_to_log(model)
+        if model is before:
+            return model
+
+
+def run_asking(model: Controller, key_source: Ask | None, *, check: bool = False) -> Controller:
+    """Run to the end from decision to decision; *key_source* gives keys that change with time.
+
+    With *check*, AssertionError names what is broken in the state of the machine. Return the model, whose log may have
+    grown.
+    """
+    _, start = _starter(model.rules)
+    while to_decision(model, NEVER):
         rows, beside = _present(model)
         if len(rows) and key_source is not None:
-            keys.at[:, rows] = key_source(now_s, rows, beside, partial(ran_s, model))
+            model.given.at[:, rows] = key_source(float(model.clock[NOW]), rows, beside, partial(ran_s, model))
             put_in_order(model)
-        decide(model, now_s)
-        if log is not None:
-            log.note(model)
+        start(model)
+        model = with_room_to_log(model)
         if check:
             validate(model)
     if check:
         validate(model)
-    if log is not None:
-        log.note(model)
     return model
+
+
+def _starter(rules: SlurmctldConfig) -> tuple[Callable[[Controller, float], None], Callable[[Controller], None]]:
+    """Return the loop to the end of a selection, and its single decision."""
+    if rules.repacking:
+        return run_repacking, repacking
+    return (run_reserving, reserving) if rules.reserving else (run_in_turn, in_turn)
 
 
 def _present(model: Controller) -> tuple[IntArray, IntArray]:

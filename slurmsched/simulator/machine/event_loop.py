@@ -5,7 +5,7 @@ At one instant ends come first, then arrivals, then decisions.
 
 from __future__ import annotations
 
-from ...policies.compiled import borrowing, compiled, inner
+from ...policies.compiled import borrowing, entry, inner
 from ...policies.selection.resources import NODE, is_on, link
 from ..engine.calendar import BEGIN, END, FREE, NEVER, OPENS, SAVED, STEP, first, next_s, pop_first
 from ..engine.job_state import (
@@ -14,6 +14,7 @@ from ..engine.job_state import (
     RUNNING,
     change_speed,
     end,
+    line_up_run,
     release,
     save,
     send_back,
@@ -28,6 +29,7 @@ from ..slurmctld.slurmctld import (
     main_loop,
     note_step,
     put_in_order,
+    restart_cost,
     step_s,
     wait,
     wake_loops,
@@ -47,15 +49,11 @@ from ..slurmctld.state import (
     SUBMITTED,
     Controller,
 )
-from .repack import repack, restart_cost
 
 
-@compiled
-def advance(c: Controller, until_s: float) -> bool:
-    """Advance time to *until_s*, or until nothing is left to happen.
-
-    Where keys change at each decision, it stops before one and returns True: the caller then calls ``decide``.
-    """
+@entry
+def to_decision(c: Controller, until_s: float) -> bool:
+    """Advance time to the next decision, and return True; False at *until_s*, or where nothing is left to happen."""
     while True:
         now_s = _next_s(c)
         if now_s > until_s or now_s == NEVER:
@@ -66,27 +64,31 @@ def advance(c: Controller, until_s: float) -> bool:
         _let_in(c, now_s)
         if c.clock[CALC_DUE] <= now_s:
             calculate(c, now_s)
-        if c.rules.asked_each_time and c.clock[MAIN_DUE] <= now_s:
+        if c.clock[ORDER_STALE]:
+            put_in_order(c)
+        if c.clock[MAIN_DUE] <= now_s or c.clock[BACKFILL_DUE] <= now_s:
             return True
-        decide(c, now_s)
     if until_s < NEVER:
         _count_idle(c, max(c.clock[NOW], until_s))
         c.clock[NOW] = max(c.clock[NOW], until_s)
     return False
 
 
-@compiled
-def decide(c: Controller, now_s: float) -> None:
-    """Run the loops that are due."""
-    if c.clock[ORDER_STALE]:
-        put_in_order(c)
-    if c.clock[MAIN_DUE] <= now_s:
-        if c.rules.repacking:
-            repack(c, now_s)
-        else:
+@entry
+def advance(c: Controller, until_s: float) -> None:
+    """Advance time to *until_s* with slurmctld's loops, or until nothing is left to happen."""
+    while to_decision(c, until_s):
+        now_s = c.clock[NOW]
+        if c.clock[MAIN_DUE] <= now_s:
             main_loop(c, now_s)
-    if c.clock[BACKFILL_DUE] <= now_s:
-        backfill_loop(c, now_s)
+        if c.clock[BACKFILL_DUE] <= now_s:
+            backfill_loop(c, now_s)
+
+
+@entry
+def goes_on(c: Controller) -> bool:
+    """Return True if anything is left to happen."""
+    return bool(_next_s(c) < NEVER)
 
 
 @borrowing
@@ -177,7 +179,7 @@ def _happen(c: Controller, now_s: float) -> None:
                 end(stage, serial, now_s)
                 _stir_if_free(c, serial, now_s)
         elif rank == FREE:
-            release(stage, serial)
+            release(stage, serial, now_s)
             _stir_if_free(c, serial, now_s)
         elif rank == STEP:
             _step(c, serial, now_s)
@@ -230,14 +232,14 @@ def _fail_or_repair(c: Controller, at: int, now_s: float) -> None:
     wake_loops(c, now_s)
 
 
-@compiled
+@entry
 def requeue(c: Controller, row: int, now_s: float) -> None:
     """End a run before its time and queue the job again."""
     send_back(c.stage, row, now_s, c.rules.requeue_delay_s, restart_cost(c, row))
     _stir_if_free(c, row, now_s)
 
 
-@compiled
+@entry
 def ask_to_stop(c: Controller, row: int, now_s: float) -> None:
     """Let a running job save its work, which takes the time that the rules say, and then requeue itself."""
     if c.rules.saves_s <= 0:
@@ -254,13 +256,13 @@ def _arrive(c: Controller, row: int, now_s: float) -> None:
     wake_loops(c, now_s)
 
 
-@compiled
+@entry
 def begin_on(c: Controller, row: int, count: int, now_s: float) -> None:
     """Start a waiting job on the *count* nodes in the first lines of ``resources.room``, with the GPUs beside them."""
     begin(c, row, count, now_s)
 
 
-@compiled
+@entry
 def join(c: Controller, row: int, host: int, now_s: float) -> None:
     """Start a job on the GPUs of another; both run at the speed of the pair."""
     stage, pace, life = c.stage, c.stage.pace, c.stage.life
@@ -271,12 +273,13 @@ def join(c: Controller, row: int, host: int, now_s: float) -> None:
     life.guests[host] += stage.requests.gpus[row]
     life.spread[row] = max(life.spread[row], 1)
     life.speed[row] = pace.beside[pace.profile[row], pace.profile[host]]
+    line_up_run(stage, row, now_s)
     set_out(stage, row, now_s)
     drop_from_queue(c, row)
     change_speed(stage, host, now_s)
 
 
-@compiled
+@entry
 def reordered(c: Controller) -> None:
     """Sort the queue again and wake the loops, after points, nice, holds or keys have changed."""
     put_in_order(c)

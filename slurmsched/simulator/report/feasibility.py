@@ -6,7 +6,7 @@ import numpy as np
 
 from ...cluster.columns import IntArray
 from ...cluster.text.plural import count
-from ..fast.allocations import Segments
+from ..engine.segments import Segments
 from ..replay import Replay, restart_costs
 
 CLOSE = 1e-6

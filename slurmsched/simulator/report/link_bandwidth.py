@@ -10,7 +10,7 @@ import numpy as np
 from ...cluster.columns import BoolArray, FloatArray, IntArray
 from ...policies.links import GpuLinks
 from ..cluster_spec import ClusterSpec
-from ..fast.allocations import Segments
+from ..engine.segments import Segments
 from ..gpu_numbers import choice_of, gpu_numbers
 from ..replay import Replay
 

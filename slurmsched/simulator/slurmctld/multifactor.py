@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ...cluster.columns import FloatArray, IntArray
-from ...policies.compiled import compiled
+from ...policies.compiled import entry
 from .fair_share import Usage
 
 
@@ -34,7 +34,7 @@ class Factors(NamedTuple):
     offset: IntArray  #: difference of a real Slurm's priority from the modelled one
 
 
-@compiled
+@entry
 def base_priority(usage: Usage, weights: Weights, factors: Factors, row: int, waited_s: float) -> int:
     """Return a job's priority without our points and without nice."""
     fair = usage.shares.fair[usage.of_job[row]]

@@ -12,8 +12,8 @@ from typing import cast
 
 import numpy as np
 
-from ...cluster.columns import BoolArray
-from ...policies.compiled import borrowing, compiled, inner
+from ...cluster.columns import BoolArray, IntArray
+from ...policies.compiled import borrowing, entry, inner
 from ...policies.selection import sorted_rows
 from ...policies.selection.allowed_nodes import PartitionSets
 from ...policies.selection.planned_room import (
@@ -26,7 +26,7 @@ from ...policies.selection.planned_room import (
     reserve,
     started,
 )
-from ...policies.selection.resources import CHOSEN, find_open, is_shut
+from ...policies.selection.resources import CHOSEN, find_open, is_shut, width
 from ...policies.selection.sorted_rows import drop_out
 from ..engine import job_state
 from ..engine.calendar import BEGIN, NEVER, STEP
@@ -52,11 +52,12 @@ MOST_PRIORITY = 2.0**33
 ABOVE_TIERS = 2**17
 """slurmctld looks at jobs in reservations first, whatever the tiers of partitions, which are 16 bits."""
 
-_NONE_TESTED, _NOT_BLOCKING = cast(int, np.int64(0)), cast(bool, np.bool_(False))
+_NONE_TESTED = cast(int, np.int64(0))
+_BLOCKING, _NOT_BLOCKING = cast(bool, np.bool_(True)), cast(bool, np.bool_(False))
 """Numba compiles a function again for each literal that it gets."""
 
 
-@compiled
+@entry
 def wake_loops(c: Controller, now_s: float) -> None:
     """Make the loops due after a change."""
     rules = c.rules
@@ -64,9 +65,9 @@ def wake_loops(c: Controller, now_s: float) -> None:
     if rules.poll_s > 0:
         main_s = np.ceil(main_s / rules.poll_s) * rules.poll_s
     c.clock[MAIN_DUE] = min(c.clock[MAIN_DUE], main_s)
-    if not rules.backfilling:
+    if rules.direct:
         return
-    if rules.direct or rules.poll_s == 0:  # both loops are one decision
+    if rules.poll_s == 0:  # both loops are one decision
         backfill_s = max(main_s, c.clock[BACKFILL_LAST] + rules.bf_interval_s)
     else:
         backfill_s = _backfill_s(c, now_s)
@@ -127,7 +128,7 @@ def _turn(c: Controller, row: int) -> float:
     return 0.0 if c.rules.direct else float(np.floor(c.stage.life.submit_s[row]))
 
 
-@compiled
+@entry
 def key_of(c: Controller, row: int) -> float:
     """Return a job's sort key: in a reservation or not, tier, priority; or the given key. The smaller comes first."""
     if c.rules.direct:
@@ -166,7 +167,7 @@ def calculate(c: Controller, now_s: float) -> None:
     c.clock[ORDER_STALE] = 1.0
 
 
-@compiled
+@entry
 def put_in_order(c: Controller) -> None:
     """Sort the queue; where the order changed the loops are due."""
     queue, many = c.queue, c.queue.many[0]
@@ -184,7 +185,7 @@ def put_in_order(c: Controller) -> None:
         wake_loops(c, c.clock[NOW])
 
 
-@compiled
+@entry
 def begin_at(c: Controller, row: int, at_s: float) -> None:
     """Set the earliest start of a waiting job."""
     c.stage.life.begin_s[row] = at_s
@@ -242,6 +243,12 @@ def drop_from_queue(c: Controller, row: int) -> None:
 
 
 @borrowing
+def restart_cost(c: Controller, row: int) -> float:
+    """Return the cost of resuming a job after a preemption, in seconds."""
+    return float(c.rules.restart_s + c.rules.restart_doubling_s * np.log2(max(1, width(c.stage.requests, row))))
+
+
+@borrowing
 def note_step(c: Controller, row: int) -> None:
     """Schedule the next step of attained service of a running job, where its key has steps."""
     if c.stage.life.level[row] < len(c.given.steps):
@@ -259,8 +266,6 @@ def step_s(c: Controller, row: int) -> float:
 def _is_passed_over(c: Controller, row: int, now_s: float) -> bool:
     """Return True if reservations leave a job too few nodes: slurmctld keeps none for it (observed on 22.05)."""
     stage = c.stage
-    if c.rules.direct:
-        return False
     return bool(is_shut(stage.resources, stage.requests, row, c.barred, now_s, stage.life.plan_s[row]))
 
 
@@ -313,7 +318,7 @@ def main_loop(c: Controller, now_s: float) -> None:
     One in a reservation stops only those behind it in the same one.
     """
     c.clock[MAIN_DUE], c.clock[MAIN_LAST] = NEVER, now_s
-    _serve_higher_tiers(c, now_s, c.rules.blocking)
+    _serve_higher_tiers(c, now_s, _BLOCKING)
     at, tested, open_sets, free = 0, 0, len(c.blocked), c.stage.resources.free.gpus.sum()
     stopped = np.zeros(c.stage.resources.closed.number.max() + 1, dtype=np.bool_)
     while at < c.queue.many[0] and tested < c.rules.default_queue_depth and open_sets:
@@ -328,7 +333,7 @@ def main_loop(c: Controller, now_s: float) -> None:
         if gpus <= free and try_to_start(c, row, now_s):
             free -= gpus
             continue
-        if not c.rules.blocking or _is_passed_over(c, row, now_s):
+        if _is_passed_over(c, row, now_s):
             at += 1
             continue
         if own:

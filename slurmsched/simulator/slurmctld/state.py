@@ -8,19 +8,17 @@ import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray
 from ...policies.selection.allowed_nodes import PartitionSets
-from ...policies.selection.loops import Started
+from ...policies.selection.loops import Started, Turns
 from ...policies.selection.planned_room import BackfillPlan
 from ...policies.selection.preemption import Spare
 from ...policies.selection.sorted_rows import Line
 from ..engine.job_state import MachineContext
-from ..fast.loops import Keys
+from ..engine.keys import Keys
 from .fair_share import Usage
 from .gates import Gates
 from .multifactor import Factors, Weights
 
 NOW, ARRIVED, MAIN_DUE, MAIN_LAST, BACKFILL_DUE, BACKFILL_LAST, CALC_DUE, ORDER_STALE = 0, 1, 2, 3, 4, 5, 6, 7
-
-
 ACTIVE, IDLE, FRAGMENTED, SUBMITTED, AWAITED, AWAITED_STOP = 8, 9, 10, 11, 12, 13
 """Places in ``Controller.clock``: times, GPUs of admitted jobs that go on, GPU-seconds free while jobs wait, rows.
 
@@ -46,12 +44,11 @@ class SlurmctldConfig(NamedTuple):
     saves_s: float = 0.0  #: time in which a job that is asked to stop saves its work
     admission: float = np.inf  #: bound on GPUs of admitted jobs; others wait outside in turn
     direct: bool = False  #: no slurmctld: given keys determine the order, and a decision follows each event at once
-    asked_each_time: bool = False  #: the keys are computed anew before each decision
-    blocking: bool = True  #: no job passes one of its partition that does not fit
-    backfilling: bool = True
+    blocking: bool = True  #: beside ``direct``: no job passes one of its partition that does not fit
+    reserving: bool = False  #: beside ``direct``: nodes are kept for jobs that do not fit
     whole_nodes: bool = True  #: a reservation keeps its nodes whole
     epilog: bool = False  #: nodes report the end of an epilog, at which the main loop runs without waiting for its poll
-    repacking: bool = False  #: at each decision the best jobs run, whatever ran before
+    repacking: bool = False  #: beside ``direct``: at each decision the best jobs run, whatever ran before
     counts_idle: bool = True  #: GPU-seconds that are free while jobs wait are added up
 
 
@@ -81,15 +78,18 @@ class Outages(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """The working arrays of a repacking decision."""
+    """The working arrays of a starter."""
 
+    waiting: IntArray  #: the jobs that may run, in turn
+    turns: Turns
+    started: Started
+    used: IntArray  #: GPUs per account
     spare: Spare
-    cap: IntArray  #: GPUs claimed per account
-    order: IntArray  #: running jobs by key
-    keys: FloatArray
+    ranked: IntArray  #: running jobs by key
+    keys: FloatArray  #: of ``ranked``
+    order: IntArray  #: running and waiting jobs by key
     runs: BoolArray  #: per job
     yields: BoolArray  #: per job
-    started: Started
 
 
 class Controller(NamedTuple):

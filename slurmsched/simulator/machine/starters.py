@@ -1,0 +1,295 @@
+"""The starters of a machine that carries plans out exactly: the loops of the selections, on its own state.
+
+They are the loops that ``decide()`` calls (``policies.selection``). Jobs that yield are preempted, and others start.
+
+The loops to the end stop where the log of runs has no room for more; they go on when called again.
+"""
+
+from __future__ import annotations
+
+from ...cluster.columns import BoolArray
+from ...policies.compiled import borrowing, entry
+from ...policies.selection.loops import (
+    AccountGpus,
+    DecisionJobs,
+    PlannedLife,
+    start_beside_reservations,
+    start_in_turn,
+)
+from ...policies.selection.preemption import run_best
+from ...policies.selection.resources import CHOSEN, TAKEN
+from ..engine.calendar import NEVER
+from ..engine.job_state import PENDING, go_on, pause, run_on, stop
+from ..engine.segments import has_room
+from ..slurmctld.slurmctld import (
+    begin,
+    drop_from_queue,
+    key_of,
+    may_run,
+    note_step,
+    put_in_order,
+    restart_cost,
+    try_to_start,
+    wait,
+)
+from ..slurmctld.state import (
+    ACTIVE,
+    ARRIVED,
+    MAIN_DUE,
+    MAIN_LAST,
+    NOW,
+    SUBMITTED,
+    Controller,
+)
+from .event_loop import to_decision
+
+UNLIMITED = 1 << 40  #: GPUs
+
+
+@entry
+def run_in_turn(c: Controller, until_s: float) -> None:
+    """Advance to *until_s*; at each decision jobs start in turn, past those that do not fit unless these block."""
+    while _may_go_on(c) and to_decision(c, until_s):
+        in_turn(c)
+
+
+@entry
+def run_reserving(c: Controller, until_s: float) -> None:
+    """Advance to *until_s*; at each decision jobs start in turn, and then beside the reservations of others."""
+    while _may_go_on(c) and to_decision(c, until_s):
+        reserving(c)
+
+
+@entry
+def run_repacking(c: Controller, until_s: float) -> None:
+    """Advance to *until_s*; at each decision the best jobs run, whatever ran before."""
+    while _may_go_on(c) and to_decision(c, until_s):
+        repacking(c)
+
+
+@borrowing
+def _may_go_on(c: Controller) -> bool:
+    """Return True if the log of runs has room for all that can end until the decision after next."""
+    return has_room(c.stage.log, 2 * len(c.stage.running.rows), 2 * c.stage.held.links.shape[1])
+
+
+@entry
+def in_turn(c: Controller) -> None:
+    """Start jobs in turn."""
+    waiting = _decide(c)
+    if waiting:
+        _in_turn(c, waiting, c.rules.blocking)
+        _begin_started(c)
+
+
+@entry
+def reserving(c: Controller) -> None:
+    """Start jobs in turn until one does not fit, then those that delay no reservation."""
+    waiting = _decide(c)
+    if not waiting:
+        return
+    rules, scratch = c.rules, c.scratch
+    left = scratch.turns.left[: _in_turn(c, waiting, True)]
+    plan, now_s = c.outlook, c.clock[MAIN_LAST]
+    start_beside_reservations(
+        _jobs(c),
+        left,
+        c.parts.of,
+        rules.reservations,
+        rules.bf_max_job_test,
+        plan,
+        now_s,
+        scratch.turns,
+        scratch.started,
+    )
+    _begin_started(c)
+
+
+@entry
+def repacking(c: Controller) -> None:
+    """Choose the jobs that run now; preempt the others."""
+    waiting = _decide(c)
+    if not waiting:
+        return
+    now_s = c.clock[MAIN_LAST]
+    if _all_have_gpus(c, waiting):  # then none yields, whatever the order
+        _in_turn(c, waiting, False)
+        _begin_started(c)
+    else:
+        _repack(c, waiting, now_s)
+    if c.rules.poll_s > 0 and c.queue.many[0]:
+        c.clock[MAIN_DUE] = min(c.clock[MAIN_DUE], now_s + c.rules.poll_s)
+
+
+@borrowing
+def _decide(c: Controller) -> int:
+    """Note that a decision is made; return how many jobs may run, which are in ``scratch.waiting``."""
+    now_s, scratch, many = c.clock[NOW], c.scratch, 0
+    c.clock[MAIN_DUE], c.clock[MAIN_LAST] = NEVER, now_s
+    scratch.started.many[0] = 0
+    for account in range(len(c.caps.used)):
+        scratch.used[account] = c.caps.used[account]
+    for at in range(c.queue.many[0]):
+        if may_run(c, c.queue.rows[at], now_s):
+            scratch.waiting[many] = c.queue.rows[at]
+            many += 1
+    return many
+
+
+@borrowing
+def _jobs(c: Controller) -> DecisionJobs:
+    stage = c.stage
+    accounts = AccountGpus(c.caps.account, c.caps.most, c.scratch.used)
+    life = PlannedLife(stage.life.plan_s)
+    return DecisionJobs(stage.resources, stage.held, stage.requests, life, stage.running, accounts)
+
+
+@borrowing
+def _in_turn(c: Controller, waiting: int, strict: bool) -> int:
+    """Let waiting jobs take their nodes in turn; return how many did not, which are in ``scratch.turns.left``."""
+    turns, scratch = c.scratch.turns, c.scratch
+    turns.blocked[:] = False
+    turns.barred[:] = False
+    order, now_s = scratch.waiting[:waiting], c.clock[MAIN_LAST]
+    return int(start_in_turn(_jobs(c), order, c.parts.of, c.parts.nodes, strict, now_s, turns, scratch.started))
+
+
+@borrowing
+def _begin_started(c: Controller) -> None:
+    """Let the jobs run that took their nodes."""
+    started = c.scratch.started
+    for at in range(started.many[0]):
+        run_on(c.stage, started.rows[at], _chosen(c, at), c.clock[MAIN_LAST])
+        drop_from_queue(c, started.rows[at])
+
+
+@borrowing
+def _chosen(c: Controller, at: int) -> int:
+    """Write the nodes of a job that starts into the first lines of ``resources.room``; return their number."""
+    started, room = c.scratch.started, c.stage.resources.room
+    first = started.first[at]
+    count = started.first[at + 1] - first
+    for spot in range(count):
+        room[CHOSEN, spot], room[TAKEN, spot] = started.pairs[0, first + spot], started.pairs[1, first + spot]
+    return int(count)
+
+
+@borrowing
+def _all_have_gpus(c: Controller, waiting: int) -> bool:
+    """Return True if there are free GPUs for all waiting jobs by number, and nothing else can keep them waiting."""
+    resources, wanted = c.stage.resources, 0
+    if len(c.scratch.spare.counts.left) > 1 or len(resources.closed.ends_s):
+        return False
+    for at in range(waiting):
+        row = c.scratch.waiting[at]
+        if c.caps.most[c.caps.account[row]] < UNLIMITED:
+            return False
+        wanted += c.stage.requests.gpus[row]
+    for node in range(len(resources.up)):
+        if resources.up[node]:
+            wanted -= resources.free.gpus[node]
+    return wanted <= 0
+
+
+@borrowing
+def _repack(c: Controller, waiting: int, now_s: float) -> None:
+    """Choose jobs by key, preempt those that yield, and start the others.
+
+    Running jobs that come before all waiting ones stay, and take no part: all of them have GPUs now.
+    """
+    scratch, ran = c.scratch, _rank_worse(c, key_of(c, c.scratch.waiting[0]), now_s)
+    c.barred[:] = False
+    order = scratch.order[: _merge(c, waiting, ran)]
+    run_best(_jobs(c), order, scratch.runs, 0, scratch.spare, c.barred, scratch.yields, scratch.started, now_s)
+    for at in range(ran):
+        row = scratch.ranked[at]
+        scratch.runs[row] = False
+        if scratch.yields[row]:
+            preempt(c, row, now_s)
+    for at in range(scratch.started.many[0]):
+        begin(c, scratch.started.rows[at], _chosen(c, at), now_s)
+
+
+@borrowing
+def _rank_worse(c: Controller, best_key: float, now_s: float) -> int:
+    """Sort the running jobs whose present keys are above *best_key*, equal ones by row; return their number."""
+    scratch, life, keys, running, many = c.scratch, c.stage.life, c.given, c.stage.running, 0
+    for at in range(running.many[0]):
+        row = running.rows[at]
+        ran_s = life.ran_s[row] + max(0.0, now_s - life.since_s[row])
+        key, spot = keys.at[life.level[row], row] + keys.slope[row] * ran_s, many
+        if key <= best_key:
+            continue
+        while spot > 0 and (
+            scratch.keys[spot - 1] > key or (scratch.keys[spot - 1] == key and scratch.ranked[spot - 1] > row)
+        ):
+            scratch.ranked[spot], scratch.keys[spot] = scratch.ranked[spot - 1], scratch.keys[spot - 1]
+            spot -= 1
+        scratch.ranked[spot], scratch.keys[spot] = row, key
+        scratch.runs[row] = True
+        many += 1
+    return many
+
+
+@borrowing
+def _merge(c: Controller, waiting: int, ran: int) -> int:
+    """Order the *ran* running and the waiting jobs by key, running ones first where equal; return their number."""
+    scratch, running, many = c.scratch, 0, 0
+    for at in range(waiting + 1):
+        key = NEVER if at == waiting else key_of(c, scratch.waiting[at])
+        while running < ran and (at == waiting or scratch.keys[running] <= key):
+            scratch.order[many] = scratch.ranked[running]
+            running, many = running + 1, many + 1
+        if at < waiting:
+            scratch.order[many] = scratch.waiting[at]
+            many += 1
+    return many
+
+
+@entry
+def preempt(c: Controller, row: int, now_s: float) -> None:
+    """Stop a running job at once and queue it again; it keeps its work."""
+    stop(c.stage, row, now_s, restart_cost(c, row))
+    c.caps.used[c.caps.account[row]] -= c.stage.requests.gpus[row]
+    wait(c, row, now_s)
+
+
+@entry
+def reorder(c: Controller, now_s: float) -> None:
+    """Order running and waiting jobs by other keys, which ``given`` has already, from now on."""
+    life = c.stage.life
+    for at in range(c.stage.running.many[0]):
+        row = c.stage.running.rows[at]
+        pause(c.stage, row, now_s)
+        go_on(c.stage, row, now_s)
+        life.level[row] = _level(c, row)
+        note_step(c, row)
+    for at in range(c.queue.many[0]):
+        life.level[c.queue.rows[at]] = _level(c, c.queue.rows[at])
+    put_in_order(c)
+
+
+@entry
+def seat(c: Controller, inside: int, there: int, runs: BoolArray, now_s: float) -> None:
+    """Put jobs into an empty machine: the first *inside* ones are admitted, those in *runs* run; *there* are submitted.
+
+    Their time run is in ``life`` already.
+    """
+    c.clock[NOW], c.clock[SUBMITTED], c.clock[ARRIVED], c.clock[MAIN_DUE] = now_s, there, inside, now_s
+    stage, c.barred[:] = c.stage, False
+    for row in range(inside):
+        stage.life.state[row] = PENDING
+        stage.life.level[row] = _level(c, row)
+        c.clock[ACTIVE] += stage.requests.gpus[row]
+        wait(c, row, now_s)
+        if runs[row]:
+            try_to_start(c, row, now_s)
+
+
+@borrowing
+def _level(c: Controller, row: int) -> int:
+    """Return the number of steps that the attained service of a job has passed."""
+    service, level = c.stage.life.ran_s[row] * c.stage.requests.gpus[row], 0
+    while level < len(c.given.steps) and c.given.steps[level] <= service:
+        level += 1
+    return level
