@@ -118,15 +118,15 @@ def bench_ckpt(first: int | None, folder: Path | None) -> None:
 def main() -> None:
     """Run the parts that were named, or all."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", choices=["week", "ckpt"], metavar="PART")
+    parser.add_argument("parts", nargs="*", metavar="PART", help="week, ckpt; both by default")
     parser.add_argument("--jobs", type=int, metavar="N", help="only the first N jobs of the week, in the part ckpt")
     parser.add_argument("--write", type=Path, metavar="FOLDER", help="where to write the SVG file")
     options = parser.parse_args()
-    for part in options.parts or ("week", "ckpt"):
-        if part == "week":
-            bench_week()
-        else:
-            bench_ckpt(options.jobs, options.write)
+    parts = {"week": bench_week, "ckpt": lambda: bench_ckpt(options.jobs, options.write)}
+    if unknown := set(options.parts) - set(parts):
+        parser.error(f"no part {', '.join(sorted(unknown))}; there are {', '.join(parts)}")
+    for part in options.parts or parts:
+        parts[part]()
 
 
 if __name__ == "__main__":
