@@ -34,7 +34,6 @@ LONG = {
     "slurm/write/verbs.py": "every line that can reach scontrol, likewise",
     "job.py": "one file that users copy beside their programs",
     "prolog/sampler.py": "one file that is copied to nodes",
-    "simulator/fast/loops.py": "the loops of one pool",
 }
 """Modules that may be longer, and why."""
 

@@ -59,8 +59,8 @@ from .machine.observation import nodes_of, observed_jobs, one_row_per_array, out
 from .machine.pair_speeds import UNMEASURED, with_pairs
 from .machine.run_partitions import RunPartitions
 from .slurmctld.slurmconf import SlurmConf
-from .slurmctld.slurmctld import begin_at, restart_cost, validate
-from .slurmctld.state import ACTIVE, NOW, Controller, Outages
+from .slurmctld.slurmctld import begin_at, restart_cost
+from .slurmctld.state import ACTIVE, NOW, Controller, Outages, validate
 from .text_edits import TextEdits
 from .workload.workload import DOUBLING, EVERY_JOB, Workload, as_submitted
 

@@ -19,7 +19,7 @@ from slurmsched.simulator.engine.keys import Keys
 from slurmsched.simulator.engine.segments import closed
 from slurmsched.simulator.machine.direct import direct, rules_of, run_direct
 from slurmsched.simulator.simulated_cluster import SimulatedCluster
-from slurmsched.simulator.slurmctld import slurmctld
+from slurmsched.simulator.slurmctld import state as slurmctld_state
 from slurmsched.simulator.slurmctld.state import ACTIVE, ARRIVED, Controller
 from slurmsched.simulator.workload.workload import workload
 
@@ -133,10 +133,10 @@ def test_a_state_of_jobs_that_contradicts_itself_is_noticed(spoil: Callable[[Con
 )
 def test_a_controller_that_does_not_agree_with_its_jobs_is_noticed(spoil: Callable[[Controller], None], names: str):
     model = busy()
-    slurmctld.validate(model)
+    slurmctld_state.validate(model)
     spoil(model)
     with pytest.raises(AssertionError, match=names):
-        slurmctld.validate(model)
+        slurmctld_state.validate(model)
 
 
 def test_a_modelled_slurm_that_is_checked_says_at_its_next_step_what_is_broken():
@@ -169,7 +169,7 @@ def test_the_state_of_a_direct_machine_holds_at_every_second(data: st.DataObject
     model = direct(jobs, ClusterSpec.of(2, 4), rules_of(selection, 0.0, 1000), shortest_first, how, logged=True)
     for second in range(20 + 10 * count):
         model = run_direct(model, float(second))
-        slurmctld.validate(model)
+        slurmctld_state.validate(model)
     assert (model.stage.life.state == job_state.COMPLETED).all()
     runs = closed(model.stage.log)
     assert len(runs.row) == count + model.stage.life.restarts.sum()

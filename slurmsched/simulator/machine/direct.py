@@ -19,8 +19,8 @@ from ..engine.calendar import NEVER
 from ..engine.job_state import JobSpeed
 from ..engine.keys import Keys
 from ..slurmctld.slurmconf import ALL, SlurmConf
-from ..slurmctld.slurmctld import put_in_order, validate
-from ..slurmctld.state import NOW, Controller, Outages, SlurmctldConfig
+from ..slurmctld.slurmctld import put_in_order
+from ..slurmctld.state import NOW, Controller, Outages, SlurmctldConfig, validate
 from ..workload.workload import EVERY_JOB, Workload
 from .controller import await_only, controller, with_room_to_log
 from .event_loop import to_decision

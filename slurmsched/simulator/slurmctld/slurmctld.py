@@ -14,7 +14,6 @@ import numpy as np
 
 from ...cluster.columns import BoolArray, IntArray
 from ...policies.compiled import borrowing, entry, inner
-from ...policies.selection import sorted_rows
 from ...policies.selection.allowed_nodes import PartitionSets
 from ...policies.selection.planned_room import (
     FOUND,
@@ -28,15 +27,12 @@ from ...policies.selection.planned_room import (
 )
 from ...policies.selection.resources import CHOSEN, find_open, is_shut, width
 from ...policies.selection.sorted_rows import drop_out
-from ..engine import job_state
 from ..engine.calendar import BEGIN, NEVER, STEP
-from ..engine.job_state import COMPLETED, PENDING, UNBORN, schedule, start
+from ..engine.job_state import schedule, start
 from .fair_share import accrue
 from .gates import count, is_open, let_go
 from .multifactor import base_priority
 from .state import (
-    ACTIVE,
-    ARRIVED,
     BACKFILL_DUE,
     BACKFILL_LAST,
     CALC_DUE,
@@ -442,17 +438,3 @@ def _last_that_may_start(c: Controller, now_s: float) -> int:
         if c.stage.requests.gpus[row] <= free and ready(c, row, now_s):
             return at
     return -1
-
-
-def validate(c: Controller) -> None:
-    """Raise AssertionError where queue, limits and admission do not agree with the state of the jobs."""
-    job_state.validate(c.stage)
-    sorted_rows.validate(c.queue, None if c.rules.direct else np.floor(c.stage.life.submit_s))
-    state, gpus = c.stage.life.state, c.stage.requests.gpus
-    waiting, running = c.queue.rows[: c.queue.many[0]], c.stage.running.rows[: c.stage.running.many[0]]
-    assert np.array_equal(np.sort(waiting), np.flatnonzero(state == PENDING)), "the queue is not the pending jobs"
-    used = np.bincount(c.caps.account[running], weights=gpus[running], minlength=len(c.caps.used))
-    assert (c.caps.used == used).all(), "the GPUs counted for an account are not those of its jobs"
-    assert c.clock[ARRIVED] == (state != UNBORN).sum(), "the number of admitted jobs is wrong"
-    active = gpus[(state != UNBORN) & (state != COMPLETED)].sum()
-    assert c.clock[ACTIVE] == active, "the GPUs of admitted jobs are not those of jobs that go on"

@@ -7,12 +7,14 @@ from typing import NamedTuple
 import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray
+from ...policies.selection import sorted_rows
 from ...policies.selection.allowed_nodes import PartitionSets
 from ...policies.selection.loops import Started, Turns
 from ...policies.selection.planned_room import BackfillPlan
 from ...policies.selection.preemption import Spare
 from ...policies.selection.sorted_rows import Line
-from ..engine.job_state import MachineContext
+from ..engine import job_state
+from ..engine.job_state import COMPLETED, PENDING, UNBORN, MachineContext
 from ..engine.keys import Keys
 from .fair_share import Usage
 from .gates import Gates
@@ -114,3 +116,17 @@ class Controller(NamedTuple):
     reserved: IntArray  #: scratch, per partition set
     barred: BoolArray  #: scratch, per node
     clock: FloatArray
+
+
+def validate(c: Controller) -> None:
+    """Raise AssertionError where queue, limits and admission do not agree with the state of the jobs."""
+    job_state.validate(c.stage)
+    sorted_rows.validate(c.queue, None if c.rules.direct else np.floor(c.stage.life.submit_s))
+    state, gpus = c.stage.life.state, c.stage.requests.gpus
+    waiting, running = c.queue.rows[: c.queue.many[0]], c.stage.running.rows[: c.stage.running.many[0]]
+    assert np.array_equal(np.sort(waiting), np.flatnonzero(state == PENDING)), "the queue is not the pending jobs"
+    used = np.bincount(c.caps.account[running], weights=gpus[running], minlength=len(c.caps.used))
+    assert (c.caps.used == used).all(), "the GPUs counted for an account are not those of its jobs"
+    assert c.clock[ARRIVED] == (state != UNBORN).sum(), "the number of admitted jobs is wrong"
+    active = gpus[(state != UNBORN) & (state != COMPLETED)].sum()
+    assert c.clock[ACTIVE] == active, "the GPUs of admitted jobs are not those of jobs that go on"
