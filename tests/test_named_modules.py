@@ -21,7 +21,10 @@ IMPORTED_BY_NAME = {
     "__init__.py": {"_PLACE_OF[name]"},
     "cli/lazy.py": {"place.module"},
     "job.py": {"'pytorch_lightning' if older else 'lightning.pytorch'", "'transformers'"},
-    "policies/compiled.py": {"'numba'", "'numba.core.caching'", "'numba.core.config'", "'numba.core.typing.typeof'"},
+    "policies/compiled.py": {
+        *("'numba'", "'numba.core.caching'", "'numba.core.config'", "'numba.core.typing.typeof'"),
+        "f'{__package__}.references'",
+    },
     "prolog/mps.py": {"'mps_faults'", "'sampler'"},
     "prolog/probe.py": {"'pynvml'", "'sampler'"},
     "prolog/sampler.py": {"'pynvml'"},
