@@ -203,6 +203,8 @@ class _Page:
         """Process the changed ones of *rows* of *table*."""
         news = ~self.before.unchanged(table, phase)
         some = np.flatnonzero(news if rows is None else news & rows)
+        if not len(some):
+            return
         columns = table.state[some].tolist(), table.ended_s[some].tolist(), table.comment.take(some)
         extras = zip(*columns, run_types(table.take(some), self.nodes), strict=True)
         held = set(some[is_held(table)[some]].tolist()) if phase is Phase.PENDING else set()

@@ -2,7 +2,7 @@
 
 A job inside takes CPUs of its node and of the part; jobs outside may have what is free of the node beyond what is free
 of the part. So memory, and GPUs that are not reserved, stay those of the node. Of reserved GPUs each job may have as
-many: slurmctld counts them for each job anew (observed on 26.05).
+many, whatever others inside have: slurmctld counts them for each job anew (observed on 26.05).
 """
 
 from __future__ import annotations

@@ -376,11 +376,11 @@ def _seat(model: Controller, table: JobTable, running: int, view: View) -> None:
                 left = max(0, int(free_cpus[node]))
                 link(free, held_, row, node, its, left if exclusive[row] else min(cpus, left))
                 free_memory_mib[node] -= memory_mib[row]
-                _seat_in_part(model, row, node, cpus)
+                _seat_in_part(model, row, node, its, cpus)
                 take_slots(slots, node, gpus_with_slots[row])
 
 
-def _seat_in_part(model: Controller, row: int, node: int, cpus: int) -> None:
+def _seat_in_part(model: Controller, row: int, node: int, gpus: int, cpus: int) -> None:
     """Let a running job have its part of what its reservation has of a node, as far as that is there."""
     free, part = (
         model.stage.resources.free,
@@ -388,7 +388,8 @@ def _seat_in_part(model: Controller, row: int, node: int, cpus: int) -> None:
     )
     if part < 0:
         return
-    link(free, model.stage.held, row, part, 0, min(cpus, max(0, int(free.cpus[part]))))
+    gpus, cpus = min(gpus, max(0, int(free.gpus[part]))), min(cpus, max(0, int(free.cpus[part])))
+    link(free, model.stage.held, row, part, gpus, cpus)
     free.memory_mib[part] -= model.stage.requests.memory_mib[row]
 
 

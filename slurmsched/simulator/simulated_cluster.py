@@ -164,11 +164,13 @@ class SimulatedCluster:
         ended = np.flatnonzero((life.state == COMPLETED) & (life.ended_s > self.now_s - REMEMBERED_S))
         holding = np.sort(model.stage.running.rows[: model.stage.running.many[0]])
         waiting = np.sort(model.queue.rows[: model.queue.many[0]])
-        pending = one_row_per_array(observed_jobs(model, self._table, self.fleet, waiting))
+        rows = np.concatenate([waiting, holding, ended])
+        jobs, first, last = observed_jobs(model, self._table, self.fleet, rows), len(waiting), len(rows) - len(ended)
+        pending = one_row_per_array(jobs.take(slice(0, first)))
         return ClusterState(
             pending=pending,
-            running=self._partitions.of_runs(model, observed_jobs(model, self._table, self.fleet, holding), holding),
-            ended=self._partitions.of_runs(model, observed_jobs(model, self._table, self.fleet, ended), ended),
+            running=self._partitions.of_runs(model, jobs.take(slice(first, last)), holding),
+            ended=self._partitions.of_runs(model, jobs.take(slice(last, None)), ended),
             nodes=self.nodes,
             partitions=self.fleet.partitions,
             qos=self.fleet.qos,

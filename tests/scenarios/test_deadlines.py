@@ -49,7 +49,7 @@ def test_guaranteed_deadlines_are_met_an_impossible_one_is_refused_and_a_job_tha
             assert "No promise for its deadline" in " ".join(told["sentences"])
             site.until(lambda: "asked to stop" in story(site, saver), "the question to the running job")
             options = f"-p gpu -N4 --gres=gpu:4 -t1 -J {site.names[0]} --comment=slurmsched:deadline=+1h"
-            assert site.run("deadline", "--check", options).returncode == 0
+            site.until(lambda: site.run("deadline", "--check", options).returncode == 0, "an answer", 300.0)
             assert site.run("deadline", "--check", options.replace("+1h", "+2s")).returncode == 1
         with site.daemon():
             assert ended(site, jobs.strict) <= jobs.due_s[jobs.strict] + 1
@@ -70,7 +70,7 @@ def test_a_promised_job_makes_room_for_another_promise_and_both_are_kept(new_sit
         options = ("--gres=gpu:4", "-N4", "--exclusive", "-t1", "-o/dev/null", f"-J{site.names[0]}")
         site.lab.submit(*options, "--wrap=sleep 30", user="alice")  # the next job waits for it, and is answered
         with saving(site, comment="slurmsched:ckpt,deadline=+30m") as (saver, home):
-            assert answer(site, saver) == "promised"
+            site.until(lambda: answer(site, saver) == "promised", "the answer to the first one", 300.0)
             at_s, urgent = time.time(), submit(site, "slurmsched:deadline=+75s")
             site.until(lambda: answer(site, urgent) == "promised", "the answer to the second one")
             assert ended(site, urgent) <= at_s + 75 + 1

@@ -28,6 +28,7 @@ for node in $(scontrol show hostnames "$1"); do
     kill -KILL $pid  # slurmctld starts programs with SIGTERM blocked, and so is it in this slurmd
     while grep -q '^State:.[^Z]' /proc/$pid/status 2> /dev/null; do sleep 0.1; done  # the lab may not collect it
     setsid $(command -v slurmd || echo /usr/sbin/slurmd) -b -D -N $node > /dev/null 2>&1 < /dev/null &
+    until [ "$(cat {run}/slurmd.$node.pid)" != "$pid" ]; do sleep 0.1; done  # else newer ones kill it
 done
 """
 """Switch nodes on: a slurmd that says that its machine has just started (slurmd(8), -b)."""

@@ -51,6 +51,7 @@ class ClosedTimes(NamedTuple):
     ends_s: FloatArray  #: when nodes open, rising
     free: FreeResources  #: scratch
     parts: IntArray  #: [line, node] the row of the part that a reservation has of each node; NO_PART for none
+    most_gpus: IntArray  #: [line, node] the most of a node's GPUs that a job inside may have
     own: IntArray  #: [kind, node] likewise, of the reservation that the jobs name; without lines where there are none
     first: int  #: the first row of a part; those before are nodes
     number: IntArray  #: of the reservations that jobs of each kind name; 0 for none
@@ -119,6 +120,7 @@ def closed_to(
     for one in members:
         found.extend(closed_times(table, nodes, one, use, parts.rows.keys()))
         bounds.append(len(found))
+    part_rows = np.array(list(parts.rows.values()), dtype=np.int64).reshape(len(parts.rows), len(nodes))
     place = {name: at for at, name in enumerate(parts.rows)}
     lines: dict[bytes, int] = {}
     taken, line = list[IntArray](), list[int]()
@@ -147,7 +149,8 @@ def closed_to(
         np.stack(taken, axis=1) if taken else np.zeros((2, 0, len(nodes)), dtype=np.int64),
         ends_s[np.isfinite(ends_s)].copy(),
         records(FreeResources(blank, blank, np.zeros(len(nodes)))),
-        np.array(list(parts.rows.values()), dtype=np.int64).reshape(len(place), len(nodes)),
+        part_rows,
+        np.where(part_rows >= 0, nodes.gpus[part_rows], nodes.gpus),
         _own_parts(parts, members, kinds, len(nodes)),
         parts.first,
         _numbers_of_own(members, kinds),
@@ -200,7 +203,7 @@ def _leave_parts(closed: ClosedTimes, line: int, inside: bool, with_gpus: bool) 
             continue
         if inside:
             left.cpus[node] = min(left.cpus[node], left.cpus[part])
-            left.gpus[node] = min(left.gpus[node], left.gpus[part])
+            left.gpus[node] = min(left.gpus[node], closed.most_gpus[line, node])
             continue
         left.cpus[node] -= max(0, left.cpus[part])
         if with_gpus:

@@ -384,6 +384,7 @@ def reserve(outlook: BackfillPlan, stage: Planned, row: int, step: int, resoluti
             part = own_part(stage.resources.closed, requests.kind[row], node)
             if part >= 0:
                 outlook.cpus[line, part] -= requests.cpus[row]
+                outlook.gpus[line, part] -= min(room[TAKEN, at], max(0, outlook.gpus[line, part]))
     outlook.falls[step] = True
 
 

@@ -228,7 +228,8 @@ def take(resources: NodeResources, held: Held, requests: ResourceRequests, row: 
         take_slots(resources.slots, node, requests.slots[row])
         part = own_part(resources.closed, requests.kind[row], node)
         if part >= 0:
-            link(resources.free, held, row, part, 0, cpus)
+            gpus = min(resources.room[TAKEN, at], max(0, resources.free.gpus[part]))
+            link(resources.free, held, row, part, gpus, cpus)
             resources.free.memory_mib[part] -= requests.memory_mib[row]
 
 
