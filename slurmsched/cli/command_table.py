@@ -63,6 +63,9 @@ COMMANDS = {
     ),
     "pause": CommandEntry("slurmsched.cli.daemon.pause", "pause", "Make the daemon observe only."),
     "resume": CommandEntry("slurmsched.cli.daemon.pause", "resume", "End a pause."),
+    "trial": CommandEntry(
+        "slurmsched.cli.daemon.trial", "trial", "Try the policy in blocks of time with and without it."
+    ),
     "policy": CommandEntry("slurmsched.cli.admin.policy", "policy", "Show or set the ordering in force."),
     "config": CommandEntry("slurmsched.cli.admin.config", "config", "Check, show or describe the settings."),
     "history": CommandEntry("slurmsched.cli.admin.history", "history", "Import past jobs, or summarize them."),

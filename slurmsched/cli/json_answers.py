@@ -100,6 +100,20 @@ class PolicyWithChoices(PolicyShown):
     choices: list[Choice]
 
 
+class TrialStarted(TypedDict):
+    """A trial that began."""
+
+    started_s: float
+    until_s: float
+    seed: int
+
+
+class TrialStopped(TypedDict):
+    """The trial that an admin ended."""
+
+    started_s: float
+
+
 class Frozen(TypedDict):
     """What ``policy freeze`` did."""
 
@@ -282,6 +296,8 @@ ANSWERS: dict[str, Any] = {
     "policy show": PolicyShown | PolicyWithChoices,
     "policy set": Choice,
     "policy freeze": Frozen,
+    "trial start": TrialStarted,
+    "trial stop": TrialStopped,
     "config check": SettingsChecked,
     "config show": SettingsShown,
     "history import": HistoryImport,

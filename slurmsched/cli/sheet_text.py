@@ -8,7 +8,7 @@ from .terminal_text import width
 from .text_table import TextTable
 
 if TYPE_CHECKING:
-    from ..report.sheets import Sheet
+    from ..report.sheet import Sheet
 
 
 def text_of(sheet: Sheet) -> TextTable:

@@ -11,6 +11,7 @@ from .service_settings import (
     MetricsSettings,
     RemoteSettings,
     SlurmSettings,
+    WebSettings,
 )
 from .settings import (
     SCOPES,
@@ -47,6 +48,7 @@ __all__ = [
     "PowerSettings",
     "ProfileSettings",
     "RemoteSettings",
+    "WebSettings",
     "ResizeSettings",
     "RightsizeSettings",
     "Settings",

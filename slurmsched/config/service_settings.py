@@ -173,7 +173,22 @@ class ReportSettings:
 class WebSettings:
     """``[web]``: the questions of users over HTTP, by ``slurmsched web``."""
 
-    listen: str = basic("127.0.0.1:9820", "address of this host alone and port; a proxy in front of it does TLS")
+    listen: str = basic(
+        "127.0.0.1:9820",
+        "address of this host alone and port, for users with tokens of Slurm; a proxy in front of it does TLS. Empty: "
+        "none",
+    )
+    proxy_socket: str = power(
+        "", "unix socket for a proxy that names users in X-Remote-User, on the daemon's host. Empty: none"
+    )
+    proxy_user: str = power("", "unix user of that proxy: nobody else gets in at proxy_socket")
+    socket: str = power("", "unix socket for the users of the daemon's host, whom the kernel names. Empty: none")
+    user: str = power(
+        "", "unix user of slurmsched web, which names users to the daemon. Empty: the daemon takes no named user"
+    )
+    operators: tuple[str, ...] = power(
+        (), "of the users whom web.user names, those that see what operators see, if they are operators in Slurm too"
+    )
 
 
 @dataclass(frozen=True)

@@ -353,6 +353,17 @@ class ProfileSettings:
 
 
 @dataclass(frozen=True)
+class TrialSettings:
+    """``[trial]``: blocks of time with and without the policy, by ``slurmsched trial``."""
+
+    block_s: float = power(14_400.0, "length of a block, in seconds", least=600, most=604_800)
+    washout_s: float = power(3600.0, "first part of each block that is not counted, in seconds", least=0, most=302_400)
+    harm_s: float = power(
+        1800.0, "more mean wait of an account that ends a trial, in seconds; 0 for no bound", least=0, most=604_800
+    )
+
+
+@dataclass(frozen=True)
 class Settings:
     """All settings. Frozen: a reload makes a new instance."""
 
@@ -376,6 +387,7 @@ class Settings:
     profile: ProfileSettings = field(default_factory=ProfileSettings)
     predict: PredictSettings = field(default_factory=PredictSettings)
     report: ReportSettings = field(default_factory=ReportSettings)
+    trial: TrialSettings = field(default_factory=TrialSettings)
     web: WebSettings = field(default_factory=WebSettings)
     notices: NoticesSettings = field(default_factory=NoticesSettings)
     remote: RemoteSettings = field(default_factory=RemoteSettings)

@@ -158,7 +158,8 @@ class DaemonController:
         policy = self._parts.knowledge.usage.with_history(replace(self._active_policy.policy, synthesis=step))
         self.policy = self._parts.knowledge.sharing.with_sharing(policy, now_s)
         outlooks = self._profiling.outlooks(now_s) if follows_load(self.policy.rules) else {}
-        self._context.policy = under_load(self.policy, outlooks, self._busy_share)
+        self._parts.trial.read()
+        self._context.policy = self._parts.trial.in_force(under_load(self.policy, outlooks, self._busy_share), now_s)
 
     def _adapt_to_load(self) -> None:
         """Reduce the write rate while slurmctld is slow; without its figures the rate stays.

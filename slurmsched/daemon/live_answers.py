@@ -56,10 +56,14 @@ class LiveAnswers:
             figures=self._figures.answer,
             report=self._figures.report,
             starting=parts.code.missing,
-            order_off=lambda mode: order_is_off(mode, status()["why_mode"], self._rules.powers),
+            order_off=lambda mode: order_is_off(mode, status()["why_mode"], self._rules.powers) or self._trial_off,
             private=lambda: self._facts.private_jobs,
             operator=lambda user: user in self._facts.latest.operators,
         )
+
+    @property
+    def _trial_off(self) -> str:
+        return self._parts.trial.order_off(self._parts.clock.now())
 
     @property
     def _rules(self) -> Rules:
@@ -67,6 +71,8 @@ class LiveAnswers:
 
     def _status(self, status: DaemonStatus) -> DaemonStatus:
         model, policy = self._parts.active_model.described(self._context.model), self._parts.active_policy.status()
+        if self._trial_off:
+            policy = {**policy, "notes": [*policy["notes"], self._trial_off]}
         return {**status, "model": model, "policy": policy}
 
     def _why(self, view: View, plan: Plan, job_id: int, beside: Circumstances, status: DaemonStatus) -> Why:

@@ -26,6 +26,7 @@ from .profiling_controller import ProfilingController
 from .shadow_decider import ShadowDecider
 from .suggestions import Suggestions
 from .synthesis_service import CompositionSwitcher, SynthesisService
+from .trial.trial_policy import TrialPolicy
 
 
 @dataclass
@@ -54,6 +55,7 @@ class Parts:
     metrics: Metrics
     idle: IdleGpusOfJobs
     suggestions: Suggestions
+    trial: TrialPolicy
     passed: PassedBy = field(default_factory=PassedBy)
 
     @property

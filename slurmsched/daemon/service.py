@@ -20,6 +20,7 @@ from ..db.memory import Memory
 from ..errors import SlurmError, SlurmschedError
 from . import signals
 from .api.http_metrics import MetricsAccess, MetricsServer
+from .api.named_users import NamedUsers
 from .api.query_handlers import QueryHandlers
 from .api.query_server import QueryServer
 from .api.questions.contract import Sources
@@ -72,6 +73,7 @@ class ServiceParts:
     release_budget_s: float = 60.0  #: from the request to stop; TimeoutStopSec of the unit is much longer
     doors: Sequence[Door] = ()  #: each opens an address when the daemon begins to serve
     followers: Sequence[Follower] = ()  #: what goes on beside the cycles
+    named: Callable[[], NamedUsers | None] = lambda: None  #: who may name other users on the socket
     restraint: Callable[[], str] = str  #: why nothing may be written, despite the settings; empty if it may
 
 
@@ -192,7 +194,7 @@ class Service:
 
     def _open(self) -> Iterator[Follower]:
         """Open the socket of questions, then the other doors; ``workers`` answer what comes through them."""
-        queries = QueryServer(Path(self._settings.run_dir), self.questions)
+        queries = QueryServer(Path(self._settings.run_dir), self.questions, named=self._parts.named)
         self.workers = queries.workers
         yield queries
         for opened in self._parts.doors:

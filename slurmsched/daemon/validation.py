@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
@@ -58,6 +59,7 @@ def _tests(settings: Settings) -> tuple[Callable[[], object], ...]:
     from ..decide.rules import read_steps
     from ..powers import POWERS
     from .api import http_metrics
+    from .api.named_users import named_users
     from .api.remote_access import remote_access
     from .notices.channels import demand_valid_notices
     from .policy_settings import (
@@ -75,6 +77,7 @@ def _tests(settings: Settings) -> tuple[Callable[[], object], ...]:
         lambda: http_metrics.metrics_access(settings.metrics),
         lambda: profile_receiver.parse_listen(settings.profile.listen),
         lambda: remote_access(settings.remote),
+        lambda: named_users(settings.web, os.geteuid()),
         lambda: read_steps(settings.deadline.soft_steps),
         *(partial(power.terms, settings) for power in POWERS),
         lambda: guest_lines(settings),

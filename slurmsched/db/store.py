@@ -16,6 +16,7 @@ from ..cluster.records.profiles import LinkUse, NodeProfile, ProfileTable
 from ..cluster.records.promises import PromiseTable
 from ..cluster.records.report_rows import JobKey, ReportRows
 from ..cluster.records.scope import Scope
+from ..cluster.records.trial import Ending, OfBlock, Trial, TrialSums
 from ..cluster.records.usage import KeptUsage, UsageTable
 from . import integrity, pending_writes, retention, schema
 from .database import Database
@@ -33,6 +34,7 @@ from .records import (
     promises,
     report_rows,
     run_use,
+    trials,
 )
 from .records.pause import Control
 from .records.policy_choices import PolicyChoice
@@ -223,6 +225,7 @@ class Store:
                 promises=promises.load_promises(connection, cluster, since_s),
                 held=story.load_held(connection, cluster, since_s - PREDICTED_BEFORE_S, job_ids),
                 hours=hours.load_hours(connection, cluster, since_s, until_s),
+                trials=trials.load_in_span(connection, cluster, since_s, until_s),
             )
 
     def held_jobs(self, cluster: str, since_s: float) -> frozenset[JobKey]:
@@ -317,6 +320,31 @@ class Store:
         """Return the state of the pause switch of *cluster* at *now_s*."""
         with self.database.transaction("reading the pause switch") as connection:
             return pause.load_control(connection, cluster).at(now_s)
+
+    def start_trial(self, cluster: str, trial: Trial) -> bool:
+        """Let every daemon of *cluster* follow *trial* from its next cycle on; return False where one runs."""
+        with self.database.transaction("starting a trial", write=True) as connection:
+            return trials.start_trial(connection, cluster, trial)
+
+    def end_trial(self, cluster: str, started_s: float, at_s: float, ending: Ending, detail: str = "") -> bool:
+        """End the trial that began then, or the time without the policy after one that harmed; False where none is."""
+        with self.database.transaction("ending a trial", write=True) as connection:
+            return trials.end_trial(connection, cluster, started_s, at_s, ending, detail)
+
+    def trials(self, cluster: str, last: int | None = None) -> list[Trial]:
+        """Return the *last* trials, or all; the latest first."""
+        with self.database.transaction("reading the trials") as connection:
+            return trials.load_trials(connection, cluster, last)
+
+    def add_trial_sums(self, cluster: str, started_s: float, news: Mapping[OfBlock, TrialSums]) -> None:
+        """Add *news* to what was counted in the blocks of the trial that began then."""
+        with self.database.transaction("saving what a trial counted", write=True) as connection:
+            trials.add_sums(connection, cluster, started_s, news)
+
+    def trial_sums(self, cluster: str, started_s: float) -> dict[OfBlock, TrialSums]:
+        """Return what was counted in the blocks of the trial that began then."""
+        with self.database.transaction("reading what a trial counted") as connection:
+            return trials.load_sums(connection, cluster, started_s)
 
     def prune(self, now_s: float, keep_decisions_s: float, keep_outcomes_s: float) -> Pruned:
         """Delete older records, a bounded number per call; repeat while the result has *more*."""

@@ -329,3 +329,26 @@ control = Table(
     Column("by", Words, nullable=False),
     Column("since_s", Double, nullable=False),
 )
+
+#: Trials of the policy; the latest row of a cluster is in effect.
+trials = Table(
+    "trials",
+    metadata,
+    _cluster(),
+    Column("started_s", Double, primary_key=True),
+    *(_words(name) for name in ("by", "ending", "detail")),
+    *(_number(name) for name in ("seed", "blocks")),
+    *(Column(name, Double, nullable=False) for name in ("block_s", "washout_s", "harm_s", "holdout")),
+    *(Column(name, Seconds) for name in ("ended_s", "released_s")),
+)
+
+#: What was counted in the blocks of trials, by account.
+trial_sums = Table(
+    "trial_sums",
+    metadata,
+    _cluster(),
+    Column("started_s", Double, primary_key=True),  # of the trial
+    _key("block"),
+    Column("account", Words, primary_key=True),
+    *(Column(name, Double, nullable=False) for name in ("counted_s", "waited_s", "came", "held_out_s", "held_out")),
+)

@@ -14,6 +14,7 @@ from .order import ordered
 from .placing import place
 from .referee import judge
 from .rules import Rules
+from .trial import still_wanted
 from .turns import ORDER, Watch, unwatched
 
 
@@ -31,7 +32,7 @@ def decide(
     for power in powers:
         if power.name not in rules.waiting:
             entering(power.name)
-            for lane, wishes in power.wishes(draft).items():
+            for lane, wishes in still_wanted(power.name, power.wishes(draft), draft.view, rules).items():
                 draft.wishes.add(lane, wishes)
     entering("referee")
     keep_compatible(draft, back.jobs)

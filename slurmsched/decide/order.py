@@ -19,6 +19,7 @@ from .ordering.eligibility import standing
 from .ordering.ranking import base_priority, order, qos_classes, waited_s
 from .profiling import least_gpus_first, rank_profiling_last, to_profile
 from .rules import DeadlineRules, Rules
+from .trial import with_holdout
 from .turns import DEADLINES, ORDER, Watch
 
 
@@ -95,6 +96,8 @@ def _ranked(
         key = place
     came = jobs.came_s[rows], jobs.job_id[rows]
     ranked = rows[order(key[rows], starving[rows], waited[rows], classes[rows], base[rows], *came)]
+    if rules.trial is not None and rules.trial.holdout and not ordering.native:
+        ranked = with_holdout(ranked, jobs, rules.trial, classes, starving | due)
     if rules.profiling is None or ordering.native:
         return ranked
     return least_gpus_first(ranked, to_profile(view, rules.profiling) & ~starving & ~due, jobs.gpus, classes)

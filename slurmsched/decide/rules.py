@@ -62,6 +62,7 @@ class DeadlineRules(StopTerms):
     restart_s: float = 0.0  #: planned cost of resuming a job after a stop
     again_s: float = 0.0  #: a refused request is answered again after each such time; 0 for never
     solver_s: float = 0.0  #: seconds for the solver after a cycle; 0 for none
+    answers: bool = True  #: new requests are answered; otherwise they wait for their answer
     leases: LeaseTerms | None = None  #: of a cluster without Slurm, where leases end at once
 
     @property
@@ -212,6 +213,15 @@ class ResizingRules(StopTerms):
 
 
 @dataclass(frozen=True)
+class TrialRules:
+    """Rules of a trial of the policy."""
+
+    off: bool = False  #: no new change is begun, and those under way are kept and ended
+    holdout: float = 0.0  #: share of jobs that keep the place of Slurm's own order, and are not changed
+    seed: int = 0  #: which ones
+
+
+@dataclass(frozen=True)
 class Composition:
     """The parts of a policy that choose the jobs to start, where no Slurm does; each by name, with its parameters."""
 
@@ -258,6 +268,7 @@ class Rules:
     migration: MigrationRules | None = None  #: None if no job is asked to leave an overloaded node
     rightsizing: RightsizingRules | None = None  #: None if CPUs and memory of jobs stay as they are
     resizing: ResizingRules | None = None  #: None if no job gets another number of GPUs
+    trial: TrialRules | None = None  #: None without a trial of the policy
     waiting: frozenset[str] = frozenset()  #: the powers that sit out this decision, see ``turns``
     loans: tuple[LentNodes, ...] | None = None  #: partitions whose nodes we changed; None while no node may move
     weights: PriorityWeights = NO_WEIGHTS  #: the site's, which its own cap on points follows

@@ -26,6 +26,12 @@ def render(template: str, **values: Any) -> str:
     return _environment().get_template(template).render(style=_style(), style_digest=_digest(_style()), **shown)
 
 
+def policy_of_page() -> str:
+    """Return the policy with which a server sends a page: its own style, its own forms, and nothing else."""
+    kept = "base-uri 'none'; frame-ancestors 'none'; form-action 'self'"
+    return f"default-src 'none'; style-src '{_digest(_style())}'; {kept}"
+
+
 @cache
 def _environment() -> Environment:
     made = Environment(

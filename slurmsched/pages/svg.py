@@ -57,12 +57,12 @@ def stacked(labels: Sequence[str], parts: Sequence[Series], title: str, *, line:
             base = top
             if y0 - y > 0.05:
                 told = f"{label}: {amount(part.values[row])} {part.name}"
-                drawn.append(_rect(x + step * 0.12, y, step * 0.76, y0 - y, part.kind, told))
+                drawn.append(rect(x + step * 0.12, y, step * 0.76, y0 - y, part.kind, told))
         if row % _every(len(labels)) == 0:
-            drawn.append(_text(x + step / 2, bottom + 18, label, "middle"))
+            drawn.append(text(x + step / 2, bottom + 18, label, "middle"))
     if line is not None:
         drawn += _steps(line, left, step, scale)
-    return _chart(height, title, [*drawn, _legend([*parts, *([line] if line else [])], left, height - 10)])
+    return frame(height, title, [*drawn, _legend([*parts, *([line] if line else [])], left, height - 10)])
 
 
 def intervals(rows: Sequence[Interval], title: str, *, wide: str, other: str = "", signed: bool = False) -> Markup:
@@ -76,21 +76,21 @@ def intervals(rows: Sequence[Interval], title: str, *, wide: str, other: str = "
     drawn = [_grid_x(scale, bottom)]
     for number, row in enumerate(rows):
         y = 24 + _ROW * (number + 0.5)
-        drawn.append(_text(_LABELS - 8, y + 4, _cut(row.name), "end"))
+        drawn.append(text(_LABELS - 8, y + 4, cut(row.name), "end"))
         if math.isfinite(row.low) and math.isfinite(row.high):
             low, high = scale.place(row.low), scale.place(row.high)
             told = f"{row.name}: {duration(row.low)} to {duration(row.high)}"
-            drawn.append(_rect(low, y - 5, max(high - low, 1.5), 10, f"{row.kind} band", told))
+            drawn.append(rect(low, y - 5, max(high - low, 1.5), 10, f"{row.kind} band", told))
         if math.isfinite(row.value):
             told = f"{row.name}: {duration(row.value)}"
-            drawn.append(_rect(scale.place(row.value) - 2, y - 9, 4, 18, row.kind, told))
+            drawn.append(rect(scale.place(row.value) - 2, y - 9, 4, 18, row.kind, told))
         if math.isfinite(row.other):
-            drawn.append(_circle(scale.place(row.other), y, "hollow", f"{row.name}, {other}: {duration(row.other)}"))
+            drawn.append(circle(scale.place(row.other), y, "hollow", f"{row.name}, {other}: {duration(row.other)}"))
     height = bottom + 40
-    marks = [("used band", wide), ("used", "median")] + ([("hollow", other)] if other else [])
+    kinds = [("used band", wide), ("used", "median")] + ([("hollow", other)] if other else [])
     if signed:
-        marks = [("better", "sooner, mean"), ("worse", "later, mean"), ("unmeasured", wide)]
-    return _chart(height, title, [*drawn, _marks(marks, _LABELS, height - 8)])
+        kinds = [("better", "sooner, mean"), ("worse", "later, mean"), ("unmeasured", wide)]
+    return frame(height, title, [*drawn, marks(kinds, _LABELS, height - 8)])
 
 
 def curves(lines: Sequence[tuple[Series, Sequence[float]]], title: str, *, x_name: str, y_name: str) -> Markup:
@@ -98,11 +98,11 @@ def curves(lines: Sequence[tuple[Series, Sequence[float]]], title: str, *, x_nam
     left, right, bottom, top = 84.0, 450.0, 330.0, 16.0
     across = Scale(0, 1, left, right, ticks=tuple(tenth / 10 for tenth in range(0, 11, 2)))
     up = Scale(0, 1, bottom, top, ticks=across.ticks)
-    drawn = [_grid_y(up, left, _tenths, right), *_foot(across, bottom, _tenths), _diagonal(across, up)]
+    drawn = [_grid_y(up, left, _tenths, right), *foot(across, bottom, _tenths), _diagonal(across, up)]
     for line, xs in lines:
         drawn += _curve(line, xs, across, up, _tenths)
     drawn += [*_names(left, right, bottom, x_name, y_name), _side_legend([line for line, _ in lines])]
-    return _chart(bottom + 52, title, drawn)
+    return frame(bottom + 52, title, drawn)
 
 
 def spans(lines: Sequence[tuple[Series, Sequence[float]]], title: str, *, x_name: str, y_name: str) -> Markup:
@@ -110,11 +110,11 @@ def spans(lines: Sequence[tuple[Series, Sequence[float]]], title: str, *, x_name
     left, right, bottom, top = 84.0, 450.0, 330.0, 16.0
     every = [value for line, xs in lines for value in (*line.values, *xs)]
     across, up = times(every, left, right), times(every, bottom, top)
-    drawn = [_grid_y(up, left, duration, right), *_foot(across, bottom, duration), _diagonal(across, up)]
+    drawn = [_grid_y(up, left, duration, right), *foot(across, bottom, duration), _diagonal(across, up)]
     for line, xs in lines:
         drawn += _curve(line, xs, across, up, duration)
     drawn += [*_names(left, right, bottom, x_name, y_name), _side_legend([line for line, _ in lines])]
-    return _chart(bottom + 52, title, drawn)
+    return frame(bottom + 52, title, drawn)
 
 
 def _curve(
@@ -129,7 +129,7 @@ def _curve(
         way = " ".join(f"{x},{y}" for x, y, _, _ in points)
         yield Markup('<polyline class="line {}" points="{}"/>').format(line.kind, way)
     for x, y, x_value, y_value in points:
-        yield _circle(x, y, line.kind, f"{line.name}: {told(y_value)} at {told(x_value)}")
+        yield circle(x, y, line.kind, f"{line.name}: {told(y_value)} at {told(x_value)}")
 
 
 def _diagonal(across: Scale, up: Scale) -> Markup:
@@ -152,7 +152,7 @@ def _grid_y(scale: Scale, left: float, told: Callable[[float], str], right: floa
     for tick in scale.ticks:
         y = scale.place(tick)
         lines.append(Markup('<line class="grid" x1="{}" y1="{}" x2="{}" y2="{}"/>').format(left, y, right, y))
-        lines.append(_text(left - 8, y + 4, told(tick), "end"))
+        lines.append(text(left - 8, y + 4, told(tick), "end"))
     return Markup("").join(lines)
 
 
@@ -161,62 +161,68 @@ def _grid_x(scale: Scale, bottom: float) -> Markup:
     for tick in scale.ticks:
         x, kind = scale.place(tick), "zero" if tick == 0 else "grid"
         lines.append(Markup('<line class="{}" x1="{}" y1="20" x2="{}" y2="{}"/>').format(kind, x, x, bottom))
-    lines += _foot(scale, -5.0, duration)
+    lines += foot(scale, -5.0, duration)
     return Markup("").join(lines)
 
 
-def _foot(across: Scale, bottom: float, told: Callable[[float], str]) -> Iterable[Markup]:
+def foot(across: Scale, bottom: float, told: Callable[[float], str]) -> Iterable[Markup]:
+    """Yield the names of ticks below an axis."""
     last = -math.inf
     for tick in across.ticks:
         if (x := across.place(tick)) >= last + _TICK:
             last = x
-            yield _text(x, bottom + 18, told(tick), "middle")
+            yield text(x, bottom + 18, told(tick), "middle")
 
 
 def _names(left: float, right: float, bottom: float, x_name: str, y_name: str) -> tuple[Markup, Markup]:
     beside = Markup('<text class="name" transform="translate(14 {}) rotate(-90)" text-anchor="middle">{}</text>')
-    return _text((left + right) / 2, bottom + 40, x_name, "middle", "name"), beside.format(bottom / 2, y_name)
+    return text((left + right) / 2, bottom + 40, x_name, "middle", "name"), beside.format(bottom / 2, y_name)
 
 
 def _side_legend(lines: Sequence[Series]) -> Markup:
     return Markup("").join(
-        _circle(490, 40 + 24 * number, line.kind, "") + _text(504, 44 + 24 * number, line.name, "start")
+        circle(490, 40 + 24 * number, line.kind, "") + text(504, 44 + 24 * number, line.name, "start")
         for number, line in enumerate(lines)
     )
 
 
 def _legend(parts: Sequence[Series], x: float, y: float) -> Markup:
-    return _marks([(part.kind, part.name) for part in parts], x, y)
+    return marks([(part.kind, part.name) for part in parts], x, y)
 
 
-def _marks(marks: Sequence[tuple[str, str]], x: float, y: float) -> Markup:
+def marks(kinds: Sequence[tuple[str, str]], x: float, y: float) -> Markup:
+    """Draw a legend: kinds, each with its name."""
     drawn = []
-    for kind, name in marks:
-        drawn.append(_circle(x + 6, y - 4, kind, "") if kind == "hollow" else _rect(x, y - 10, 12, 12, kind, ""))
-        drawn.append(_text(x + 18, y, name, "start"))
+    for kind, name in kinds:
+        drawn.append(circle(x + 6, y - 4, kind, "") if kind == "hollow" else rect(x, y - 10, 12, 12, kind, ""))
+        drawn.append(text(x + 18, y, name, "start"))
         x += 40 + 6.8 * len(name)
     return Markup("").join(drawn)
 
 
-def _chart(height: float, title: str, drawn: Iterable[Markup]) -> Markup:
-    frame = Markup('<svg viewBox="0 0 {:.0f} {:.0f}" role="img" aria-label="{}"><title>{}</title>{}</svg>')
-    return frame.format(WIDTH, height, title, title, Markup("").join(drawn))
+def frame(height: float, title: str, drawn: Iterable[Markup]) -> Markup:
+    """Return the chart of what is *drawn*, as wide as its page."""
+    svg = Markup('<svg viewBox="0 0 {:.0f} {:.0f}" role="img" aria-label="{}"><title>{}</title>{}</svg>')
+    return svg.format(WIDTH, height, title, title, Markup("").join(drawn))
 
 
-def _rect(x: float, y: float, width: float, height: float, kind: str, told: str) -> Markup:
+def rect(x: float, y: float, width: float, height: float, kind: str, told: str) -> Markup:
+    """Draw a bar; *told* is what a pointer on it shows."""
     title = Markup("<title>{}</title>").format(told) if told else ""
     shape = Markup('<rect class="{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}">{}</rect>')
     return shape.format(kind, x, y, width, height, title)
 
 
-def _circle(x: float, y: float, kind: str, told: str) -> Markup:
+def circle(x: float, y: float, kind: str, told: str) -> Markup:
+    """Draw a dot; *told* is what a pointer on it shows."""
     title = Markup("<title>{}</title>").format(told) if told else ""
     return Markup('<circle class="{}" cx="{:.1f}" cy="{:.1f}" r="4.5">{}</circle>').format(kind, x, y, title)
 
 
-def _text(x: float, y: float, text: str, anchor: str, kind: str = "") -> Markup:
+def text(x: float, y: float, words: str, anchor: str, kind: str = "") -> Markup:
+    """Draw *words* at a place."""
     return Markup('<text class="{}" x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>').format(
-        kind, x, y, anchor, escape(text)
+        kind, x, y, anchor, escape(words)
     )
 
 
@@ -224,7 +230,8 @@ def _every(labels: int) -> int:
     return max(1, math.ceil(labels / 9))
 
 
-def _cut(name: str) -> str:
+def cut(name: str) -> str:
+    """Return a name as far as it fits beside a row."""
     return name if len(name) <= _LETTERS else f"{name[: _LETTERS - 1]}…"
 
 

@@ -7,6 +7,7 @@ from typing import TypedDict
 
 from ..models.completion.prediction_accuracy import PredictionAccuracy
 from ..models.completion.reliability import GroupReliability, PredictedWaits, ReliabilityPoint
+from .trial_effects import TrialFacts
 
 
 class OfJobs(TypedDict):
@@ -270,5 +271,6 @@ class Report(TypedDict):
     reliability_by: Sequence[GroupReliability]
     promises: dict[str, int]
     order: Sequence[Order]
+    trials: Sequence[TrialFacts]
     ledger: Ledger | None
     not_measured: Sequence[NotMeasured]

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..pages.formats import legible
-from .sheets import Answer
+from .sheet import Answer
 
 COLUMNS = ("section", "name", "figure", "value")
 _NAMES = ("kind", "by", "name", "size", "source", "mode", "account", "user", "decile", "nominal", "from_s", "partition")

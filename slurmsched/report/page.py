@@ -12,7 +12,9 @@ from ..models.completion.reliability import OURS, SLURMS
 from ..pages.environment import render
 from ..pages.formats import amount, day, duration, legible, percent, share_of
 from ..pages.svg import Interval, Series, curves, intervals, spans, stacked
-from .sheets import Answer, headline, missing, order_words, sheets, title
+from .sheet import Answer
+from .sheets import headline, missing, order_words, sheets, title
+from .trial_sheets import trial_title, trial_words
 
 ROWS_MOST = 14  #: of a chart
 
@@ -29,6 +31,10 @@ def page(answer: Answer) -> str:
         tables={sheet.key: vars(sheet) for sheet in made},
         charts=dict(_charts(answer)),
         orders=[{"mode": order["mode"], "words": order_words(order)} for order in answer["order"]],
+        trials=[
+            {"number": number, "title": trial_title(one), "words": trial_words(one)}
+            for number, one in enumerate(answer["trials"])
+        ],
         promises=[f"{many} {state}" for state, many in answer["promises"].items()],
         memory=answer["gpu_memory"],
         missing=missing(answer),
@@ -65,6 +71,9 @@ def _charts(answer: Answer) -> Iterator[tuple[str, Markup]]:
         yield "predicted_waits", _predicted(answer["predicted_waits"])
     for order in answer["order"]:
         yield f"order_{order['mode']}", _order(order)
+    for number, trial in enumerate(answer["trials"]):
+        if any(one["low_s"] is not None for one in trial["effects"]):
+            yield f"trial_{number}", _trial(trial)
 
 
 def _spans(spans_: Sequence[Answer]) -> Markup:
@@ -139,6 +148,22 @@ def _order(order: Answer) -> Markup:
         for one in shown
     ]
     return intervals(rows, "Change of the work ahead by account", wide="90 % of redraws", signed=True)
+
+
+def _trial(trial: Answer) -> Markup:
+    known = [one for one in trial["effects"] if one["low_s"] is not None]
+    shown = known if len(known) <= ROWS_MOST else [*known[: ROWS_MOST // 2], *known[-ROWS_MOST // 2 :]]
+    rows = [
+        Interval(
+            one["account"] or "all jobs",
+            _number(one["low_s"]),
+            _number(one["change_s"]),
+            _number(one["high_s"]),
+            kind="worse" if one["change_s"] > 0 else "better",
+        )
+        for one in shown
+    ]
+    return intervals(rows, "Change of the mean wait with the policy", wide="interval of 95 %", signed=True)
 
 
 def _number(value: Any) -> float:

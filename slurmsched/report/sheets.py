@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator
 
 from ..cluster.text.plural import count
 from ..pages.formats import amount, duration, moment, percent, share_of
-
-Answer = Mapping[str, Any]
+from .sheet import Answer, Sheet
+from .trial_sheets import trial_sheets
 
 KINDS = {"account": "account", "user": "user", "partition": "partition", "gpu_type": "type of GPU"}
 _TIMES = ("meant for 10 %", "for 50 %", "for 90 %")
-
-
-@dataclass(frozen=True)
-class Sheet:
-    """A table: *key* names it in links, *note* says how to read it; the first column is its heading."""
-
-    key: str
-    title: str
-    note: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
 
 
 def sheets(answer: Answer) -> Iterator[Sheet]:
@@ -40,6 +27,7 @@ def sheets(answer: Answer) -> Iterator[Sheet]:
         _waits(answer),
         *accuracy_sheets(answer),
         *map(_order, answer["order"]),
+        *trial_sheets(answer["trials"]),
         _writes(answer),
         _load(answer),
     )

@@ -24,6 +24,7 @@ from .hour_names import GPUS_S
 from .idle import idle_harm
 from .requests import asked_hours, cpu_hours, gpu_memory, node_memory, requests
 from .sooner import sooner_requests
+from .trial_effects import trial_facts
 from .waits import waits
 
 DAY_S = 86_400.0
@@ -74,6 +75,7 @@ def summary(rows: ReportRows, of: Scope, *, cluster_name: str, since_s: float, u
         "reliability_by": by_group(came, groups_of(came, rows.promises, rows.held)),
         "promises": _promises(rows.promises, of, runs),
         "order": list(orders(rows.hours)) if of.everybody else [],
+        "trials": [trial_facts(one, sums, until_s) for one, sums in rows.trials] if of.everybody else [],
         "ledger": ledger(hours) if of.everybody else None,
         "not_measured": list(_not_measured(time, rows, came, hours, of)),
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -13,25 +13,22 @@ from werkzeug.exceptions import HTTPException
 
 from .. import __version__
 from ..daemon.api.query_arguments import AnswerRefused
-from ..daemon.api.query_protocol import DaemonUnreachable
 from ..daemon.api.questions.contract import Question
 from ..daemon.api.questions.table import QUESTIONS
-from .identity import token_of
+from .asking import Ask, asked
+from .identity import Who, by_token
 from .openapi import ROOT, by_post, document
+from .pages import add_pages, problem_page
 from .problems import Problem
 
 logger = logging.getLogger(__name__)
 
 BODY_B = 16 * 1024
-AGAIN_S = 10
 
 ASKED: Mapping[str, Question] = {
     name: question for name, question in QUESTIONS.items() if question.remote and question.read_only
 }
 """The questions of users that change nothing: no other one is asked over HTTP."""
-
-Ask = Callable[[Mapping[str, Any], str], Mapping[str, Any]]
-"""Asks the daemon a question with a token; AnswerRefused, or DaemonUnreachable."""
 
 _HEADERS = {
     "Cache-Control": "no-store",
@@ -41,25 +38,22 @@ _HEADERS = {
 }
 
 
-def application(ask: Ask, forms: Mapping[str, Any]) -> Flask:
-    """Return the application that answers by *ask*; *forms* are the JSON Schemas of the answers by question."""
+def application(ask: Ask, forms: Mapping[str, Any], who: Who = by_token) -> Flask:
+    """Return the application that answers by *ask*; *forms* are the JSON Schemas of the answers by question.
+
+    *who* says who asks, with what *ask* takes for it.
+    """
     app = Flask("slurmsched", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = BODY_B
-    described = json.dumps(document(ASKED, forms, __version__))
+    described = json.dumps(document(ASKED, forms, __version__, tokens=who is by_token))
 
     @app.get(f"{ROOT}/openapi.json")
     def describe() -> Response:
         return Response(described, mimetype="application/json")
 
     def answer(name: str) -> Response:
-        token, given = token_of(dict(request.headers)), _given(ASKED[name])
-        try:
-            found = ask({"ask": name, **given}, token)
-        except DaemonUnreachable as error:
-            again = {"Retry-After": str(AGAIN_S)}
-            raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, str(error), again) from error
-        except AnswerRefused as error:
-            raise Problem(HTTPStatus.FORBIDDEN, str(error)) from error
+        asker, given = who(request), _given(ASKED[name])
+        found = asked(ask, {"ask": name, **given}, asker)
         return Response(json.dumps(found, allow_nan=False), mimetype="application/json")
 
     for name, question in ASKED.items():
@@ -72,16 +66,27 @@ def application(ask: Ask, forms: Mapping[str, Any]) -> Flask:
             methods=[method],
             provide_automatic_options=False,
         )
-    app.register_error_handler(Problem, Problem.response)
+    add_pages(app, ask, who)
+    app.register_error_handler(Problem, _shown)
     app.register_error_handler(HTTPException, _of_framework)
     app.register_error_handler(Exception, _bug)
 
     @app.after_request
     def protect(response: Response) -> Response:
-        response.headers.update(_HEADERS)
+        for name, value in _HEADERS.items():
+            response.headers.setdefault(name, value)  # a page has a policy of its own
         return response
 
     return app
+
+
+def _shown(problem: Problem) -> Response:
+    """Return a problem as what was asked for: problem details, or a page."""
+    return problem.response() if _of_api() else problem_page(problem)
+
+
+def _of_api() -> bool:
+    return request.path.startswith("/api")
 
 
 def _given(question: Question) -> dict[str, Any]:
@@ -114,10 +119,11 @@ def _of_framework(error: HTTPException) -> Response:
     """Return what Flask refuses, such as an unknown address, as problem details."""
     status = HTTPStatus(error.code or 500)
     headers = {name: value for name, value in error.get_headers() if name == "Allow"}
-    words = f"there is no such question; {ROOT}/openapi.json lists them" if status is HTTPStatus.NOT_FOUND else ""
-    return Problem(status, words or status.description or status.phrase, headers).response()
+    missing = f"there is no such question; {ROOT}/openapi.json lists them" if _of_api() else "there is no such page"
+    words = missing if status is HTTPStatus.NOT_FOUND else ""
+    return _shown(Problem(status, words or status.description or status.phrase, headers))
 
 
 def _bug(error: Exception) -> Response:
     logger.error("a bug in answering over HTTP", exc_info=error)
-    return Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "a bug in slurmsched web; its log has details").response()
+    return _shown(Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "a bug in slurmsched web; its log has details"))

@@ -1,12 +1,19 @@
-"""Who asks over HTTP: slurmrestd's headers. The token is checked by the daemon alone, and kept nowhere."""
+"""Who asks over HTTP: by slurmrestd's headers, by that of a proxy, or by the kernel.
+
+A token is checked by the daemon alone, and kept nowhere. The two others count on sockets of their own alone.
+"""
 
 from __future__ import annotations
 
 import binascii
 import json
+import pwd
+import re
 from base64 import urlsafe_b64decode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
+
+from flask import Request
 
 from .problems import Problem
 
@@ -14,6 +21,34 @@ USER, TOKEN = "X-SLURM-USER-NAME", "X-SLURM-USER-TOKEN"
 TOKEN_MOST = 4096
 _CLAIMS = ("sun", "sub", "username")
 """The claims of Slurm's tokens that name the user: of auth/jwt, and of others that sites issue."""
+
+
+REMOTE_USER = "X-Remote-User"
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,255}")
+
+Who = Callable[[Request], str]
+"""Says who asks: the token, or the name of a user. Problem 401 where that is not known."""
+
+
+def by_token(request: Request) -> str:
+    """Return the token of Slurm that a request brings."""
+    return token_of(dict(request.headers))
+
+
+def by_proxy(request: Request) -> str:
+    """Return the user whom the proxy names; Problem 401 for none, or for several."""
+    name = request.headers.get(REMOTE_USER, "")
+    if _NAME.fullmatch(name):
+        return name
+    raise Problem(HTTPStatus.UNAUTHORIZED, f"the proxy names no user in {REMOTE_USER}, or none that can be one")
+
+
+def by_socket(request: Request) -> str:
+    """Return the user at the other end of a unix socket, whose uid the server puts in place of an address."""
+    try:
+        return pwd.getpwuid(int(request.remote_addr or "")).pw_name
+    except (KeyError, ValueError, OverflowError) as error:
+        raise Problem(HTTPStatus.UNAUTHORIZED, "the user of this connection has no name here") from error
 
 
 def token_of(headers: Mapping[str, str]) -> str:

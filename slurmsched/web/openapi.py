@@ -37,8 +37,19 @@ def by_post(question: Question) -> bool:
     return any(one.name == OPTIONS for one in question.parameters)
 
 
-def document(questions: Mapping[str, Question], forms: Mapping[str, Any], version: str) -> dict[str, Any]:
-    """Return the OpenAPI document (3.1) of *questions*, whose answers have *forms*, JSON Schemas by name."""
+def document(
+    questions: Mapping[str, Question], forms: Mapping[str, Any], version: str, *, tokens: bool = True
+) -> dict[str, Any]:
+    """Return the OpenAPI document (3.1) of *questions*, whose answers have *forms*, JSON Schemas by name.
+
+    Without *tokens* the socket says who asks.
+    """
+    by_token = {
+        "securitySchemes": {
+            "token": {"type": "apiKey", "in": "header", "name": TOKEN},
+            "user": {"type": "apiKey", "in": "header", "name": USER},
+        }
+    }
     return {
         "openapi": "3.1.0",
         "info": {
@@ -47,15 +58,9 @@ def document(questions: Mapping[str, Question], forms: Mapping[str, Any], versio
             "summary": "When jobs start and end, why they wait, and what is promised to them",
         },
         "servers": [{"url": ROOT}],
-        "security": [{"token": []}, {"token": [], "user": []}],
+        **({"security": [{"token": []}, {"token": [], "user": []}]} if tokens else {}),
         "paths": {f"/{name}": _path(one, forms[name]) for name, one in questions.items()},
-        "components": {
-            "securitySchemes": {
-                "token": {"type": "apiKey", "in": "header", "name": TOKEN},
-                "user": {"type": "apiKey", "in": "header", "name": USER},
-            },
-            "schemas": {"Problem": _PROBLEM},
-        },
+        "components": {**(by_token if tokens else {}), "schemas": {"Problem": _PROBLEM}},
     }
 
 

@@ -40,6 +40,7 @@ from .report import RUNS as REPORTED
 from .report import bench as bench_report
 from .simulator import bench_simulator
 from .synthetic import after, promised_view, view
+from .variants import main as bench_variants
 
 BLOCKERS = 4
 RUNS = 5
@@ -62,6 +63,7 @@ def main() -> None:
     bench_composition([])
     bench_predictions()
     bench_report(REPORTED)
+    bench_variants()
     try:
         for pending in (1_000, 10_000):
             bench_cycle(pending)

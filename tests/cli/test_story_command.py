@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from slurmsched.cli.jobs.story import sentence, sentences
 from slurmsched.cluster.plan import Standing
 from slurmsched.cluster.records.promises import PromiseState
 from slurmsched.db.tracking.story import KINDS
+from slurmsched.explain.story_words import sentence, sentences
 
 
 @pytest.mark.parametrize("standing", Standing)

@@ -312,9 +312,9 @@ def test_advice_names_whose_runs_go_far_beyond_their_forecasts_to_those_who_see_
 
 
 def test_what_other_hosts_may_ask_takes_long_or_runs_compiled_code_is_said_one_by_one():
-    users = {"status", "queue", "why", "mine", "explain", "story", "accuracy", "eta", "eta_check"}
+    users = {"status", "queue", "why", "mine", "explain", "story", "accuracy", "eta", "eta_check", "windows"}
     assert set(REMOTE_ASKS) == users | {"deadline", "deadlines", "check", "chart", "claims"}
-    slow = {"accuracy", "history", "models", "choices", "report", "queue", "advice", "mine"}
+    slow = {"accuracy", "history", "models", "choices", "trial", "report", "queue", "advice", "mine"}
     slow |= {"deadlines", "check", "chart", "eta_check", "claims"}
     assert {name for name in QUESTIONS if takes_long({"ask": name})} == slow
     assert {name for name, one in QUESTIONS.items() if one.compiled} == {"check", "chart", "eta_check"}

@@ -120,7 +120,7 @@ def test_a_daemon_that_takes_no_tokens_is_asked_in_nobodys_name(site):
         ("/api/v1/why?job_id=8&as=root", 400, "'as' is no parameter of why; accepted: job_id"),
         ("/api/v1/nothing", 404, "there is no such question; /api/v1/openapi.json lists them"),
         ("/api/v1/../queue", 404, "there is no such question"),
-        ("/", 404, "there is no such question"),
+        ("/api", 404, "there is no such question"),
     ],
 )
 def test_what_is_wrong_with_a_request_is_said(client, address, status, said):

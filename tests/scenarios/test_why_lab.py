@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from daemon.daemon_worlds import report
 
-from slurmsched.cli.jobs.story import sentence
 from slurmsched.cluster.columns import table_of
 from slurmsched.cluster.plan import Plan, Standing
 from slurmsched.cluster.records.outcomes import OutcomeTable
@@ -27,6 +26,7 @@ from slurmsched.errors import LabError
 from slurmsched.explain.causes import cause_of
 from slurmsched.explain.eta import LivePredictions
 from slurmsched.explain.explain import explain, queue
+from slurmsched.explain.story_words import sentence
 from slurmsched.explain.why import Why, why
 from slurmsched.lab import Lab, LabSpec
 from slurmsched.lab.users import uid_of

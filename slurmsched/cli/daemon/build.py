@@ -18,6 +18,7 @@ from ...cycle import CycleContext, CycleReport
 from ...daemon.active_actor import ActiveActor
 from ...daemon.active_policy import ActivePolicy
 from ...daemon.api.http_metrics import metrics_access
+from ...daemon.api.named_users import named_users
 from ...daemon.api.record_summaries import FigureQueries
 from ...daemon.api.remote_access import RemoteAccess, remote_access
 from ...daemon.api.remote_server import RemoteServer
@@ -51,6 +52,8 @@ from ...daemon.sharing_context import SharingContext
 from ...daemon.solver_service import SolverService
 from ...daemon.suggestions import Suggestions
 from ...daemon.synthesis_service import CompositionPlayer, CompositionSwitcher, SynthesisService
+from ...daemon.trial.trial_counts import TrialCounts
+from ...daemon.trial.trial_policy import TrialPolicy
 from ...daemon.usage_service import UsageService
 from ...daemon.validation import demand_valid
 from ...db.leader import leadership
@@ -156,6 +159,7 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
         metrics=metrics,
         idle=_idle(app, now, store, metrics),
         suggestions=Suggestions(store, name, app.clock),
+        trial=TrialPolicy(store, name, lambda: memory.available),
     )
     controller = now.controller = DaemonController(parts)
     service = now.service = _service(app, parts, controller, now)
@@ -260,6 +264,7 @@ def _service(app: App, parts: Parts, controller: DaemonController, now: Present)
             release_all=give_back,
             doors=_doors(app, parts),
             followers=_followers(app, parts, notifier, now),
+            named=lambda: named_users(parts.settings.web, os.geteuid()),
             restraint=controller.restraint,
         )
     )
@@ -275,6 +280,7 @@ def _followers(app: App, parts: Parts, notifier: Notifier, now: Present) -> list
         parts.synthesis,
         parts.idle.service,
         parts.suggestions,
+        TrialCounts(parts.trial, parts.store, parts.cluster_name, app.clock),
         _notices(app, parts, now),
         Inspector(parts.store, app.clock),
         parts.code,

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from importlib.util import find_spec
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...config import WebSettings
 from ...errors import ConfigError, MissingExtra
 from ..app import App
 
@@ -20,42 +22,79 @@ THREADS = 8
 CONNECTIONS = 200
 HEADER_B = 16 * 1024
 SILENT_S = 30  #: after which a connection without a request is closed
+_LIMITS: Mapping[str, Any] = {
+    "threads": THREADS,
+    "connection_limit": CONNECTIONS,
+    "channel_timeout": SILENT_S,
+    "cleanup_interval": 5,
+    "max_request_header_size": HEADER_B,
+    "max_request_body_size": HEADER_B,
+    "ident": None,
+}
 
 
 @click.command()
 @click.pass_obj
 def web(app: App) -> None:
-    """Answer the questions of users over HTTP, for portals and scripts.
+    """Answer the questions of users over HTTP, for portals, scripts and people.
 
     Each request brings a token of Slurm (scontrol token) in the header X-SLURM-USER-TOKEN, as for slurmrestd. It is
     passed on to the daemon, which checks it: this process may see nothing by itself. It listens on web.listen, an
     address of this host alone; a proxy in front of it does TLS. /api/v1/openapi.json describes what can be asked.
+
+    On web.proxy_socket a proxy names the user in X-Remote-User, and on web.socket the kernel does. Both ask the daemon
+    of this host, which takes named users from web.user alone.
     """
     if find_spec("flask") is None or find_spec("waitress") is None:
         raise MissingExtra("slurmsched web needs Flask and waitress", "web")
+    settings = app.readable_settings().web
+    servers = [*_with_tokens(app, settings), *_with_names(app, settings)]
+    if not servers:
+        raise ConfigError("slurmsched web has nothing to listen on: set web.listen, web.proxy_socket or web.socket")
+    for server in servers[1:]:
+        Thread(target=server.run, daemon=True).start()
+    servers[0].run()
+
+
+def _with_tokens(app: App, settings: WebSettings) -> Iterator[Any]:
+    """Yield the server for users with tokens, unless it is off."""
     from waitress import create_server
 
     from ...web.api import application
 
-    settings = app.readable_settings()
-    host, port = _address(settings.web.listen)
+    if not settings.listen:
+        return
+    host, port = _address(settings.listen)
     daemon = _daemon(app)
-    server = create_server(
-        application(lambda request, token: _ask(daemon, request, token), _forms()),
-        host=host,
-        port=port,
-        threads=THREADS,
-        connection_limit=CONNECTIONS,
-        channel_timeout=SILENT_S,
-        cleanup_interval=5,
-        max_request_header_size=HEADER_B,
-        max_request_body_size=HEADER_B,
-        ident=None,
-    )
+    forms = application(lambda request, token: _ask(daemon, request, token), _forms())
+    server = create_server(forms, host=host, port=port, **_LIMITS)
     click.echo(
         f"slurmsched web listens on http://{host}:{server.effective_port}/api/v1/openapi.json, asking {daemon.server}"
     )
-    server.run()
+    yield server
+
+
+def _with_names(app: App, settings: WebSettings) -> Iterator[Any]:
+    """Yield the servers on unix sockets, for a proxy and for local users."""
+    from ...daemon.api.query_protocol import SOCKET, query
+    from ...web.api import application
+    from ...web.identity import by_proxy, by_socket
+    from ...web.unix_door import UnixDoor, uid_of_proxy
+
+    socket = app.run_dir() / SOCKET
+
+    def ask(request: Mapping[str, Any], user: str) -> dict[str, Any]:
+        return query(socket, {**request, "as": user})
+
+    if settings.proxy_socket:
+        uid = uid_of_proxy(settings.proxy_user)
+        named = application(ask, _forms(), by_proxy)
+        yield UnixDoor.open(settings.proxy_socket, named, lambda peer: peer == uid, 0o666, **_LIMITS)
+        click.echo(f"slurmsched web listens on {settings.proxy_socket} for {settings.proxy_user}, asking {socket}")
+    if settings.socket:
+        local = application(ask, _forms(), by_socket)
+        yield UnixDoor.open(settings.socket, local, lambda peer: True, 0o666, **_LIMITS)
+        click.echo(f"slurmsched web listens on {settings.socket} for users of this host, asking {socket}")
 
 
 def _address(text: str) -> tuple[str, int]:

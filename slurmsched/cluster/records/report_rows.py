@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from .hours import NO_HOURS, HourTable
@@ -9,6 +10,7 @@ from .outcomes import OutcomeTable
 from .prediction_records import NO_RECORDS, PredictionRecords
 from .profiles import MeasuredNodes
 from .promises import NO_PROMISES, PromiseTable
+from .trial import OfBlock, Trial, TrialSums
 from .usage import NO_KEPT_USAGE, KeptUsage
 
 JobKey = tuple[int, int]  #: job id and whole second of its first submission: Slurm reuses ids
@@ -26,3 +28,4 @@ class ReportRows:
     held: frozenset[JobKey] = frozenset()  #: jobs that we held for some time
     use: KeptUsage = field(default_factory=lambda: NO_KEPT_USAGE)
     hours: HourTable = field(default_factory=lambda: NO_HOURS)
+    trials: Sequence[tuple[Trial, Mapping[OfBlock, TrialSums]]] = ()  #: that ran in the span, the latest first

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -31,10 +31,13 @@ class QueryHandlers:
         """Answer from *report* from now on."""
         self._latest = report
 
-    def answer(self, request: object, uid: int, *, local: bool = True) -> dict[str, Any]:
+    def answer(
+        self, request: object, uid: int, *, local: bool = True, operators: Collection[str] | None = None
+    ) -> dict[str, Any]:
         """Answer *request* for the unix user *uid*, ready for JSON; AnswerRefused where there is no answer.
 
-        Unless the user is *local*, identified by this machine's kernel, no uid is trusted to see all.
+        Unless the user is *local*, identified by this machine's kernel, no uid is trusted to see all. With *operators*
+        none but these are taken for operators, if they are in Slurm.
         """
         name = request.get("ask") if isinstance(request, Mapping) else None
         question = QUESTIONS.get(name) if isinstance(name, str) else None
@@ -43,8 +46,9 @@ class QueryHandlers:
         if question.compiled and (starting := self._sources.starting()):
             raise AnswerRefused(starting)
         trusted = local and uid in self._trusted
-        asker = Asker(uid, None if trusted else self._only(uid), trusted)
-        asked = Asked(question.given(request), asker, self._sources, self._latest)
+        sources = self._sources if operators is None else _with_operators(self._sources, operators)
+        asker = Asker(uid, None if trusted else _only(sources, uid), trusted)
+        asked = Asked(question.given(request), asker, sources, self._latest)
         if question.who is Who.OPERATOR and asker.only is not None:
             raise AnswerRefused(f"jobs are private on this cluster: only operators may see {question.about}")
         if question.decided:
@@ -53,11 +57,16 @@ class QueryHandlers:
             asked.demand_own(asked.given["job_id"])
         return {"schema": SCHEMA, "ask": question.name, **plain(question.answer(asked))}
 
-    def _only(self, uid: int) -> str | None:
-        if not self._sources.private():
-            return None
-        user = named(uid, "jobs are private on this cluster, and ")
-        return None if self._sources.operator(user) else user
+
+def _only(sources: Sources, uid: int) -> str | None:
+    if not sources.private():
+        return None
+    user = named(uid, "jobs are private on this cluster, and ")
+    return None if sources.operator(user) else user
+
+
+def _with_operators(sources: Sources, operators: Collection[str]) -> Sources:
+    return replace(sources, operator=lambda user: user in operators and sources.operator(user))
 
 
 def takes_long(request: object) -> bool:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
+from typing import Any
 
 from ...errors import SlurmschedError
 from ..follower import Follower
 from .listener import Listener, Peer, Turns, started_threads, unix_server
+from .named_users import AS, UNNAMED, NamedUsers
 from .query_arguments import AnswerRefused
 from .query_handlers import QueryHandlers, takes_long
 from .query_protocol import ANSWER_B, REQUEST_B, SOCKET, line_of, parsed, refusal
@@ -31,23 +34,29 @@ class QueryWorkers:
         self._workers = started_threads(WORKERS, "answers")
         self._slow = Turns(1, "slow-answers")
 
-    async def respond(self, request: object, uid: int, *, local: bool = True) -> bytes:
-        """Return the line that answers *request* of the user *uid*."""
+    async def respond(
+        self, request: object, uid: int, *, local: bool = True, operators: Collection[str] | None = None
+    ) -> bytes:
+        """Return the line that answers *request* of the user *uid*; ``QueryHandlers.answer`` explains the rest."""
+
+        def answer() -> bytes:
+            return self._answer(request, uid, local, operators)
+
         try:
             async with asyncio.timeout(self._answer_s):
-                return await self._answered(request, uid, local)
+                return await self._answered(request, uid, answer)
         except TimeoutError:
             return refusal(
                 f"the answer takes longer than {self._answer_s:g} s: the daemon is busy, or has just started; "
                 "ask again in a moment"
             )
 
-    async def _answered(self, request: object, uid: int, local: bool) -> bytes:
+    async def _answered(self, request: object, uid: int, answer: Callable[[], bytes]) -> bytes:
         if not takes_long(request):
             loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(self._workers, self._answer, request, uid, local)
+            return await loop.run_in_executor(self._workers, answer)
         try:
-            return await self._slow.run(Peer(uid=uid), lambda: self._answer(request, uid, local), self._turn_s)
+            return await self._slow.run(Peer(uid=uid), answer, self._turn_s)
         except TimeoutError:
             return refusal("your other questions of this kind are still being worked on; ask again in a moment")
 
@@ -56,9 +65,9 @@ class QueryWorkers:
         self._workers.shutdown(wait=False, cancel_futures=True)
         self._slow.close()
 
-    def _answer(self, request: object, uid: int, local: bool) -> bytes:
+    def _answer(self, request: object, uid: int, local: bool, operators: Collection[str] | None) -> bytes:
         try:
-            answer = line_of(self._questions.answer(request, uid, local=local))
+            answer = line_of(self._questions.answer(request, uid, local=local, operators=operators))
         except SlurmschedError as error:
             return refusal(str(error))
         except MemoryError:
@@ -73,6 +82,7 @@ class QueryServer(Follower):
     """Serves *questions* on ``run_dir``/slurmsched.sock to every user of the machine; ConfigError if it cannot.
 
     The kernel identifies the client (SO_PEERCRED). ``workers`` may serve other doors too, until this one closes.
+    *named* says who may name another user; None: nobody.
     """
 
     def __init__(
@@ -83,7 +93,9 @@ class QueryServer(Follower):
         patience_s: float = 5.0,
         turn_s: float = 2.5,
         answer_s: float = 4.0,
+        named: Callable[[], NamedUsers | None] = lambda: None,
     ) -> None:
+        self._named = named
         self._path = Path(run_dir) / SOCKET
         self._listener = Listener(
             unix_server(self._path, 0o666),
@@ -113,4 +125,17 @@ class QueryServer(Follower):
             request = parsed(line)
         except AnswerRefused as error:
             return refusal(str(error))
+        if isinstance(request, dict) and AS in request:
+            return await self._respond_to_named(request, peer)
         return await self.workers.respond(request, peer.uid)
+
+    async def _respond_to_named(self, request: Mapping[str, Any], peer: Peer) -> bytes:
+        """Answer a request in the name of a user, as one from another host is answered."""
+        try:
+            named = self._named()
+            if named is None:
+                raise AnswerRefused(UNNAMED)
+            uid = named.uid_named(request, peer.uid)
+        except SlurmschedError as error:
+            return refusal(str(error))
+        return await self.workers.respond(request, uid, local=False, operators=named.operators)

@@ -33,12 +33,14 @@ from ...models.model_card import span
 from ...models.registry import ACTOR, RUNTIME, SHARING, THROUGHPUT, ArtifactRegistry, shipped
 from ...report.answer import Report
 from ...report.summary import groups_of, summary
+from ...report.trial_effects import TrialFacts, trial_facts
 
 DAY_S = 86400.0
 BEFORE_S = 30 * DAY_S  #: a recently ended job may have been predicted so long before
 KINDS = (RUNTIME, THROUGHPUT, SHARING, ACTOR)
 FRESH_S = 60.0  #: how long an answer is reused for the same query
 KEPT = 16  #: answers
+TRIALS = 5  #: in an answer
 
 
 class Accuracy(TypedDict):
@@ -125,6 +127,12 @@ class Choices(TypedDict):
     """The choices of an ordering, the latest first."""
 
     choices: Sequence[Choice]
+
+
+class Trials(TypedDict):
+    """The latest trials of the policy; authors, seeds and accounts are for operators alone."""
+
+    trials: Sequence[TrialFacts]
 
 
 class LinksUsed(TypedDict):
@@ -218,6 +226,11 @@ class FigureQueries:
 
     def _choices(self, days: float | None, only: str | None) -> Choices:
         return {"choices": [choice_facts(choice) for choice in self._records().choices(self._cluster())]}
+
+    def _trials(self, days: float | None, only: str | None) -> Trials:
+        records, name, now_s = self._records(), self._cluster(), self._clock.now()
+        found = records.trials(name, TRIALS)
+        return {"trials": [trial_facts(one, records.trial_sums(name, one.started_s), now_s) for one in found]}
 
 
 def serving_model(artifacts: ArtifactRegistry, kind: str) -> Artifact:

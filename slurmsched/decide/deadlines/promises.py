@@ -296,7 +296,7 @@ def _asking(
     Slurm, new requests beyond EFFORT wait for the next decisions.
     """
     jobs = view.pending
-    rows = np.flatnonzero(np.isfinite(jobs.deadline_s) & (standings == Standing.RANKED))
+    rows = np.flatnonzero(np.isfinite(jobs.deadline_s) & (standings == Standing.RANKED) & rules.answers)
     counts = table.state != PromiseState.WITHDRAWN
     columns = (table.job_id, np.rint(table.deadline_s), table.gpus)
     requests = zip(*(column[counts].tolist() for column in columns), strict=True)

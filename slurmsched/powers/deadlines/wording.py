@@ -20,6 +20,13 @@ def promise_words(view: View, plan: Plan, rules: Rules, job_id: int) -> Iterator
         yield from _solver_words(view, plan, place)
         if plan.promises.open[place] and view.pending.row_of(job_id) is not None:
             yield f"'slurmsched deadline {job_id} --chart' draws the plan behind that."
+    elif rules.deadlines is not None and not rules.deadlines.answers and _asks(view, job_id):
+        yield "Its deadline is answered after this block of a trial, which is without the policy."
+
+
+def _asks(view: View, job_id: int) -> bool:
+    row = view.pending.row_of(job_id)
+    return row is not None and math.isfinite(view.pending.deadline_s[row])
 
 
 def _solver_words(view: View, plan: Plan, place: int) -> Iterator[str]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypedDict
 
 import numpy as np
 
 from ....cluster.plan import Plan
+from ....cluster.reservations import MAINT
 from ....explain.explain import QueueRow, chosen_rows
 from ..privacy import hide_other_users, owns, restrict_to_user
 from ..query_arguments import ONLY, filters_of, limit
@@ -47,8 +49,49 @@ def _queue(asked: Asked) -> QueueAnswer:
     }
 
 
+class Window(TypedDict):
+    """A span of time in which a reservation keeps nodes."""
+
+    name: str
+    start_s: float
+    end_s: float
+    maintenance: bool
+    nodes: str
+
+
+class Windows(OfCycle):
+    """Reservations to come and present ones."""
+
+    windows: Sequence[Window]
+
+
+WINDOWS_MOST = 200
+
+
+def _windows(asked: Asked) -> Windows:
+    """Return maintenance to all, and other reservations as far as names of users stay hidden where jobs are."""
+    table = asked.decided.view.reservations
+    maintenance = table.has(MAINT)
+    shown = (table.end_s > asked.decided.now_s) & (maintenance | (asked.asker.only is None)) & table.nodes.nonempty()
+    rows = np.flatnonzero(shown)[:WINDOWS_MOST].tolist()
+    return {
+        **asked.head,
+        "windows": [
+            {
+                "name": table.name[row],
+                "start_s": float(table.start_s[row]),
+                "end_s": float(table.end_s[row]),
+                "maintenance": bool(maintenance[row]),
+                "nodes": table.nodes[row],
+            }
+            for row in rows
+        ],
+    }
+
+
 QUESTIONS = (
     for_users(
         "queue", "the pending jobs", _queue, QueueAnswer, (limit(QUEUE_USUAL), *ONLY), command="queue", slow=True
     ),
+    for_users("windows", "reservations of nodes, maintenance above all", _windows, Windows),
 )

@@ -10,9 +10,10 @@ from typing import Any, Literal
 from ....cluster.records.scope import Scope
 from ....decide.synthesis import AUTO
 from ....report.answer import Report
+from ....report.trial_effects import TrialFacts
 from ...daemon_status import DaemonStatus
 from ..query_arguments import DAYS, ONE_JOB, ONLY, SPAN, AnswerRefused, filters_of
-from ..record_summaries import Accuracy, Choice, Choices, HistoryStats, ModelList
+from ..record_summaries import Accuracy, Choice, Choices, HistoryStats, ModelList, Trials
 from .contract import Asked, OfCycle, Question, for_users, user_name
 
 
@@ -42,6 +43,25 @@ def _choices(asked: Asked) -> Choices:
         "choices": [
             choice if _sees_author(choice["by"], asked) else {**choice, "by": None, "reason": None}
             for choice in choices
+        ]
+    }
+
+
+def _trials(asked: Asked) -> Trials:
+    """Return the trials; to users without their seeds, by which they could tell the blocks to come, and accounts."""
+    trials: Sequence[TrialFacts] = asked.sources.figures("trials", None, None)["trials"]
+    if asked.asker.trusted or asked.sources.operator(asked.asker.user):
+        return {"trials": trials}
+    return {
+        "trials": [
+            {
+                **trial,
+                "by": None,
+                "seed": None,
+                "detail": "",
+                "effects": [one for one in trial["effects"] if not one["account"]],
+            }
+            for trial in trials
         ]
     }
 
@@ -93,5 +113,6 @@ QUESTIONS = (
         *("history", "the runs in the database", _figures("history"), HistoryStats, (DAYS,)), command="history stats"
     ),
     _recorded("models", "the trained models", _figures("models"), ModelList, (DAYS,), command="models list"),
+    _recorded("trial", "the trials of the policy", _trials, Trials, command="trial status"),
     _recorded("choices", "the choices of an ordering", _choices, Choices, (DAYS,)),
 )

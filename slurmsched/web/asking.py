@@ -1,0 +1,27 @@
+"""Questions to the daemon, and its refusals as problems."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Any
+
+from ..daemon.api.query_arguments import AnswerRefused
+from ..daemon.api.query_protocol import DaemonUnreachable
+from .problems import Problem
+
+AGAIN_S = 10
+
+Ask = Callable[[Mapping[str, Any], str], Mapping[str, Any]]
+"""Asks the daemon a question with a token, or in the name of a user; AnswerRefused, or DaemonUnreachable."""
+
+
+def asked(ask: Ask, question: Mapping[str, Any], asker: str) -> Mapping[str, Any]:
+    """Return the daemon's answer; Problem 403 where it refuses, 503 where it does not answer."""
+    try:
+        return ask(question, asker)
+    except DaemonUnreachable as error:
+        again = {"Retry-After": str(AGAIN_S)}
+        raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, str(error), again) from error
+    except AnswerRefused as error:
+        raise Problem(HTTPStatus.FORBIDDEN, str(error)) from error

@@ -1,0 +1,163 @@
+"""What the pages about jobs show, made of the daemon's answers. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..explain.story_words import sentence
+from ..pages.formats import UNKNOWN, amount, duration, moment
+from ..pages.timeline import Course, Window, timeline
+
+Answer = Mapping[str, Any]
+
+SLURMS = "Slurm's own estimate"
+PAGE = 100  #: jobs on a page
+
+
+def my_jobs(eta: Answer, mine: Answer, windows: Answer, page: int) -> dict[str, Any]:
+    """Return what the page *My jobs* shows: a row and a bar for each job, and what keeps nodes away."""
+    now_s = float(eta["as_of_s"])
+    why = {one["job_id"]: one["reason"] for one in mine["mine"]}
+    predicted = {one["job_id"] for one in eta["eta"]}
+    rest = [] if predicted else [_unpredicted(one["job_id"]) for one in mine["mine"]]
+    jobs = [*eta["eta"], *rest]
+    spans = _windows(windows["windows"], now_s)
+    courses = [_course(str(one["job_id"]), one, now_s) for one in jobs]
+    waits, total = mine["pending"], max(eta["jobs"], mine["pending"])
+    return {
+        "user": mine["user"],
+        "lead": f"{amount(waits)} wait, {amount(max(total - waits, 0))} run. Times are predictions.",
+        "chart": timeline(courses, spans, "When my jobs start and are done", other=SLURMS) if predicted else None,
+        "rows": [_row(one, why, now_s) for one in jobs],
+        "pages": _pages(page, total),
+        "windows": [_window_words(one) for one in windows["windows"]],
+        "coverage": eta["coverage_words"],
+        "as_of": _as_of(eta),
+    }
+
+
+def tried(texts: Sequence[str], answers: Sequence[Answer]) -> dict[str, Any]:
+    """Return what the page *Try a job* shows: the variants side by side."""
+    first = answers[0]
+    now_s = float(first["as_of_s"])
+    found = [answer["eta"][0] for answer in answers]
+    names = [text[:40] for text in texts]
+    courses = [_course(name, one, now_s) for name, one in zip(names, found, strict=True)]
+    return {
+        "chart": timeline(courses, (), "When each variant starts and is done", other=SLURMS),
+        "columns": ("variant", "starts, median", "80 % interval", "done, median", "done by, nine times in ten"),
+        "rows": [
+            [text, _at(one["start_s"], now_s), _between(one, now_s), _at(one["finish_s"], now_s),
+             _at(one["finish_by_s"], now_s)]
+            for text, one in zip(texts, found, strict=True)
+        ],
+        "notes": [
+            f"{name}: {note}"
+            for name, one in zip(names, found, strict=True)
+            for note in (*(f"not understood: {part}" for part in one["not_understood"]), *one["notes"])
+        ],
+        "texts": list(texts),
+        "coverage": first["coverage_words"],
+        "as_of": _as_of(first),
+    }  # fmt: skip
+
+
+def job(job_id: int, why: Answer, explained: Answer, story: Answer, eta: Answer, promise: Answer) -> Answer:
+    """Return what the page of a job shows."""
+    told, terms = why["why"], explained["explain"]
+    now_s = float(why["as_of_s"])
+    known = next(iter(eta["eta"]), None)
+    chart = None
+    if known and known["finish_s"] is not None:
+        chart = timeline([_course(str(job_id), known, now_s)], (), "When it starts and is done", other=SLURMS)
+    return {
+        "job_id": job_id,
+        "sentences": [text for text in (told["reason"], told["time"], told["advice"]) if text],
+        "chart": chart,
+        "details": list(told["details"]),
+        "promise": list(promise["deadline"]["sentences"]) if promise["deadline"]["answer"] != "unasked" else [],
+        "terms": [[one["text"], amount(one["value"])] for one in terms["terms"] if one["value"]],
+        "forecast": _forecast(terms),
+        "story": [(moment(event["at_s"]), sentence(event)) for event in story["story"]],
+        "as_of": _as_of(why),
+    }
+
+
+def _unpredicted(job_id: int) -> Answer:
+    times = ("start_s", "start_from_s", "start_by_s", "slurm_start_s", "finish_s", "finish_by_s")
+    return {"job_id": job_id, "partition": "", "gpus": 0, "tasks": 1, "kind": "unknown", "notes": ()} | dict.fromkeys(
+        times
+    )
+
+
+def _forecast(terms: Answer) -> str:
+    if terms["forecast_s"] is None:
+        return ""
+    low, high = duration(terms["low_s"]), duration(terms["high_s"])
+    return f"{duration(terms['forecast_s'])}, 80 % between {low} and {high} ({terms['source']})."
+
+
+def _row(one: Answer, why: Mapping[int, str], now_s: float) -> dict[str, str | int]:
+    runs = one["kind"] == "running"
+    reason = "It runs." if runs else why.get(one["job_id"], " ".join(one["notes"]))
+    return {
+        "job_id": one["job_id"],
+        "partition": one["partition"],
+        "gpus": amount(one["gpus"] * max(one["tasks"], 1)) if one["gpus"] else UNKNOWN,
+        "start": "runs" if runs else _at(one["start_s"], now_s),
+        "between": "" if runs else _between(one, now_s),
+        "slurms": "" if runs else _at(one["slurm_start_s"], now_s),
+        "done": _at(one["finish_s"], now_s),
+        "why": reason,
+    }
+
+
+def _course(name: str, one: Answer, now_s: float) -> Course:
+    runs = one["kind"] == "running"
+    start = {
+        key: math.nan if runs else _ahead(one[name], now_s)
+        for key, name in (
+            *((name, name) for name in ("start_from_s", "start_s", "start_by_s")),
+            ("other_s", "slurm_start_s"),
+        )
+    }
+    done_s, done_by_s = (_ahead(one[key], now_s) for key in ("finish_s", "finish_by_s"))
+    return Course(name, done_s=done_s, done_by_s=done_by_s, **start)
+
+
+def _ahead(at_s: float | None, now_s: float) -> float:
+    return math.nan if at_s is None else max(at_s - now_s, 0.0)
+
+
+def _at(at_s: float | None, now_s: float) -> str:
+    if at_s is None:
+        return UNKNOWN
+    return "now" if at_s <= now_s else f"in {duration(at_s - now_s)}"
+
+
+def _between(one: Answer, now_s: float) -> str:
+    if one["start_from_s"] is None or one["start_by_s"] is None:
+        return UNKNOWN
+    return f"{_at(one['start_from_s'], now_s)} to {duration(_ahead(one['start_by_s'], now_s))}"
+
+
+def _windows(windows: Sequence[Answer], now_s: float) -> list[Window]:
+    return [Window(one["name"], one["start_s"] - now_s, one["end_s"] - now_s) for one in windows]
+
+
+def _window_words(one: Answer) -> str:
+    what = "maintenance" if one["maintenance"] else "reservation"
+    return f"{one['name']} ({what}) on {one['nodes']}: {moment(one['start_s'])} to {moment(one['end_s'])}"
+
+
+def _pages(page: int, total: int) -> list[tuple[str, str]]:
+    last = max(math.ceil(total / PAGE), 1)
+    found = [(page - 1, "previous page")] if page > 1 else []
+    found += [(page + 1, "next page")] if page < last else []
+    return [(f"/?page={number}", f"{name} ({number} of {last})") for number, name in found]
+
+
+def _as_of(answer: Answer) -> str:
+    return f"As of {moment(answer['as_of_s'])}, cycle {answer['cycle']}."
