@@ -105,10 +105,13 @@ class _Entry(Compiled):
 
     @cached_property
     def _outer(self) -> Any:
+        if self.dispatcher is self._function:
+            return self._function
+        from .references import refer
+
         names = ", ".join(signature(self._function).parameters)
         referred = ", ".join(f"_refer({name})" for name in signature(self._function).parameters)
-        _numba()
-        known: dict[str, Any] = {"_inside": self, "_refer": import_module(f"{__package__}.references").refer}
+        known: dict[str, Any] = {"_inside": self, "_refer": refer}
         # Numba compiles a tuple of arguments of different types only if it knows their number.
         exec(f"def {self._function.__name__}({names}):\n    return _inside({referred})\n", known)  # noqa: S102
         return self._jitted(known[self._function.__name__], self._variant, self._flags)

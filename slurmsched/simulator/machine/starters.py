@@ -1,8 +1,7 @@
-"""The starters of a machine that carries plans out exactly: the loops of the selections, on its own state.
+"""The starters of a machine that carries plans out exactly: the loops that ``decide()`` calls, on the machine's state.
 
-They are the loops that ``decide()`` calls (``policies.selection``). Jobs that yield are preempted, and others start.
-
-The loops to the end stop where the log of runs has no room for more; they go on when called again.
+``run_in_turn``, ``run_reserving`` and ``run_repacking`` also stop where the log of runs has no room for more; call them
+again to go on.
 """
 
 from __future__ import annotations
