@@ -35,7 +35,6 @@ from slurmsched.policies.selection.preemption import run_best
 from slurmsched.powers.profile import profiling_rules
 from slurmsched.powers.share import packing
 from slurmsched.research import parts  # noqa: F401  # registers them
-from slurmsched.research.actor import week_loop
 from slurmsched.research.elastic.divisions import DIVISIONS
 from slurmsched.research.elastic.experiment import shares_of
 from slurmsched.research.tasks.gangs import fits_in_turn
@@ -70,12 +69,12 @@ class Decision:
         return found
 
 
-IN_TURN, BESIDE_RESERVATIONS = (fits_in_turn, main_loop), (week_loop._start, backfill_loop)
+IN_TURN, BESIDE_RESERVATIONS = (fits_in_turn, main_loop), (backfill_loop,)
 FORMS: dict[tuple[str, str], tuple[Function, ...]] = {
     ("selection", "strict"): IN_TURN,
     ("selection", "backfill"): (*IN_TURN, greedy_fit.fill),
     ("selection", "easy"): BESIDE_RESERVATIONS,
-    ("selection", "conservative"): (backfill_loop,),
+    ("selection", "conservative"): BESIDE_RESERVATIONS,
     **dict.fromkeys((("ordering", name) for name in ("tiresias", "tiresias-promoting")), (starters._level, step_s)),
 }
 """What decides by the same rule outside the columns of the table, by hook and part."""

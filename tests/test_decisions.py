@@ -14,7 +14,7 @@ SEVERAL = {
     ("ordering", "tiresias-promoting"): 3,
     ("selection", "backfill"): 4,
     ("selection", "conservative"): 2,
-    ("selection", "easy"): 3,
+    ("selection", "easy"): 2,
     ("selection", "strict"): 3,
 }
 """How often a rule is written. tests/simulator/test_decided.py holds the compiled core equal to decide()."""

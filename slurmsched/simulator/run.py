@@ -40,7 +40,7 @@ from .slurmctld.state import FRAGMENTED, IDLE, Controller, SlurmctldConfig
 from .speeds.type_speeds import TypedJobs, at_mean_speed, on_types, with_type_speeds
 from .synthesizer import Synthesizer
 from .unfit_jobs import too_large
-from .workload.workload import EVERY_JOB, NO_EARLIER_JOBS, EarlierJobs, Workload, as_submitted
+from .workload.workload import EVERY_JOB, NO_EARLIER_JOBS, EarlierJobs, Workload, as_submitted, of_gpus_alone
 
 STEER_MARGIN_S = 5.0
 """How much longer than a cycle a new job waits where jobs are steered."""
@@ -235,12 +235,7 @@ def _on_machine(
 
 def _gpus_alone(jobs: Workload, fleet: ClusterSpec, setup: Setup) -> tuple[Workload, ClusterSpec]:
     """Return what counts on a pool of equal nodes: the GPUs of jobs, and of nodes unless their boundaries do not."""
-    none = np.zeros(len(jobs), dtype=np.int64)
-    nowhere, nothing = Labels(none, ("",)), np.zeros(len(jobs))
-    jobs = replace(
-        jobs, nodes=none, cpus=none, memory_mib=nothing, partition=nowhere, gpu_type=nowhere, features=nowhere
-    )
-    return jobs, ClusterSpec.of(1, fleet.total) if setup.placement == "pool" else fleet
+    return of_gpus_alone(jobs), ClusterSpec.of(1, fleet.total) if setup.placement == "pool" else fleet
 
 
 def decided(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -95,6 +95,15 @@ _NEUTRAL: dict[str, Any] = {
 def workload(length: int, **columns: Any) -> Workload:
     """Build a Workload of *length* rows from the given columns; the rest take neutral values."""
     return table_of(Workload, length, _NEUTRAL, columns)
+
+
+def of_gpus_alone(jobs: Workload) -> Workload:
+    """Return *jobs* that ask for GPUs and nothing else."""
+    none = np.zeros(len(jobs), dtype=np.int64)
+    nowhere, nothing = Labels(none, ("",)), np.zeros(len(jobs))
+    return replace(
+        jobs, nodes=none, cpus=none, memory_mib=nothing, partition=nowhere, gpu_type=nowhere, features=nowhere
+    )
 
 
 def as_submitted(jobs: Workload) -> JobTable:
