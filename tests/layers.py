@@ -57,7 +57,6 @@ APART = ("demo/", "lab/")
 UNREACHED = {
     "cli/reference.py": "makes two pages of docs",
     "config/example.py": "makes the settings file of contrib",
-    "policies/references.py": "imported by policies/compiled.py by its name, only where Numba is there",
     "slurm/adapters/fake.py": "the Slurm in memory on which plug-ins and commands are tried",
 }
 """Files that no command, daemon, node program or job reaches, and why they are here."""

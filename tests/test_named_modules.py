@@ -23,7 +23,6 @@ IMPORTED_BY_NAME = {
     "job.py": {"'pytorch_lightning' if older else 'lightning.pytorch'", "'transformers'"},
     "policies/compiled.py": {
         *("'numba'", "'numba.core.caching'", "'numba.core.config'", "'numba.core.typing.typeof'"),
-        "f'{__package__}.references'",
     },
     "prolog/mps.py": {"'mps_faults'", "'sampler'"},
     "prolog/probe.py": {"'pynvml'", "'sampler'"},

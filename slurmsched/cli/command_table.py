@@ -18,7 +18,7 @@ COMMANDS = {
         "slurmsched.cli.daemon.run", "run", "Run the daemon, which schedules the cluster until stopped."
     ),
     "web": CommandEntry(
-        "slurmsched.cli.daemon.web", "web", "Answer the questions of users over HTTP, for portals and scripts."
+        "slurmsched.cli.daemon.web", "web", "Answer the questions of users over HTTP, for portals, scripts and people."
     ),
     "once": CommandEntry("slurmsched.cli.daemon.once", "once", "Run one cycle and report the result."),
     "check": CommandEntry(

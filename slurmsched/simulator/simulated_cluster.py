@@ -159,8 +159,7 @@ class SimulatedCluster:
         """Return all jobs and nodes at once, as the real adapters do."""
         self._answering()
         self._partitions.note(self.model, self.fleet, self._table.partition)
-        model = self.model
-        life = model.stage.life
+        model, life = self.model, self.model.stage.life
         ended = np.flatnonzero((life.state == COMPLETED) & (life.ended_s > self.now_s - REMEMBERED_S))
         holding = np.sort(model.stage.running.rows[: model.stage.running.many[0]])
         waiting = np.sort(model.queue.rows[: model.queue.many[0]])
