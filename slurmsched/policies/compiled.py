@@ -111,7 +111,7 @@ class _Entry(Compiled):
 
         names = ", ".join(signature(self._function).parameters)
         referred = ", ".join(f"_refer({name})" for name in signature(self._function).parameters)
-        known: dict[str, Any] = {"_inside": self, "_refer": refer}
+        known: dict[str, Any] = {"__name__": self._function.__module__, "_inside": self, "_refer": refer}
         # Numba compiles a tuple of arguments of different types only if it knows their number.
         exec(f"def {self._function.__name__}({names}):\n    return _inside({referred})\n", known)  # noqa: S102
         return self._jitted(known[self._function.__name__], self._variant, self._flags)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, is_dataclass
 from functools import cached_property
 
 import numpy as np
@@ -34,9 +35,8 @@ def test_after_a_change_of_one_part_every_property_is_as_if_computed_anew(part):
 
 
 def vars_of(value):
-    """The values in an object of ours; of a tuple or an array these themselves."""
-    return (
-        {name: each for name, each in vars(value).items() if isinstance(each, np.ndarray)}
-        if hasattr(value, "__dict__")
-        else value
-    )
+    """The arrays in the fields of an object of ours; a tuple or an array itself."""
+    if not is_dataclass(value):
+        return value
+    of = {field.name: getattr(value, field.name) for field in fields(value)}
+    return {name: each for name, each in of.items() if isinstance(each, np.ndarray)}

@@ -127,7 +127,7 @@ def test_the_modelled_slurm_starts_no_job_into_a_window(fleet, jobs):
     setup = replace(Setup.of("slurm", "conservative"), executor="slurm", slurm_config=config)
     replay = simulate(jobs, fleet, setup)
     assert np.isfinite(replay.end_s).all()
-    assert SlurmConf.of(config).rules.backfilling
+    assert SlurmConf.of(config).rules.bf_interval_s == 1.0
     everywhere = [window for window in range(len(fleet.reservations)) if fleet.reservations.nodes[window] == PLACES[-1]]
     some = replace(fleet, reservations=fleet.reservations.take(np.array(everywhere, dtype=np.int64)))
     demand_free_windows(jobs, some, replay, [{"n1", "n2"}] * len(jobs))
