@@ -36,7 +36,7 @@ from .setup import ESTIMATES, EVERY_S, EXACT, LEARNT, RESERVING, Setup
 from .simulated_cluster import DEFAULT_CONFIG, SimulatedCluster
 from .slurmctld.shared_accounts import SharedAccounts
 from .slurmctld.slurmconf import SlurmConf
-from .slurmctld.state import FRAGMENTED, IDLE, Controller, SlurmctldConfig
+from .slurmctld.state import FRAGMENTED, IDLE, Controller, SlurmctldConfig, validate
 from .speeds.type_speeds import TypedJobs, at_mean_speed, on_types, with_type_speeds
 from .synthesizer import Synthesizer
 from .unfit_jobs import too_large
@@ -44,6 +44,9 @@ from .workload.workload import EVERY_JOB, NO_EARLIER_JOBS, EarlierJobs, Workload
 
 STEER_MARGIN_S = 5.0
 """How much longer than a cycle a new job waits where jobs are steered."""
+
+CHECKED_EACH_TIME = 1_000
+"""Jobs up to which a check looks at the state after each decision; with more, once at the end."""
 
 NO_PREEMPTION = "jobs that share GPUs cannot be preempted yet; accepted on this cluster: other selections"
 
@@ -226,10 +229,12 @@ def _on_machine(
     if setup.synthesis is not None and len(jobs):
         synthesizer = Synthesizer(work, forecast, setup.synthesis, model)
         synthesis, model = synthesizer.run(), synthesizer.model
-    elif source is not None or check:
+    elif source is not None or (check and len(jobs) <= CHECKED_EACH_TIME):
         model = run_asking(model, source, check=check)
     else:
         model = run_direct(model)
+        if check:
+            validate(model)
     return replace(_modelled(model, jobs, fleet, setup, forecast), synthesis=synthesis)
 
 
