@@ -46,7 +46,7 @@ STEER_MARGIN_S = 5.0
 """How much longer than a cycle a new job waits where jobs are steered."""
 
 CHECKED_EACH_TIME = 1_000
-"""Jobs up to which a check looks at the state after each decision; with more, once at the end."""
+"""Jobs up to which a check looks at a pool of equal nodes after each decision; with more, once at the end."""
 
 NO_PREEMPTION = "jobs that share GPUs cannot be preempted yet; accepted on this cluster: other selections"
 
@@ -224,12 +224,12 @@ def _on_machine(
         _reserve_by(jobs, setup)
     failures, pace = outages_of(jobs, fleet), pace_of(jobs, fleet)
     work, machine = _gpus_alone(jobs, fleet, setup) if fleet.equal else (jobs, fleet)
-    placed = ways(jobs, fleet, setup)
+    placed, plain = ways(jobs, fleet, setup), fleet.equal and setup.selection not in RESERVING
     model = direct(work, machine, rules, keys, placed, outages=failures, pace=pace, awaited=awaited, logged=segments)
     if setup.synthesis is not None and len(jobs):
         synthesizer = Synthesizer(work, forecast, setup.synthesis, model)
         synthesis, model = synthesizer.run(), synthesizer.model
-    elif source is not None or (check and len(jobs) <= CHECKED_EACH_TIME):
+    elif source is not None or (check and (len(jobs) <= CHECKED_EACH_TIME or not plain)):
         model = run_asking(model, source, check=check)
     else:
         model = run_direct(model)
