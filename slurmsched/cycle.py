@@ -13,6 +13,7 @@ import numpy as np
 from .clock import Clock, Timer
 from .cluster.actions import Action, End, job_of
 from .cluster.plan import Plan, Standing
+from .cluster.records.node_loans import LentNodes
 from .cluster.records.outcomes import OutcomeTable
 from .cluster.records.progress import NO_PROGRESS, ProgressTable
 from .cluster.records.promises import SAME_S, PromiseTable
@@ -85,9 +86,20 @@ class CycleContext:
     gpu_parts: GpuParts = NVIDIAS
     turns: Turns = field(default_factory=lambda: Turns(math.inf))  #: none waits, since a simulation has no clock
     late: Timer = field(init=False)  #: until the next accounting query about lost promises
+    _decided_by: tuple[Policy, Policy] = field(init=False)  #: a policy, and what the last cycle made of it
 
     def __post_init__(self) -> None:
         self.late = Timer(self.clock.monotonic)
+        self._decided_by = self.policy, self.policy
+
+    def policy_now(self, window: int, loans: tuple[LentNodes, ...] | None) -> Policy:
+        """Return the policy for this moment; the same object as long as nothing about it changes."""
+        base, last = self._decided_by
+        rules, waiting = last.rules, self.turns.waiting
+        if base is not self.policy or (rules.window, rules.loans, rules.waiting) != (window, loans, waiting):
+            last = self.policy.over(window).lending(loans).without_turn(waiting)
+            self._decided_by = self.policy, last
+        return last
 
 
 @dataclass(frozen=True)
@@ -140,7 +152,7 @@ def run_cycle(context: CycleContext, number: int, now_s: float, mode: str) -> Cy
     watch.enter("decide")
     window = context.writer.lag.window(context.policy.rules.window)
     loans = context.memory.loans(state, acting=mode == "act")
-    policy = context.policy.over(window).lending(loans).without_turn(context.turns.waiting)
+    policy = context.policy_now(window, loans)
     decision = context.decider(view, policy)
     context.turns.decided(decision.took_s)
     policy, plan = decision.policy, decision.plan

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import Enum
 from functools import cache, partial
-from typing import Any, Self, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,7 +92,15 @@ def numbered(codes: IntArray, size: int) -> tuple[IntArray, IntArray]:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A table as columns: row *i* of every column describes the same thing. Columns are read-only after creation."""
+    """A table as columns: row *i* of every column describes the same thing. Columns are read-only after creation.
+
+    A table of some rows of another takes each column when somebody asks for it: a decision reads few of all that are
+    known of jobs.
+    """
+
+    __slots__ = ("__dict__", "__weakref__", "_later")
+    if TYPE_CHECKING:
+        _later: ClassVar[Mapping[str, _RowsOf | _Both]]  #: how columns are made that nobody asked for yet
 
     def __post_init__(self) -> None:
         # Tables are created often: the columns are all that an instance has now, and fields() builds a tuple each time.
@@ -103,45 +111,66 @@ class Table:
         for column in columns:
             column.setflags(write=False)
 
+    if not TYPE_CHECKING:  # else every misspelt column would be one
+
+        def __getattr__(self, name: str) -> Any:
+            if name == "_later":
+                return _ALL_HERE
+            how = self._later.get(name)
+            if how is None:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            part = self.__dict__[name] = how.made(name)  # another thread may do the same
+            return part
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self._later} | self.__dict__
+
     def __len__(self) -> int:
         return len(getattr(self, next(iter(self.__dataclass_fields__))))
 
     def take(self, rows: Rows) -> Self:
         """Return the table of *rows* only, in that order."""
-        # The columns are as long as each other, so that there is nothing to check.
-        table = object.__new__(type(self))
-        into = table.__dict__
-        for name, column in self.__dict__.items():
-            if column.__class__ is Labels:
-                codes = column.codes[rows]
-                codes.setflags(write=False)
-                part = into[name] = object.__new__(Labels)  # as its constructor would, which takes longer than the rest
-                part.__dict__.update(codes=codes, names=column.names)
-            else:
-                part = into[name] = column[rows]
-                part.setflags(write=False)
+        if not isinstance(rows, slice):  # a copy, since columns are taken later
+            rows = np.flatnonzero(rows) if getattr(rows, "dtype", None) == np.bool_ else np.array(rows, dtype=np.int64)
+        here = self.__dict__.copy()  # another thread may add to it
+        later = {name: _RowsOf(column, rows) for name, column in here.items()}
+        composed: dict[int, Rows] = {}
+        for name, how in self._later.items():
+            if name in here:
+                continue
+            if isinstance(how, _Both):
+                later[name] = _RowsOf(getattr(self, name), rows)
+                continue
+            if (both := composed.get(id(how.rows))) is None:
+                both = composed[id(how.rows)] = _rows_of_rows(how.rows, rows, len(how.column))
+            later[name] = _RowsOf(how.column, both)
+        return self._made_later(later)
+
+    @classmethod
+    def _made_later(cls, later: Mapping[str, _RowsOf | _Both]) -> Self:
+        table = object.__new__(cls)
+        object.__setattr__(table, "_later", later)
         return table
 
     def changed(self, **columns: NDArray[Any] | Labels) -> Self:
         """Return this table with other *columns*; ``dataclasses.replace`` checks all that the table has."""
-        length = len(self)
+        length, known = len(self), self.__dataclass_fields__
         for name, column in columns.items():
-            if name not in self.__dict__ or len(column) != length:
+            if name not in known or len(column) != length:
                 raise ValueError(f"{type(self).__name__} has no column {name} of {len(column)} rows")
             (column.codes if isinstance(column, Labels) else column).setflags(write=False)
-        table = object.__new__(type(self))
+        table = self._made_later(self._later)
         table.__dict__.update(self.__dict__)
         table.__dict__.update(columns)
         return table
 
     def joined(self, other: Self) -> Self:
         """Return a table of the rows of this one, then those of *other*."""
-        columns: dict[str, Any] = {}
-        for f in fields(self):
-            first, second = getattr(self, f.name), getattr(other, f.name)
-            both_texts = isinstance(first, Labels)
-            columns[f.name] = first.joined(second) if both_texts else np.concatenate([first, second])
-        return type(self)(**columns)
+        return type(self)(**{name: _joined(self, other, name) for name in self.__dataclass_fields__})
+
+    def followed_by(self, other: Self) -> Self:
+        """Return what ``joined`` does, each column made when somebody asks for it: both tables stay in memory."""
+        return self._made_later(dict.fromkeys(self.__dataclass_fields__, _Both(self, other)))
 
     def equals(self, other: Self) -> bool:
         """Return True if both tables hold the same values, row by row (NaN equals NaN)."""
@@ -242,6 +271,54 @@ def _column(kind: Any, length: int, values: Any, neutral: Any) -> Any:
         return values if isinstance(values, Labels) else Labels.of(values)
     dtype = _DTYPES[kind]
     return np.full(length, neutral, dtype=dtype) if values is None else np.array(values, dtype=dtype)
+
+
+class _RowsOf(NamedTuple):
+    """A column that is made of rows of another one."""
+
+    column: NDArray[Any] | Labels
+    rows: Rows
+
+    def made(self, _name: str) -> NDArray[Any] | Labels:
+        """Make the column."""
+        column, rows = self
+        if isinstance(column, Labels):
+            codes = column.codes[rows]
+            codes.setflags(write=False)
+            part = object.__new__(Labels)  # as its constructor would, which takes longer than the rest
+            part.__dict__.update(codes=codes, names=column.names)
+            return part
+        values: NDArray[Any] = column[rows]
+        values.setflags(write=False)
+        return values
+
+
+class _Both(NamedTuple):
+    """A column that is made of those of two tables."""
+
+    first: Table
+    second: Table
+
+    def made(self, name: str) -> NDArray[Any] | Labels:
+        """Make the column."""
+        column = _joined(self.first, self.second, name)
+        (column.codes if isinstance(column, Labels) else column).setflags(write=False)
+        return column
+
+
+_ALL_HERE: Mapping[str, _RowsOf | _Both] = {}
+
+
+def _joined(one: Table, other: Table, name: str) -> NDArray[Any] | Labels:
+    first, second = getattr(one, name), getattr(other, name)
+    return first.joined(second) if isinstance(first, Labels) else np.concatenate([first, second])
+
+
+def _rows_of_rows(first: Rows, then: Rows, length: int) -> Rows:
+    """Return which of *length* rows are *then* of the *first* ones."""
+    if isinstance(first, slice):
+        first = np.arange(*first.indices(length))
+    return first[then]
 
 
 def _same(left: Any, right: Any) -> bool:

@@ -66,9 +66,9 @@ def use_columns(jobs: JobTable, by_job: Mapping[int, Use], by_kind: Mapping[str,
         "gpu_memory_mib": np.array([use.gpu_memory_mib for use in kinds])[which],
         "unstable": np.array([use.unstable for use in kinds], dtype=np.bool_)[which],
     }
-    own = np.isin(jobs.job_id, np.fromiter(by_job, dtype=np.int64, count=len(by_job)))
-    for row in np.flatnonzero(own).tolist():
-        use = by_job[int(jobs.job_id[row])]
+    for row, job_id in enumerate(jobs.job_id.tolist()):
+        if (use := by_job.get(job_id)) is None:
+            continue
         # Ids restart on a new controller: a run from before the job's submission is not its own.
         if use.start_s >= jobs.first_submit_s[row] - 1.0:
             for name, column in columns.items():

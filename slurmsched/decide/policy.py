@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, is_dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from itertools import repeat
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
@@ -72,6 +72,10 @@ class Policy:
 
     def to_json(self) -> str:
         """Return one line for ``from_json``; policies with equal lines make equal decisions."""
+        return self._line
+
+    @cached_property
+    def _line(self) -> str:
         step = {} if self.synthesis is None else {"synthesis": self.synthesis.to_dict()}
         shadow = {} if self.shadow is None else {"shadow": self.shadow.line}
         facts = {"ordering": self.ordering.line, "rules": asdict(self.rules)} | step | shadow
@@ -137,7 +141,7 @@ class Policy:
 
     def lending(self, loans: tuple[LentNodes, ...] | None) -> Policy:
         """Return this policy for a moment with these *loans* of nodes; None while no node may move."""
-        return replace(self, rules=replace(self.rules, loans=loans))
+        return self if loans == self.rules.loans else replace(self, rules=replace(self.rules, loans=loans))
 
 
 def _restored(kind: Any, value: Any) -> Any:

@@ -18,7 +18,7 @@ from ..cluster.nodes import NodeTable
 from ..cluster.plan import Standing
 from ..cluster.reasons import reason_of
 from ..cluster.state import View
-from ..cluster.text.hostlist import expand
+from ..cluster.text.hostlist import expanded
 from ..policies.contract import PROFILINGS
 from .not_repeated import MOVE, not_repeated
 from .ordering.ranking import waited_s
@@ -166,7 +166,7 @@ def _requeues(view: View, rules: ProfilingRules, wanted: int) -> Iterator[Action
     here = profiling_nodes(nodes, rules)
     wanted -= int(np.maximum(nodes.gpus - nodes.gpus_used, 0)[here & nodes.usable].sum())
     rows, gone = overtime(view, rules), {*nodes.name.take(~here)}
-    useful = jobs.node_list.map([gone.isdisjoint(expand(names)) for names in jobs.node_list.names], np.bool_)
+    useful = jobs.node_list.map([gone.isdisjoint(expanded(names)) for names in jobs.node_list.names], np.bool_)
     willing = jobs.ckpt & jobs.requeueable & ~jobs.off & ~jobs.interactive & (jobs.restarts == 0) & (jobs.gpus > 0)
     rows = rows[(willing & useful)[rows]]
     for row in rows[np.lexsort((jobs.job_id[rows], jobs.started_s[rows]))].tolist():

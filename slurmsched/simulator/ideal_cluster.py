@@ -89,8 +89,7 @@ class IdealCluster(SimulatedCluster):
         rows = np.array([self._rows[job][0] for job in jobs.job_id.tolist()], dtype=np.int64)
         reason = Labels.of("None" if text == AT_LIMIT else text for text in jobs.reason)  # decisions see to the limits
         life = self.model.stage.life
-        return replace(
-            jobs,
+        return jobs.changed(
             pace_s=np.where(life.state[rows] == RUNNING, 1.0 / life.speed[rows], np.nan),  # a second at full speed
             priority=len(self.jobs) - rows,
             ran_s=ran_s(self.model, rows),

@@ -17,18 +17,17 @@ from ..contract import Placement
 from .allowed_nodes import AllowedNodes, allowed_nodes, binding
 from .closed_times import ClaimGroups, ClosedTimes, claim_groups, closed_to
 from .free_resources import FreeResources
-from .loops import AccountGpus, DecisionJobs, PlannedLife, Started, nothing_started, start_one
+from .loops import AccountGpus, DecisionJobs, PlannedLife, Started, note_running, nothing_started, start_one
 from .planned_room import MOST_STEPS, YEAR_S, BackfillPlan, blank_outlook
 from .resources import (
     NodeResources,
     NodeSlots,
     ResourceRequests,
     give_back,
-    link,
     nothing_held,
     number_forms,
 )
-from .sorted_rows import empty_line, line_up
+from .sorted_rows import empty_line
 from .struct_arrays import records, writable
 from .unit_choice import NO_RULES, NO_UNITS, scratch_of
 
@@ -54,7 +53,7 @@ class FreeNodes:
     def __init__(self, view: View, placement: Placement) -> None:
         self.view, self.count = view, len(view.running) + len(view.pending)
         self.jobs_running = len(view.running)
-        self.present = view.running.joined(view.pending)  #: the jobs by number
+        self.present = view.running.followed_by(view.pending)  #: the jobs by number
         groups = claim_groups(view.reservations, self.present, self.present.reservation)
         self._places = _places(self.present, view, groups)
         closed = closed_to(view.reservations, view.nodes, groups, self._places.group, view.part_use)
@@ -114,14 +113,8 @@ class FreeNodes:
     def _tell_allocations(self) -> None:
         """Record the GPUs and CPUs that running jobs have on each node; those of unknown nodes stay in use."""
         jobs, held = self.jobs, self.view.free_gpus.held
-        free, cpus = jobs.resources.free, jobs.requests.cpus.tolist()
-        ends_s = (self.view.running.started_s + jobs.life.plan_s[: self.jobs_running]).tolist()
-        before = free.gpus.copy(), free.cpus.copy()
-        for row, node, gpus in zip(*(column.tolist() for column in held), strict=True):
-            link(free, jobs.held, row, node, gpus, cpus[row])
-        for row, end_s in enumerate(ends_s):
-            line_up(jobs.running, row, end_s)
-        free.gpus[:], free.cpus[:] = before  # what running jobs have was known before
+        ends_s = self.view.running.started_s + jobs.life.plan_s[: self.jobs_running]
+        note_running(jobs, *writable(held), jobs.requests.cpus.copy(), ends_s)
 
 
 def _places(jobs: JobTable, view: View, groups: ClaimGroups | None) -> AllowedNodes:

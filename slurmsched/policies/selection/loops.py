@@ -17,6 +17,7 @@ from .resources import (
     NodeResources,
     ResourceRequests,
     find_open,
+    link,
     take,
 )
 from .sorted_rows import Line, line_up
@@ -124,6 +125,23 @@ def start_one(jobs: DecisionJobs, row: int, barred: BoolArray, now_s: float, to:
     if count:
         _begin(jobs, row, count, now_s, to)
     return count > 0
+
+
+@entry
+def note_running(
+    jobs: DecisionJobs, row: IntArray, node: IntArray, gpus: IntArray, cpus: IntArray, end_s: FloatArray
+) -> None:
+    """Record what running jobs hold: a *row* has *gpus*, and its *cpus*, on a *node*; each running job has an *end_s*.
+
+    What is free on the nodes does not change: it was known without these jobs.
+    """
+    free = jobs.resources.free
+    for at in range(len(row)):
+        link(free, jobs.held, row[at], node[at], gpus[at], cpus[row[at]])
+        free.gpus[node[at]] += gpus[at]
+        free.cpus[node[at]] += cpus[row[at]]
+    for at in range(len(end_s)):
+        line_up(jobs.running, at, end_s[at])
 
 
 @borrowing
