@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import Enum
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,9 @@ BoolArray = NDArray[np.bool_]
 Rows = IntArray | BoolArray | slice
 
 T = TypeVar("T", bound="Table")
+
+MOST_SOURCES = 4
+"""The most tables that one waits for with its columns; a longer chain of rows of rows would never end."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,9 +101,10 @@ class Table:
     known of jobs.
     """
 
-    __slots__ = ("__dict__", "__weakref__", "_later")
+    __slots__ = ("__dict__", "__weakref__", "_sources")
     if TYPE_CHECKING:
-        _later: ClassVar[Mapping[str, _RowsOf | _Both]]  #: how columns are made that nobody asked for yet
+        #: what columns are made of that nobody asked for yet: rows of others, the first that has one; or two tables
+        _sources: ClassVar[tuple[tuple[Any, Rows | None], ...]]
 
     def __post_init__(self) -> None:
         # Tables are created often: the columns are all that an instance has now, and fields() builds a tuple each time.
@@ -114,16 +118,17 @@ class Table:
     if not TYPE_CHECKING:  # else every misspelt column would be one
 
         def __getattr__(self, name: str) -> Any:
-            if name == "_later":
-                return _ALL_HERE
-            how = self._later.get(name)
-            if how is None:
+            if name == "_sources":
+                return ()
+            if not self._sources or name not in self.__dataclass_fields__:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            part = self.__dict__[name] = how.made(name)  # another thread may do the same
-            return part
+            columns, rows = next(source for source in self._sources if source[1] is None or name in source[0])
+            column = _joined(*columns, name) if rows is None else _rows_of(columns[name], rows)
+            self.__dict__[name] = column  # another thread may do the same
+            return column
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self._later} | self.__dict__
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     def __len__(self) -> int:
         return len(getattr(self, next(iter(self.__dataclass_fields__))))
@@ -132,24 +137,18 @@ class Table:
         """Return the table of *rows* only, in that order."""
         if not isinstance(rows, slice):  # a copy, since columns are taken later
             rows = np.flatnonzero(rows) if getattr(rows, "dtype", None) == np.bool_ else np.array(rows, dtype=np.int64)
-        here = self.__dict__.copy()  # another thread may add to it
-        later = {name: _RowsOf(column, rows) for name, column in here.items()}
-        composed: dict[int, Rows] = {}
-        for name, how in self._later.items():
-            if name in here:
-                continue
-            if isinstance(how, _Both):
-                later[name] = _RowsOf(getattr(self, name), rows)
-                continue
-            if (both := composed.get(id(how.rows))) is None:
-                both = composed[id(how.rows)] = _rows_of_rows(how.rows, rows, len(how.column))
-            later[name] = _RowsOf(how.column, both)
-        return self._made_later(later)
+        sources = self._sources
+        if len(sources) > MOST_SOURCES or any(first is None for _, first in sources):
+            here, sources = self.__getstate__(), ()
+        else:
+            here = self.__dict__.copy() if sources else self.__dict__  # another thread may add to it
+        composed = [(columns, _rows_of_rows(first, rows, columns)) for columns, first in sources]
+        return self._of(((here, rows), *composed) if here else tuple(composed))
 
     @classmethod
-    def _made_later(cls, later: Mapping[str, _RowsOf | _Both]) -> Self:
+    def _of(cls, sources: tuple[tuple[Any, Rows | None], ...]) -> Self:
         table = object.__new__(cls)
-        object.__setattr__(table, "_later", later)
+        object.__setattr__(table, "_sources", sources)
         return table
 
     def changed(self, **columns: NDArray[Any] | Labels) -> Self:
@@ -159,7 +158,7 @@ class Table:
             if name not in known or len(column) != length:
                 raise ValueError(f"{type(self).__name__} has no column {name} of {len(column)} rows")
             (column.codes if isinstance(column, Labels) else column).setflags(write=False)
-        table = self._made_later(self._later)
+        table = self._of(self._sources)
         table.__dict__.update(self.__dict__)
         table.__dict__.update(columns)
         return table
@@ -170,7 +169,7 @@ class Table:
 
     def followed_by(self, other: Self) -> Self:
         """Return what ``joined`` does, each column made when somebody asks for it: both tables stay in memory."""
-        return self._made_later(dict.fromkeys(self.__dataclass_fields__, _Both(self, other)))
+        return self._of((((self, other), None),))
 
     def equals(self, other: Self) -> bool:
         """Return True if both tables hold the same values, row by row (NaN equals NaN)."""
@@ -273,52 +272,35 @@ def _column(kind: Any, length: int, values: Any, neutral: Any) -> Any:
     return np.full(length, neutral, dtype=dtype) if values is None else np.array(values, dtype=dtype)
 
 
-class _RowsOf(NamedTuple):
-    """A column that is made of rows of another one."""
-
-    column: NDArray[Any] | Labels
-    rows: Rows
-
-    def made(self, _name: str) -> NDArray[Any] | Labels:
-        """Make the column."""
-        column, rows = self
-        if isinstance(column, Labels):
-            codes = column.codes[rows]
-            codes.setflags(write=False)
-            part = object.__new__(Labels)  # as its constructor would, which takes longer than the rest
-            part.__dict__.update(codes=codes, names=column.names)
-            return part
-        values: NDArray[Any] = column[rows]
-        values.setflags(write=False)
-        return values
-
-
-class _Both(NamedTuple):
-    """A column that is made of those of two tables."""
-
-    first: Table
-    second: Table
-
-    def made(self, name: str) -> NDArray[Any] | Labels:
-        """Make the column."""
-        column = _joined(self.first, self.second, name)
-        (column.codes if isinstance(column, Labels) else column).setflags(write=False)
-        return column
-
-
-_ALL_HERE: Mapping[str, _RowsOf | _Both] = {}
+def _rows_of(column: NDArray[Any] | Labels, rows: Rows) -> NDArray[Any] | Labels:
+    if isinstance(column, Labels):
+        codes = column.codes[rows]
+        codes.setflags(write=False)
+        part = object.__new__(Labels)  # as its constructor would, which takes longer than the rest
+        part.__dict__.update(codes=codes, names=column.names)
+        return part
+    values: NDArray[Any] = column[rows]
+    values.setflags(write=False)
+    return values
 
 
 def _joined(one: Table, other: Table, name: str) -> NDArray[Any] | Labels:
     first, second = getattr(one, name), getattr(other, name)
-    return first.joined(second) if isinstance(first, Labels) else np.concatenate([first, second])
+    if isinstance(first, Labels):
+        texts = first.joined(second)
+        texts.codes.setflags(write=False)
+        return texts
+    values: NDArray[Any] = np.concatenate([first, second])
+    values.setflags(write=False)
+    return values
 
 
-def _rows_of_rows(first: Rows, then: Rows, length: int) -> Rows:
-    """Return which of *length* rows are *then* of the *first* ones."""
+def _rows_of_rows(first: Any, then: Rows, columns: Mapping[str, Any]) -> Rows:
+    """Return which rows of *columns* are *then* of the *first* ones."""
     if isinstance(first, slice):
-        first = np.arange(*first.indices(length))
-    return first[then]
+        first = np.arange(*first.indices(len(next(iter(columns.values())))))
+    rows: Rows = first[then]
+    return rows
 
 
 def _same(left: Any, right: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.forecast import Forecast, no_forecast
 from slurmsched.cluster.jobs import job_table
+from slurmsched.cluster.nodes import AccountTable
 
 # Lone surrogates are what Python makes of bytes that are no UTF-8.
 TEXT = st.text(st.characters(exclude_categories=[]), max_size=12)
@@ -43,3 +45,52 @@ def test_ragged_columns_are_refused():
 def test_columns_cannot_be_written():
     with pytest.raises(ValueError, match="read-only"):
         no_forecast(2).runtime_s[0] = 1.0
+
+
+def accounts(rows):
+    return AccountTable(Labels.of([name for name, _ in rows]), np.array([gpus for _, gpus in rows], dtype=np.int64))
+
+
+def rows_of(table):
+    return list(zip(table.name, table.gpus.tolist(), strict=True))
+
+
+@given(st.data())
+def test_rows_of_rows_are_the_same_in_whatever_order_their_columns_are_asked_for(data):
+    wanted = [(f"account{at % 3}", at) for at in range(data.draw(st.integers(0, 9)))]
+    table = accounts(wanted)
+    for _ in range(data.draw(st.integers(0, 12))):
+        match data.draw(
+            st.sampled_from(["rows", "mask", "slice", "changed", "joined", "followed", "asked", "pickled"])
+        ):
+            case "rows":
+                rows = data.draw(st.lists(st.integers(-len(wanted), len(wanted) - 1), max_size=9)) if wanted else []
+                given_rows = np.array(rows, dtype=np.int64)
+                table, wanted = table.take(given_rows), [wanted[row] for row in rows]
+                given_rows[:] = 0  # the caller may use it for something else
+            case "mask":
+                mask = [data.draw(st.booleans()) for _ in wanted]
+                kept = [row for row, keep in zip(wanted, mask, strict=True) if keep]
+                table, wanted = table.take(np.array(mask, dtype=np.bool_)), kept
+            case "slice":
+                part = slice(*data.draw(st.tuples(*[st.none() | st.integers(-3, 9)] * 2)))
+                table, wanted = table.take(part), wanted[part]
+            case "changed":
+                wanted = [(name, gpus + 100) for name, gpus in wanted]
+                table = table.changed(gpus=table.gpus + 100)
+            case "joined":
+                table, wanted = table.joined(accounts([("x", 7)])), [*wanted, ("x", 7)]
+            case "followed":
+                table, wanted = table.followed_by(accounts([("y", 8)])), [*wanted, ("y", 8)]
+            case "asked":
+                assert list(table.name) == [name for name, _ in wanted]
+            case "pickled":
+                table = pickle.loads(pickle.dumps(table))
+        assert len(table) == len(wanted)
+    assert rows_of(table) == wanted
+    assert not table.take(slice(None)).gpus.flags.writeable
+
+
+def test_a_table_of_rows_has_no_other_columns():
+    with pytest.raises(AttributeError, match="'AccountTable' object has no attribute 'nodes'"):
+        accounts([("a", 1)]).take(slice(0, 1)).nodes  # noqa: B018
