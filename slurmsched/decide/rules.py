@@ -130,6 +130,7 @@ class SharingRules:
     kept: tuple[tuple[str, float], ...] = ()  #: kinds of jobs that kept less than the curve says, and the part of it
     least_speed: float = PackingLimits.least_speed  #: what two jobs must be expected to keep, as the mean of both
     least_speed_each: float = PackingLimits.least_speed_each  #: and each of them
+    margin: float = PackingLimits.margin  #: by which the expected mean must exceed ``least_speed``
 
     @property
     def makes_pairs(self) -> bool:
@@ -148,6 +149,7 @@ class SharingRules:
             least_speed=self.least_speed,
             least_speed_each=self.least_speed_each,
             demand=demand,
+            margin=self.margin,
         )
 
 

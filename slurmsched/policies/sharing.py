@@ -228,8 +228,10 @@ def why_not(waiting: Sharers, row: int, running: Sharers, column: int, packing: 
 
 def _too_slow(first: float, second: float, packing: PackingLimits) -> str:
     """Return why a pair with these expected speeds is not made."""
-    if (first + second) / 2.0 < packing.least_speed:
-        return f"they would keep {(first + second) / 2.0:.2f} of their speed, less than {packing.least_speed:g}"
+    least, mean = packing.least_speed + packing.margin, (first + second) / 2.0
+    if mean < least:
+        error = f" and {packing.margin:g} for the error of that forecast" if packing.margin else ""
+        return f"they would keep {mean:.2f} of their speed, less than {packing.least_speed:g}{error}"
     return f"one of the two would keep {min(first, second):.2f} of its speed, less than {packing.least_speed_each:g}"
 
 

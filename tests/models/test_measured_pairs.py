@@ -14,7 +14,7 @@ from slurmsched.config.settings import ShareSettings
 from slurmsched.models.registry import shipped
 from slurmsched.models.sharing.sharing_model import GpuUse, SharingModel
 from slurmsched.policies.sharing import allowed
-from slurmsched.policies.sharing_candidates import PackingLimits, Sharers
+from slurmsched.policies.sharing_candidates import CURVE_MARGIN, PackingLimits, Sharers
 
 DATA = Path(__file__).parents[1] / "data/gpu"
 DEFAULT = ShareSettings()
@@ -45,6 +45,7 @@ def judged(least: float, least_each: float) -> Judged:
         curve=model.speeds.knots(),
         least_speed=least,
         least_speed_each=least_each,
+        margin=CURVE_MARGIN,
     )
     guests, hosts = (sharers(use, model, first) for first in (1, 100))
     table = allowed(guests, hosts, packing)

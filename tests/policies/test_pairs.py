@@ -110,6 +110,8 @@ def test_what_kinds_of_jobs_were_measured_to_keep_of_the_curve_counts_for_the_me
     assert one_pair(heavy, heavy, asked)[1] == ""
     assert one_pair(heavy | {"kept": 0.8}, heavy, asked)[1] == ""
     assert "keep 0.79 of their speed, less than 0.8" in one_pair(heavy | {"kept": 0.75}, heavy, asked)[1]
+    sure = replace(asked, least_speed=0.9, margin=0.02)
+    assert "less than 0.9 and 0.02 for the error of that forecast" in one_pair(heavy, heavy, sure)[1]
     low = replace(asked, least_speed=0.7)
     assert (
         "one of the two would keep 0.63 of its speed, less than 0.65" in one_pair(heavy, heavy | {"kept": 0.7}, low)[1]
@@ -217,6 +219,7 @@ rules = st.builds(
     curve=st.sampled_from([PackingLimits.curve, ROOMY.curve]),
     least_speed=st.sampled_from([0.0, 0.3, 0.8]),
     least_speed_each=st.sampled_from([0.0, 0.3, 0.8]),
+    margin=st.sampled_from([0.0, 0.02]),
     demand=st.sampled_from([0.0, 0.5, 4.0]),
     memory_mib=st.floats(0.0, 30_000.0),
     other_users=st.booleans(),
@@ -237,7 +240,7 @@ def may_pack(guest: dict, host: dict, packing: PackingLimits) -> bool:
         return False
     heavy = np.nan_to_num(guest["gpu_util"] + host["gpu_util"], nan=2.0)
     speeds = [np.interp(heavy, *zip(*packing.curve, strict=True)) * side["kept"] for side in (guest, host)]
-    if sum(speeds) / 2.0 < packing.least_speed or min(speeds) < packing.least_speed_each:
+    if sum(speeds) / 2.0 < packing.least_speed + packing.margin or min(speeds) < packing.least_speed_each:
         return False
     if guest["score"] + host["score"] > packing.capacity:
         return False

@@ -16,7 +16,7 @@ from ...decide.sharing.pair_eviction import eviction_wishes
 from ...errors import ConfigError
 from ...policies.contract import SHARINGS, Ordering
 from ...policies.links import GpuLinks
-from ...policies.sharing_candidates import OFF
+from ...policies.sharing_candidates import CURVE_MARGIN, OFF
 from .packing import packing_wishes
 from .wording import company_words
 
@@ -54,6 +54,7 @@ def terms(settings: Settings) -> SharingRules:
         optin=section.optin,
         least_speed=section.least_speed,
         least_speed_each=section.least_speed_each,
+        margin=CURVE_MARGIN,
         links=_links(section.links).gbps,
         rule=SHARINGS.find(settings.policy.sharing).line,
     )

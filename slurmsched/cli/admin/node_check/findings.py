@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from ....cluster.text.plural import count
 from ....config.settings import ShareSettings
 from ....models.sharing.sharing_model import NAMES, GpuUse, SharingModel
-from ....policies.sharing_candidates import PackingLimits
+from ....policies.sharing_candidates import CURVE_MARGIN, PackingLimits
 from ....slurm.checkup import Finding
 
 Gpu = dict[str, Any]
@@ -176,12 +177,13 @@ def pair_finding(
         curve=model.speeds.knots(),
         least_speed=limits.least_speed,
         least_speed_each=limits.least_speed_each,
+        margin=CURVE_MARGIN,
     )
     expected, had = packing.pair_speed(np.array([utils.sum()])), np.array(speeds)
     share = int(scores.sum()) <= packing.capacity and bool(packing.keeps_enough(expected, expected)[0])
     first, second = (f"{NAMES[score]} ({util:.0%} busy)" for score, util in zip(scores, utils, strict=True))
     text = f"{speeds[0]:.2f} and {speeds[1]:.2f} of their speed alone. Expected: {expected[0]:.2f}, of {first}"
     text += f" and {second}, which {'share' if share else 'do not share'}"
-    ok = not share or bool(packing.keeps_enough(had[:1], had[1:])[0])
+    ok = not share or bool(replace(packing, margin=0.0).keeps_enough(had[:1], had[1:])[0])
     remedy = "a larger [share] least_speed, until the models are trained on pairs of this GPU"
     return Finding(" + ".join(pair), ok, text, remedy)
