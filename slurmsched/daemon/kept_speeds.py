@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from statistics import median
+from types import MappingProxyType
 from typing import TypeVar
 
 import numpy as np
@@ -106,10 +107,12 @@ class KeptSpeeds:
         self._now, self._own = seen, {run: rate for run, rate in self._own.items() if run in seen}
         return over
 
-    def factors(self, curve: Callable[[FloatArray], FloatArray]) -> tuple[tuple[str, float], ...]:
+    def factors(
+        self, curve: Callable[[FloatArray], FloatArray], known: Mapping[str, float] = MappingProxyType({})
+    ) -> tuple[tuple[str, float], ...]:
         """Return what kinds of jobs keep of the speed by *curve*, sorted; those that keep all of it are left out.
 
-        The median of a kind's runs counts, of several numbers of GPUs the lowest.
+        The median of a kind's runs counts, of several numbers of GPUs the lowest. What is *known* holds until then.
         """
         found: dict[str, float] = {}
         for group, runs in self._beside.items():
@@ -119,7 +122,7 @@ class KeptSpeeds:
             rates, sums = np.array(list(runs.values())).T
             kept = rates / median(alone.values()) / curve(sums)
             found[group[0]] = min(found.get(group[0], 1.0), round(float(np.median(kept)), 2))
-        return tuple(sorted((kind, factor) for kind, factor in found.items() if factor < 1.0))
+        return tuple(sorted((kind, factor) for kind, factor in {**known, **found}.items() if factor < 1.0))
 
     def _note(self, run: Run, company: _Company) -> None:
         if not company.partners:

@@ -71,12 +71,14 @@ class SharingContext(Knowing):
         measured = np.isfinite(shared.speed)
         part = dict(self._factors).get(shared.group[0], 1.0)
         speed = shared.speed if measured else part * float(self.model.speeds.speed(np.array([shared.util]))[0])
-        details = {
+        details: dict[str, object] = {
             "speed": f"{speed:.2f}",
             "partners": ", ".join(map(str, shared.partners)),
             "seconds": f"{shared.seconds:.0f}",
             "source": "by its iterations" if measured else "as expected, not measured",
         }
+        if measured and np.isfinite(shared.util):
+            details |= {"kind": shared.group[0], "util": round(shared.util, 4)}  # train learns from these
         return StoryEvent(self._now_s, "shared with", details, shared.job_id)
 
     def with_sharing(self, policy: Policy, now_s: float) -> Policy:
@@ -89,7 +91,7 @@ class SharingContext(Knowing):
         sharing = replace(rules, failed=found.failed, unstable=found.unstable)
         if self._scores:
             curve = self.model.speeds
-            self._factors = self._kept.factors(curve.speed)
+            self._factors = self._kept.factors(curve.speed, self.model.kept)
             sharing = replace(sharing, curve=curve.knots(), kept=self._factors)
         return replace(policy, rules=replace(policy.rules, sharing=sharing))
 

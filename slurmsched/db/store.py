@@ -16,6 +16,7 @@ from ..cluster.records.profiles import LinkUse, NodeProfile, ProfileTable
 from ..cluster.records.promises import PromiseTable
 from ..cluster.records.report_rows import JobKey, ReportRows
 from ..cluster.records.scope import Scope
+from ..cluster.records.shared_times import MeasuredTime
 from ..cluster.records.trial import Ending, OfBlock, Trial, TrialSums
 from ..cluster.records.usage import KeptUsage, UsageTable
 from . import integrity, pending_writes, retention, schema
@@ -165,6 +166,11 @@ class Store:
         """Return the newest runs measured since *since_s*, with their kind; a bounded number, oldest end first."""
         with self.database.transaction("reading what was measured") as connection:
             return gpu_usage.load_measured(connection, cluster, since_s)
+
+    def measured_times(self, cluster: str, since_s: float, least_s: float) -> list[MeasuredTime]:
+        """Return what jobs kept of their speed beside others since *since_s*, for *least_s* or more; oldest first."""
+        with self.database.transaction("reading speeds of jobs beside others") as connection:
+            return story.load_measured_times(connection, cluster, since_s, least_s)
 
     def add_faults(self, cluster: str, news: Iterable[Fault]) -> None:
         """Write those records of jobs that failed together that are not stored yet."""

@@ -24,6 +24,9 @@ from .sharing import decision_tree
 from .sharing.sharing_model import SharingModel
 from .throughput import ThroughputModel
 
+SUMS = np.arange(0.25, 2.01, 0.25)  #: of GPU utilisations, for which the speed curve is shown
+KINDS_SHOWN = 20
+
 _STYLE = """
 svg { width: 100%; height: auto; font: 11px system-ui, sans-serif; }
 svg text { fill: var(--faint); }
@@ -101,6 +104,7 @@ def model_card(artifact: Artifact) -> ModelCard:
         model = artifact.read_as(SharingModel.of_document)
         source = artifact.model.get("source")
         text = model.text() + f"\npairs keep their speed up to a GPU utilisation sum of {model.pairs.limit(0.85):.3f}"
+        text += "".join(f"\n{line}" for line in _site_lines(model))
         return ModelCard(artifact, {}, text + (f"\n\n{source}" if source else ""), nothing, {})
     if artifact.kind == ACTOR:
         return ModelCard(artifact, {}, artifact.read_as(_tree_of_actor), nothing, {})
@@ -131,6 +135,19 @@ def _tree_of_actor(document: Mapping[str, Any]) -> str:
         return str(document["why"])
     lines = "\n".join(decision_tree.lines_of(decision_tree.of_document(document["tree"])))
     return f"{document['why']}\n\nThe larger the score the sooner a job runs. A tree says about the same:\n{lines}"
+
+
+def _site_lines(model: SharingModel) -> Iterator[str]:
+    """Yield the speed curve of the site beside the one before it, and the kinds of jobs that keep less."""
+    if model.prior is None:
+        return
+    yield "speed beside another by the sum of GPU utilisations, of this site and before it measured any:"
+    for total, ours, before in zip(SUMS, *(curve.speed(SUMS) for curve in (model.speeds, model.prior)), strict=True):
+        yield f"  {total:.2f}: {ours:.2f}, before {before:.2f}"
+    kinds = sorted(model.kept.items(), key=lambda item: item[1])
+    yield from (f"jobs of {kind} keep {part:.2f} of that" for kind, part in kinds[:KINDS_SHOWN])
+    if len(kinds) > KINDS_SHOWN:
+        yield f"and {len(kinds) - KINDS_SHOWN} more kinds keep less"
 
 
 def span(artifact: Artifact) -> str:

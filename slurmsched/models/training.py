@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 
 import numpy as np
 
@@ -21,20 +21,11 @@ from .runtime.point_predictors import rises_with
 from .sharing.pair_measurements import Measured
 from .sharing.sharing_model import GpuUse, SharingModel
 from .throughput import BOOSTING, LEAST, ThroughputModel
+from .training_result import Trained
 
 SEED = 1
 DEALS, PARTS = 20, 5  #: repeats, and folds in each, of the cross-validation over configurations
 FEWEST = 10  #: configurations to train a sharing model on
-
-
-@dataclass(frozen=True)
-class Trained:
-    """The result of one training."""
-
-    kind: str
-    promoted: Artifact | None  #: the model that becomes active; None where the current one stays
-    why: str  #: the decision in words
-    scores: Mapping[str, Mapping[str, float]]  #: of each candidate, by name
 
 
 def train_runtime(

@@ -14,6 +14,8 @@ from slurmsched.cli.daemon.build import Daemon, build
 from slurmsched.cluster.columns import Labels, table_of
 from slurmsched.cluster.jobs import JobState
 from slurmsched.cluster.records.outcomes import OutcomeTable
+from slurmsched.db.pending_writes import PendingWrites
+from slurmsched.db.tracking.story import StoryEvent
 from slurmsched.models.artifact import Artifact
 from slurmsched.models.ebm.additive import Additive, AdditiveTerm
 from slurmsched.models.ebm.bins import Continuous
@@ -107,7 +109,8 @@ def test_two_trainings_at_once_are_refused(site: Site):
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (("--model", "sharing"), "needs --configs FILE and --pairs FILE"),
+        (("--model", "sharing", "--configs", __file__), "needs --configs FILE and --pairs FILE, or the database"),
+        (("--model", "sharing", "--trace", "synthetic:9"), "needs --configs FILE and --pairs FILE, or the database"),
         (("--trace", "x.csv", "--from-db", "3d"), "exclude each other"),
         (("--configs", __file__), "go with --model sharing"),
     ],
@@ -293,3 +296,24 @@ def test_a_promoted_actor_that_was_worse_in_the_last_week_is_withdrawn(tmp_path:
     assert site.artifacts().read(ACTOR).scores["promoted"] == 0.0
     assert result["why"] in run(site, "models", "show", "actor").output
     assert len(json_of(site, "train", "--model", "throughput")["models"]) == 1
+
+
+# Pairs that ran
+
+
+def test_the_sharing_model_learns_from_the_stories_of_jobs_that_ran_beside_others(site: Site):
+    assert "are too few" in run(site, "train", "--model", "sharing").output
+    random, store, events = np.random.default_rng(2), site.open_store(), []
+    for number in range(90):
+        util = float(random.uniform(0.3, 1.9))
+        kept = {"speed": f"{1.05 - 0.4 * util:.2f}", "partners": "7", "seconds": "600", "source": "by its iterations"}
+        told = {**kept, "kind": f"user{number % 5}/train_#", "util": util}
+        events.append(StoryEvent(NOW_S - 90_000.0 + 900.0 * number, "shared with", told, number + 1))
+    store.save(site.cluster_name(), PendingWrites(story=events))
+    store.close()
+    (told,) = json_of(site, "train", "--model", "sharing")["models"]
+    assert told["decision"] == "promoted"
+    assert told["scores"]["site"]["error"] < told["scores"]["serving"]["error"]
+    shown = run(site, "models", "show", "sharing").output
+    assert "of this site and before it measured any" in shown
+    assert "memory-controller utilisation" in shown

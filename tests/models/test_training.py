@@ -16,7 +16,8 @@ from slurmsched.models.runtime.estimator import Estimator
 from slurmsched.models.runtime.point_predictors import LIMIT, repeating
 from slurmsched.models.sharing.pair_measurements import Measured
 from slurmsched.models.sharing.sharing_model import GpuUse, SharingModel
-from slurmsched.models.training import FEWEST, Trained, train_runtime, train_sharing, train_throughput
+from slurmsched.models.training import FEWEST, train_runtime, train_sharing, train_throughput
+from slurmsched.models.training_result import Trained
 
 pytest.importorskip("interpret")
 

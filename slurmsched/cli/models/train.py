@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ...cluster.records.outcomes import OutcomeTable
     from ...models.registry import ArtifactRegistry
     from ...models.runtime.gpu_use_history import UseHistory
-    from ...models.training import Trained
+    from ...models.training_result import Trained
     from ..json_answers import Decision, TrainedModel, Training
 
 Step = Callable[[Callable[[str], None]], "Trained"]
@@ -68,6 +68,9 @@ def train(
     active model. Exit status 1 where a training failed. It is no failure if another model is better, or if the history
     is still too short.
 
+    Without --configs and --pairs the sharing model learns from the database: from the speed that jobs, which report
+    their iterations, kept beside others on their GPUs.
+
     The actor is the network behind the ordering mlfs-rl. It is trained on the weeks of --trace or of the database,
     judged on the last four, and stays inactive unless it beats every static order there. With both it is trained on
     the trace and judged on the site's own weeks. That takes half an hour. An active one that was worse than mlfs-h
@@ -76,8 +79,8 @@ def train(
     if trace and from_db_s is not None and "actor" not in kinds:
         raise click.UsageError("--trace and --from-db exclude each other: history comes from one of them.")
     wanted = tuple(dict.fromkeys(kinds)) or ("runtime", "throughput")
-    if "sharing" in wanted and not all(files.values()):
-        raise click.UsageError("the sharing model needs --configs FILE and --pairs FILE.")
+    if "sharing" in wanted and not all(files.values()) and (trace or any(files.values())):
+        raise click.UsageError("the sharing model needs --configs FILE and --pairs FILE, or the database.")
     if "sharing" not in wanted and any(files.values()):
         raise click.UsageError("--configs and --pairs go with --model sharing.")
     if "actor" in wanted:
@@ -94,7 +97,15 @@ def train(
     if set(wanted) - {"sharing"}:
         history, use = _of_trace(trace) if trace else _of_database(app, from_db_s, cluster_name)
     with artifacts.training():
-        steps = [(kind, _step(app, artifacts, kind, history, use, files)) for kind in wanted]
+        steps = [
+            (
+                kind,
+                _sharing_step(app, artifacts, from_db_s, cluster_name, files)
+                if kind == "sharing"
+                else _step(app, artifacts, kind, history, use),
+            )
+            for kind in wanted
+        ]
         results = list(_watched(steps))
         if not dry_run:
             for result in results:
@@ -170,18 +181,12 @@ def _step(
     kind: str,
     history: OutcomeTable | None,
     use: UseHistory,
-    files: dict[str, Path | None],
 ) -> Step:
-    """Return the training step for a model of this *kind*."""
+    """Return the training step for a model of this *kind*, of runtimes or of submissions."""
     from ...models.arrivals import settled_s
-    from ...models.registry import shipped
-    from ...models.sharing.pair_measurements import Measured
-    from ...models.training import train_runtime, train_sharing, train_throughput
+    from ...models.training import train_runtime, train_throughput
 
     active = active_artifact(artifacts, kind)
-    configs, pairs = files["configs"], files["pairs"]
-    if kind == "sharing" and configs and pairs:
-        return lambda _: train_sharing(Measured.read(configs, pairs), app.clock.now(), active or shipped())
     runs = history
     assert runs is not None
     if kind == "throughput":
@@ -192,6 +197,29 @@ def _step(
     return lambda report: train_runtime(
         runs, active, interpretable_only=section.interpretable_only, profiles=use, rising=section.rising, report=report
     )
+
+
+def _sharing_step(
+    app: App,
+    artifacts: ArtifactRegistry,
+    from_db_s: float | None,
+    cluster_name: str | None,
+    files: dict[str, Path | None],
+) -> Step:
+    """Return the training step for the sharing model: by *files*, else by what jobs kept beside others."""
+    from ...models.registry import shipped
+    from ...models.sharing.pair_measurements import Measured
+    from ...models.sharing.site_speeds import LEAST_S, train_speeds
+    from ...models.training import train_sharing
+
+    active, now_s = active_artifact(artifacts, "sharing"), app.clock.now()
+    configs, pairs = files["configs"], files["pairs"]
+    if configs and pairs:
+        return lambda _: train_sharing(Measured.read(configs, pairs), now_s, active or shipped())
+    since_s = now_s - (from_db_s or app.settings().models.train_days * DAY_S)
+    times = app.store().measured_times(cluster_name or app.cluster_name(), since_s, LEAST_S)
+    known_s = active.trained_until_s if active and "measured_times" in active.scores else 0.0
+    return lambda _: train_speeds(times, active or shipped(), known_s=known_s)
 
 
 def _watched(steps: Sequence[tuple[str, Step]]) -> Iterator[TrainingOutcome]:

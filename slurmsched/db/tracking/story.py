@@ -18,6 +18,7 @@ from ...cluster.job_tracker import SAME_TIME_S
 from ...cluster.plan import Standing
 from ...cluster.records.promises import PromiseState
 from ...cluster.records.report_rows import JobKey
+from ...cluster.records.shared_times import MeasuredTime
 from ..database import insert_or
 from ..tables import job_events
 
@@ -53,6 +54,8 @@ _OF_EVENT = {JobSubmitted: "submitted", JobStarted: "started", JobRequeued: "req
 _COMMON = {f.name for f in fields(Event)}
 _DETAILS = {kind: [f.name for f in fields(kind) if f.name not in _COMMON] for kind in _OF_EVENT}
 
+
+MEASURED_MOST = 50_000  #: times beside others that are read, the newest
 
 _COMPACT = json.JSONEncoder(separators=(",", ":"))  # json.dumps makes one for each of thousands of events
 
@@ -186,6 +189,18 @@ def load_submissions(connection: Connection, cluster: str, since_s: float) -> di
         details = json.loads(text)
         found[job_id, int(at_s)] = Submission(**{name: details.get(name, "") for name in names})
     return found
+
+
+def load_measured_times(connection: Connection, cluster: str, since_s: float, least_s: float) -> list[MeasuredTime]:
+    """Return what jobs kept of their speed beside others since *since_s*, for *least_s* or more; oldest first."""
+    query = (
+        select(job_events.c.at_s, job_events.c.details)
+        .where(job_events.c.cluster == cluster, job_events.c.kind == "shared with", job_events.c.at_s >= since_s)
+        .order_by(job_events.c.at_s.desc())
+        .limit(MEASURED_MOST)
+    )
+    read = [MeasuredTime.of(at_s, json.loads(text), least_s) for at_s, text in connection.execute(query)]
+    return [time for time in reversed(read) if time is not None]
 
 
 def load_held(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Self, TypedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NotRequired, Self, TypedDict
 
 import numpy as np
 
@@ -63,6 +64,8 @@ class SharingDocument(TypedDict):
     tree: dict[str, object]
     pairs: PairsDocument
     speeds: SpeedsDocument
+    prior: NotRequired[SpeedsDocument]  #: the speed curve before the site's jobs corrected it
+    kept: NotRequired[dict[str, float]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +110,8 @@ class SharingModel:
     root: Node
     pairs: PairCurve
     speeds: SpeedCurve
+    prior: SpeedCurve | None = None  #: the speed curve before the site's own jobs corrected it; None without those
+    kept: Mapping[str, float] = field(default_factory=dict)  #: kinds of jobs that keep less, and the part of the curve
 
     @classmethod
     def fit(cls, use: GpuUse, score: IntArray, sums: FloatArray, speeds: FloatArray, *, seed: int) -> Self:
@@ -147,7 +152,11 @@ class SharingModel:
         """Return the model as JSON values, without loss."""
         pairs: PairsDocument = {"sums": self.pairs.sums.tolist(), "chances": self.pairs.chances.tolist()}
         speeds: SpeedsDocument = {"sums": self.speeds.sums.tolist(), "speeds": self.speeds.speeds.tolist()}
-        return {"tree": decision_tree.document(self.root), "pairs": pairs, "speeds": speeds}
+        found: SharingDocument = {"tree": decision_tree.document(self.root), "pairs": pairs, "speeds": speeds}
+        if self.prior is not None:
+            found["prior"] = {"sums": self.prior.sums.tolist(), "speeds": self.prior.speeds.tolist()}
+            found["kept"] = dict(self.kept)
+        return found
 
     @classmethod
     def of_document(cls, document: SharingDocument) -> Self:
@@ -158,7 +167,11 @@ class SharingModel:
         sums, chances = (np.array(document["pairs"][key], dtype=np.float64) for key in ("sums", "chances"))
         if sums.ndim != 1 or sums.shape != chances.shape or (np.diff(sums) <= 0.0).any():
             raise ValueError("the pair curve needs as many increasing sums as chances")
-        return cls(root, PairCurve(sums, chances), SpeedCurve.of(**document["speeds"]))
+        prior = SpeedCurve.of(**document["prior"]) if "prior" in document else None
+        kept = {str(kind): float(part) for kind, part in document.get("kept", {}).items()}
+        if not all(0.0 < part <= 1.0 for part in kept.values()):
+            raise ValueError("a kind of jobs keeps a part of the curve above 0 and up to 1")
+        return cls(root, PairCurve(sums, chances), SpeedCurve.of(**document["speeds"]), prior, kept)
 
 
 def score_of_speed(speed: FloatArray, tiny: float = TINY_SPEED, medium: float = MEDIUM_SPEED) -> IntArray:

@@ -22,16 +22,17 @@ class SpeedCurve:
     speeds: FloatArray  #: 0..1, relative to alone
 
     @classmethod
-    def fit(cls, sums: FloatArray, speeds: FloatArray) -> Self:
+    def fit(cls, sums: FloatArray, speeds: FloatArray, weights: FloatArray | None = None) -> Self:
         """Fit the curve closest to measured *speeds* (isotonic regression); ValueError without any.
 
-        The knots are the ends of the steps.
+        The knots are the ends of the steps. Each speed counts by its weight; without *weights* alike.
         """
         if not len(sums):
             raise ValueError("a speed curve needs measured pairs")
         order = np.argsort(sums, kind="stable")
         at = np.round(sums[order], PLACES)
-        speed = np.round(-isotonic(-speeds[order], np.ones(len(order))), PLACES)
+        each = np.ones(len(order)) if weights is None else weights[order]
+        speed = np.round(-isotonic(-speeds[order], each), PLACES)
         step = np.diff(speed) != 0.0
         ends = np.append(True, step) | np.append(step, True)
         at, speed = at[ends], speed[ends]
