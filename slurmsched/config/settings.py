@@ -333,6 +333,9 @@ class ResizeSettings:
     )
 
 
+PROMETHEUS_EXPORTERS = ("dcgm", "nvidia_gpu_exporter", "jobstats")
+
+
 @dataclass(frozen=True)
 class ProfileSettings:
     """``[profile]``: measurements of jobs by compute nodes."""
@@ -350,6 +353,15 @@ class ProfileSettings:
     )
     home: str = power("", "partition that lends nodes to profile.partition and borrows them, with power.nodes")
     nodes_most: int = power(2, "most nodes of profile.partition beyond its own", least=0, most=10000)
+    prometheus_url: str = power("", "Prometheus with the GPU metrics of nodes, as https://host:9090. Empty: none")
+    prometheus_exporter: str = power("dcgm", "exporter whose metrics Prometheus has", choices=PROMETHEUS_EXPORTERS)
+    prometheus_node_label: str = power("instance", "label of those metrics that holds the node, also as NODE:PORT")
+    prometheus_job_label: str = expert("", "label that holds the job, as hpc_job. Empty: by node and number of the GPU")
+    prometheus_every_s: float = power(30.0, "seconds between two scrapes of the exporters", least=1, most=600)
+    prometheus_token_file: str = expert("", "file with the bearer token for Prometheus. Empty: no token")
+    prometheus_ca: str = expert("", "file with the authority of the certificate of Prometheus. Empty: the system's")
+    prometheus_certificate: str = expert("", "file with our certificate for Prometheus. Empty: none")
+    prometheus_key: str = expert("", "file with the key of that certificate. Empty: in the same file")
 
 
 @dataclass(frozen=True)

@@ -68,10 +68,12 @@ def _tests(settings: Settings) -> tuple[Callable[[], object], ...]:
         shadow_of,
     )
     from .profiles import profile_receiver
+    from .profiles.prometheus_service import demand_valid_prometheus
 
     url = database_url(settings.database.url, settings.daemon.state_dir)
     return (
         lambda: demand_valid_notices(settings.notices),
+        lambda: demand_valid_prometheus(settings.profile),
         lambda: ordering_of(settings),
         lambda: shadow_of(settings),
         lambda: http_metrics.metrics_access(settings.metrics),

@@ -157,6 +157,7 @@ profiles = Table(
             *("idle_gpus", "idle_since_s"),
         )
     ),
+    Column("source", String(16), nullable=False, server_default="sampler"),
     Index("profiles_by_end", "cluster", "end_s"),
 )
 

@@ -60,7 +60,9 @@ def test_a_profile_comes_back_as_it_was_given(add, load):
     row = only(load())
     assert row.pop("nodes") == 1
     assert row == {
-        name: value for name, value in vars(PROFILE).items() if name not in ("node", "idle_gpus", "idle_since_s")
+        name: value
+        for name, value in vars(PROFILE).items()
+        if name not in ("node", "idle_gpus", "idle_since_s", "source")
     }
 
 

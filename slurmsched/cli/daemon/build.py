@@ -44,6 +44,7 @@ from ...daemon.predictions.prediction_process import PredictionWorker
 from ...daemon.predictions.prediction_service import PredictionService
 from ...daemon.present import Present
 from ...daemon.profiles.profile_receiver import ProfileReceiver, Receiver, RecordIntake, parse_listen
+from ...daemon.profiles.prometheus_service import PrometheusProfiles
 from ...daemon.profiling_controller import ProfilingController
 from ...daemon.progress_book import ProgressBook
 from ...daemon.service import Door, Service, ServiceParts, metrics_door
@@ -80,6 +81,8 @@ PREDICTION_WORKER = "slurmsched.foresee.prediction_worker"
 """The module that predicts in a process of its own."""
 WARM_UP_WORKER = "slurmsched.foresee.warm_up_worker"
 """The module that compiles in a process of its own."""
+PROMETHEUS_WORKER = "slurmsched.daemon.profiles.prometheus_worker"
+"""The module that asks Prometheus in a process of its own."""
 SYNTHESIS_WORKER = "slurmsched.foresee.synthesis_worker"
 """The module that plays compositions forward in a process of its own."""
 
@@ -282,6 +285,13 @@ def _followers(app: App, parts: Parts, notifier: Notifier, now: Present) -> list
         parts.suggestions,
         TrialCounts(parts.trial, parts.store, parts.cluster_name, app.clock),
         _notices(app, parts, now),
+        PrometheusProfiles(
+            lambda: parts.settings.profile,
+            app.console().query,
+            lambda profile: parts.store.add_profiles(parts.cluster_name, [profile]),
+            PROMETHEUS_WORKER,
+            app.clock,
+        ),
         Inspector(parts.store, app.clock),
         parts.code,
         Patience(parts.code, notifier),

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from ..columns import FloatArray, IntArray, Table
 
+SAMPLER, PROMETHEUS = "sampler", "prometheus"  #: sources of measurements
+
 
 @dataclass(frozen=True)
 class NodeProfile:
@@ -34,6 +36,7 @@ class NodeProfile:
     best_link_gbps: float = math.nan  #: that of as many GPUs of the node at best
     idle_gpus: float = math.nan  #: that no process had used for half an hour (IDLE_S of node.conf) at the end
     idle_since_s: float = math.nan  #: since when no process has used any of these
+    source: str = SAMPLER  #: who measured it
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from ...cluster.records.profiles import NodeProfile
+from ...cluster.records.profiles import SAMPLER, NodeProfile
 from ...cluster.text.links import link_counts, links_line
 from ...policies.links import GpuLinks
 
@@ -93,6 +93,7 @@ def profile_of(record: Record, now_s: float) -> NodeProfile:
         end_s=end_s,
         gpus=len(gpus),
         measured_s=max(gpu.samples for gpu in gpus) * every_s,
+        source=SAMPLER,
         **_reduced(gpus),
         **_links(record.get("links"), len(gpus)),
         **_idle(record, len(gpus), start_s, end_s),

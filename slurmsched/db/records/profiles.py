@@ -8,10 +8,10 @@ from dataclasses import asdict, fields
 from itertools import groupby
 
 import numpy as np
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, delete, func, select
 
 from ...cluster.columns import FloatArray, IntArray
-from ...cluster.records.profiles import LinkUse, NodeProfile, ProfileTable
+from ...cluster.records.profiles import PROMETHEUS, SAMPLER, LinkUse, NodeProfile, ProfileTable
 from ..database import insert_or
 from ..tables import profiles
 
@@ -22,10 +22,31 @@ _SUMS = ("memory_mib", "power_w")
 
 
 def add_profiles(connection: Connection, cluster: str, news: Iterable[NodeProfile]) -> None:
-    """Write records; of those of one job, node and start the one that covers most time stays, the first of equals."""
-    rows = [{"cluster": cluster, **asdict(profile)} for profile in news]
+    """Write records; of those of one job, node and start the one that covers most time stays, the first of equals.
+
+    What a sampler measured takes the place of what Prometheus knows of the same time.
+    """
+    written = [profile for profile in news if not _measured_otherwise(connection, cluster, profile)]
+    rows = [{"cluster": cluster, **asdict(profile)} for profile in written]
     key = {column.name for column in profiles.primary_key}
     insert_or(connection, profiles, rows, replace=[name for name in _NAMES if name not in key], growing="end_s")
+
+
+def _measured_otherwise(connection: Connection, cluster: str, profile: NodeProfile) -> bool:
+    """Report whether a sampler measured what Prometheus tells now; forget what Prometheus told where a sampler does."""
+    table, other = profiles.c, PROMETHEUS if profile.source == SAMPLER else SAMPLER
+    same = [
+        table.cluster == cluster,
+        table.job_id == profile.job_id,
+        table.node == profile.node,
+        table.source == other,
+        table.start_s <= profile.end_s,
+        table.end_s >= profile.start_s,
+    ]
+    if other == SAMPLER:
+        return connection.execute(select(func.count()).select_from(profiles).where(*same)).scalar_one() > 0
+    connection.execute(delete(profiles).where(*same))
+    return False
 
 
 def load_profiles(
