@@ -50,7 +50,7 @@ TARGETS = {
 WHEELHOUSES = ("3.11", "3.13")
 NODE_FILES = {
     "prolog": 0o755, "epilog": 0o755, "taskprolog": 0o755, "node.sh": 0o644, "sampler.py": 0o644,
-    "deliver.py": 0o644, "mps.py": 0o644, "mps_faults.py": 0o644, "watch.py": 0o644,
+    "deliver.py": 0o644, "mps.py": 0o644, "mps_faults.py": 0o644, "amd.py": 0o644, "watch.py": 0o644,
 }  # fmt: skip
 COMPLETIONS = {
     "bash": "usr/share/bash-completion/completions/slurmsched",

@@ -26,7 +26,7 @@ IMPORTED_BY_NAME = {
     },
     "prolog/mps.py": {"'mps_faults'", "'sampler'"},
     "prolog/probe.py": {"'pynvml'", "'sampler'"},
-    "prolog/sampler.py": {"'pynvml'"},
+    "prolog/sampler.py": {"'amd'", "'amdsmi'", "'pynvml'"},
     "prolog/watch.py": {"'pynvml'", "'sampler'"},
     "simulator/report/page.py": {"'plotly.offline'"},
     "research/pareto/search.py": {"f'pymoo.{module}'"},

@@ -193,7 +193,9 @@ class Gpu:
 
     def _utilisation(self, into: Readings) -> None:
         rates = self._nvml.nvmlDeviceGetUtilizationRates(self._handle)
-        into["gpu_util"], into["memory_util"] = rates.gpu, rates.memory
+        into["gpu_util"] = rates.gpu
+        if rates.memory is not None:  # not all of AMD's GPUs tell
+            into["memory_util"] = rates.memory
 
     def _memory(self, into: Readings) -> None:
         into["memory_mib"] = self._nvml.nvmlDeviceGetMemoryInfo(self._handle).used / 1048576.0
@@ -217,6 +219,23 @@ class Gpu:
             self._lists_clients = error.value not in (nvml.NVML_ERROR_NOT_SUPPORTED, nvml.NVML_ERROR_FUNCTION_NOT_FOUND)
             return []
         return found
+
+
+def started_library(job_gpus: str) -> Any:
+    """Return NVML, or AMD's library in its shape where NVML finds no driver and amdsmi is there."""
+    try:
+        nvml = importlib.import_module("pynvml")
+        nvml.nvmlInit()
+    except Exception:  # any of these: no pynvml, no driver, another maker's GPUs
+        try:
+            library = importlib.import_module("amdsmi")
+        except Exception:  # without the library of ROCm it cannot be loaded either
+            library = None
+        if library is None:
+            raise
+        nvml = importlib.import_module("amd").Amd(library, job_gpus)
+        nvml.nvmlInit()
+    return nvml
 
 
 def find_gpus(nvml: Any, job_gpus: str, visible: str) -> List[Gpu]:
@@ -323,8 +342,7 @@ class GpuSampler(threading.Thread):
         # -I keeps our own directory out of sys.path, where the package for nodes has pynvml.
         sys.path.append(os.path.dirname(os.path.abspath(__file__)))
         try:
-            nvml = importlib.import_module("pynvml")
-            nvml.nvmlInit()
+            nvml = started_library(self._wanted[0])
             self.gpus = find_gpus(nvml, *self._wanted)
             with contextlib.suppress(nvml.NVMLError):  # a profile without links is one too
                 self.links = links_between(nvml, [gpu.uuid for gpu in self.gpus])

@@ -24,7 +24,9 @@ from slurmsched.prolog.sampler import BINS, BLOCK, HUNG_S, RunningStatistics, St
 FIGURES = ("gpu_util", "memory_util", "memory_mib", "power_w", "processes")
 
 
-@pytest.mark.parametrize("program", ["sampler.py", "deliver.py", "mps.py", "mps_faults.py", "watch.py", "probe.py"])
+@pytest.mark.parametrize(
+    "program", ["sampler.py", "deliver.py", "mps.py", "mps_faults.py", "amd.py", "watch.py", "probe.py"]
+)
 def test_programs_for_nodes_are_python_3_6_and_import_nothing_of_ours(program):
     tree = ast.parse((PROGRAMS / program).read_text(), feature_version=(3, 6))
     for found in ast.walk(tree):
