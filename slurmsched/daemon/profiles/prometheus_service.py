@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -33,6 +33,7 @@ AGAIN_S = 300.0  #: after an answer that failed
 LATE_S = 60.0  #: by which an end has to be over: Prometheus has the last scrapes then
 PASS_MOST = 100  #: runs in one request
 WAIT_S = 60.0  #: for one request
+LOOKS = 2  #: at the GPUs of a new run, one in each pass
 RUNS_MOST = 20_000  #: in memory
 NODES_MOST = 64  #: of a job; wider ones have no profile from here
 TOKEN_B = 16 * 1024
@@ -48,6 +49,7 @@ class _Run:
     number: int
     due_s: float
     gpus: Allocation | None = None
+    looks: int = 0  #: at what Slurm says of its GPUs, since it is not said any more after the end
     ended: bool = False
 
 
@@ -92,9 +94,8 @@ class PrometheusProfiles(CycleFollower):
             return
         self.observe_runs(report.view.running, report.now_s)
         due = self._due_runs(report.now_s)
-        if not settings.prometheus_job_label and any(self._runs[key].gpus is None for key in due):
-            nodes_of = {job_id: run.nodes for (job_id, _), run in self._runs.items() if not run.ended}
-            self._allocate(read_allocations(self._query(SHOW), nodes_of))
+        if not settings.prometheus_job_label:
+            self._allocate(due)
         for key in due:
             self._forget_doubtful(key, settings)
         wanted = [_wanted(key, run) for key in due if (run := self._runs.get(key)) and run.gpus is not None]
@@ -130,12 +131,17 @@ class PrometheusProfiles(CycleFollower):
         due = [(not run.ended, run.due_s, key) for key, run in self._runs.items() if run.due_s <= now_s]
         return [key for _, _, key in sorted(due)]
 
-    def _allocate(self, told: Mapping[int, Allocation]) -> None:
-        for (job_id, _), run in self._runs.items():
-            if run.gpus is None and not run.ended:
-                gpus = told.get(job_id, {})
-                whole = all(gpus.values()) and sum(map(len, gpus.values())) == run.number
-                run.gpus = gpus if whole else None
+    def _allocate(self, due: Collection[tuple[int, int]]) -> None:
+        """Read which GPUs the running jobs have, if one that is new or *due* has none yet."""
+        open_runs = {key: run for key, run in self._runs.items() if not run.ended and run.gpus is None}
+        if not any(run.looks < LOOKS or key in due for key, run in open_runs.items()):
+            return
+        nodes_of = {job_id: run.nodes for (job_id, _), run in self._runs.items() if not run.ended}
+        told = read_allocations(self._query(SHOW), nodes_of)
+        for (job_id, _), run in open_runs.items():
+            run.looks += 1
+            gpus = told.get(job_id, {})
+            run.gpus = gpus if all(gpus.values()) and sum(map(len, gpus.values())) == run.number else None
 
     def _forget_doubtful(self, key: tuple[int, int], settings: ProfileSettings) -> None:
         """Ask no more about a run whose GPUs are not known for certain."""
