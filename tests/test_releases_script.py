@@ -49,6 +49,17 @@ def test_a_missing_tree_replaces_no_row_and_is_replaced_by_one():
     assert SCRIPT["merged"](OLD, [missing])[1] == missing
 
 
+def test_cells_of_columns_that_were_not_run_stay_with_the_day_on_which_they_were():
+    rest = {"port": "5", "seen on": "2026-11-01; lab 2026-11-02"}
+    old, today = OLD[1] | rest, {"port": SCRIPT["NOT_RUN"], "seen on": "2026-11-03"}
+    (found,) = SCRIPT["merged"]([old], [row("26.05.5", "debian forky, Python 3.15", "3") | today])
+    assert (found["lab"], found["port"], found["seen on"]) == ("3", "5", "2026-11-01; lab 2026-11-03")
+    (newer,) = SCRIPT["merged"]([old], [row("26.05.6", "debian forky, Python 3.15", "3") | today])
+    assert (newer["lab"], newer["port"], newer["seen on"]) == ("3", "-", "2026-11-03"), (
+        "of another release none is kept"
+    )
+
+
 @pytest.mark.parametrize("name", ["Slurm", "system", "adapter", "seen on", *SCRIPT["GROUPS"]])
 def test_the_table_of_the_page_is_read_as_it_was_written(name):
     table = PAGE.read_text().partition(SCRIPT["MARKS"][0])[2].partition(SCRIPT["MARKS"][1])[0].strip()

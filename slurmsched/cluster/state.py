@@ -20,6 +20,7 @@ from .records.progress import NO_PROGRESS, ProgressTable
 from .records.promises import NO_PROMISES, PromiseTable
 from .records.solved_starts import NO_SOLVED_STARTS, SolvedStarts
 from .reservations import NO_RESERVATIONS, PartUse, ReservationTable, kept_until_s, part_use
+from .reserved_parts import ReservedParts, with_parts
 from .text.gpu_types import NVIDIAS, GpuParts
 from .topology import FLAT, Topology
 
@@ -144,3 +145,11 @@ COMPUTED_OF: Mapping[str, frozenset[str]] = {
     "tiers": frozenset({"pending", "partitions"}),
 }
 """The parts of a view of which its properties are computed."""
+
+
+def with_parts_of_nodes(view: View) -> tuple[View, ReservedParts]:
+    """Return *view* with rows behind its nodes for what reservations that its jobs name have of them; else as it is."""
+    jobs = (view.running, view.pending)
+    names = {name for table in jobs for text in table.reservation.names for name in text.split(",")}
+    nodes, parts = with_parts(view.nodes, view.reservations, names)
+    return (view if nodes is view.nodes else replace(view, nodes=nodes)), parts

@@ -13,10 +13,10 @@ from ..cluster.jobs import JobTable
 from ..cluster.state import View
 from ..cluster.ties import in_ms, in_points
 from ..policies.contract import PLACEMENTS, SELECTIONS, Ordering
-from ..policies.selection.closed_times import open_nodes
+from ..policies.selection.closed_times import shut
 from ..policies.selection.free_nodes import FreeNodes
 from ..policies.selection.free_resources import FreeResources
-from ..policies.selection.resources import ResourceRequests
+from ..policies.selection.resources import ResourceRequests, own_part
 from .ordering.ranking import base_priority
 from .profiling import at_home, profiling_nodes, to_profile
 from .rules import Composition, ProfilingRules, SharingRules
@@ -63,8 +63,8 @@ def _select(view: View, ranked: IntArray, ordering: Ordering, line: str, nodes: 
 
 def _measured_first(view: View, ranked: IntArray, nodes: FreeNodes, profiling: ProfilingRules) -> list[int]:
     """Start jobs to be measured on the profiling nodes; return their rows (Lucid, Algorithm 1)."""
-    here, started = profiling_nodes(view.nodes, profiling), []
-    left = int(nodes.jobs.resources.free.gpus[here & view.nodes.usable].sum())
+    here, started = profiling_nodes(nodes.view.nodes, profiling), []
+    left = int(nodes.jobs.resources.free.gpus[here & nodes.view.nodes.usable].sum())
     for row in ranked[to_profile(view, profiling)[ranked]].tolist():
         gpus = int(view.pending.gpus[row])
         if gpus > left:
@@ -104,8 +104,10 @@ class NodeRoom:
         if accounts.used[account] + requests.gpus[number] > accounts.most[account]:
             return self.nodes.no_node
         kind, now_s, plan_s = requests.kind[number], self.nodes.view.now_s, self.nodes.jobs.life.plan_s[number]
+        closed = self.nodes.jobs.resources.closed
+        if shut(closed, kind, free, now_s, now_s + plan_s):
+            free = closed.free
         allowed = self.nodes.places.allowed[kind] & self.nodes.jobs.resources.up
-        allowed &= open_nodes(self.nodes.jobs.resources.closed, kind, now_s, now_s + plan_s)
         fits = (free.cpus >= requests.cpus[number]) & (free.memory_mib >= requests.memory_mib[number])
         return np.asarray(allowed & fits)
 
@@ -116,8 +118,10 @@ class NodeRoom:
     def take(self, place: int, jobs: JobTable, row: int, gpus: Sequence[int]) -> None:
         """Count a pending job on node *place*; GPUs have no slots here."""
         free, requests, number = self._of(row)
-        free.cpus[place] -= requests.cpus[number]
-        free.memory_mib[place] -= requests.memory_mib[number]
+        part = own_part(self.nodes.jobs.resources.closed, requests.kind[number], place)
+        for node in (place, part) if part >= 0 else (place,):
+            free.cpus[node] -= requests.cpus[number]
+            free.memory_mib[node] -= requests.memory_mib[number]
         accounts = self.nodes.jobs.accounts
         accounts.used[accounts.account[number]] += requests.gpus[number]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..cluster.columns import BoolArray
 from ..cluster.state import View
 from ..cluster.text.plural import count
@@ -14,7 +16,8 @@ def together_words(view: View, row: int, room: BoolArray, nodes: int) -> str:
 
     Empty where it needs nothing of it, or finds it.
     """
-    rule = job_rule(view.topology, view.pending.topology_request[row], nodes)
+    waited_s = max(0.0, view.now_s - float(np.nan_to_num(view.pending.eligible_s[row], nan=view.now_s)))
+    rule = job_rule(view.topology, view.pending.topology_request[row], nodes, waited_s)
     if rule is None:
         return ""
     most = most_together(view.topology, rule, list(view.nodes.name), room, nodes)

@@ -13,8 +13,7 @@ from ..cluster.limits import by_known_limits
 from ..cluster.may_have import Allowances
 from ..cluster.reasons import ReasonKind, reason_of, where_kind
 from ..cluster.reservations import UNREAD, ReservationTable, followed, own_bounds_s
-from ..cluster.reserved_parts import ReservedParts, with_parts
-from ..cluster.state import View
+from ..cluster.state import View, with_parts_of_nodes
 from ..cluster.text.hostlist import expanded
 from ..cluster.text.tres import slots_in
 from ..cluster.topology import Topology, read_topology_request, rule_of
@@ -23,7 +22,7 @@ from ..policies.selection.allowed_nodes import binding
 from ..policies.selection.could_hold import never
 from ..policies.selection.job_spread import spread
 from ..policies.selection.planned_room import YEAR_S
-from ..policies.selection.resources import is_on, link, number_forms, own_part, take_slots
+from ..policies.selection.resources import hold_part, is_on, link, number_forms, take_slots
 from ..policies.selection.sorted_rows import Line
 from ..policies.selection.unit_choice import BASE, WHOLE
 from ..policies.selection.unit_rules import PATIENCE_S, most_together, unit_rules
@@ -76,7 +75,7 @@ def resumed(
         )
     shared, reservations = shared or _partition_of_slots(view), view.reservations
     running = view.running
-    view, parts = _with_parts(view)
+    view, parts = with_parts_of_nodes(view)
     fleet = ClusterSpec(
         *(view.nodes, view.partitions, view.qos),
         topology=view.topology,
@@ -100,15 +99,6 @@ def resumed(
 def _one_row_per_type(view: View) -> View:
     nodes = one_row_per_type(view.nodes)
     return view if nodes is view.nodes else replace(view, nodes=nodes)
-
-
-def _with_parts(view: View) -> tuple[View, ReservedParts | None]:
-    """Return the view with rows for what reservations have of nodes, where jobs name such; else as it is, and None."""
-    names = {
-        name for jobs in (view.running, view.pending) for text in jobs.reservation.names for name in text.split(",")
-    }
-    nodes, parts = with_parts(view.nodes, view.reservations, names)
-    return (replace(view, nodes=nodes), parts) if parts.rows else (view, None)
 
 
 def one_row_per_task(view: View) -> View:
@@ -273,18 +263,26 @@ def _with_unit_rules(model: Controller, table: JobTable, topology: Topology) -> 
 
 
 def _patient(table: JobTable, running: int, view: View) -> JobTable:
-    """Let jobs begin when they take any switches, where the free nodes of few enough do not hold them now."""
+    """Let jobs begin when few enough switches have room for them by what runs now, or when they take any."""
     if view.topology.plugin != "tree" or not any(table.topology_request.names):
         return table
-    open_ = view.nodes.usable & (view.nodes.cpus_used == 0) & (view.nodes.gpus_used == 0)
+    job, node, _ = view.free_gpus.held
+    free_s, names = view.nodes.ready_s.copy(), list(view.nodes.name)
+    np.maximum.at(free_s, node, view.remaining.median_s[job])
+    idle = (view.nodes.cpus_used == 0) & (view.nodes.gpus_used == 0)
+    known = view.nodes.usable & (idle | np.isin(np.arange(len(names)), node))
     begins_s = table.eligible_s.copy()
     for row in np.flatnonzero(table.topology_request.nonempty()).tolist():
         asked, nodes = read_topology_request(table.topology_request[row]), int(table.nodes[row])
         rule = rule_of(view.topology, asked, nodes)
         if row < running or rule is None or asked.wait_s >= PATIENCE_S:
             continue
-        if most_together(view.topology, rule, list(view.nodes.name), open_, nodes) < nodes:
-            begins_s[row] = max(begins_s[row], min(begins_s[row], view.now_s) + asked.wait_s)
+        any_s = min(begins_s[row], view.now_s) + asked.wait_s
+        ends_s = np.unique(np.append(free_s[known & (view.now_s + free_s < any_s)], 0.0)).tolist()
+        rooms = (most_together(view.topology, rule, names, known & (free_s <= end_s), nodes) for end_s in ends_s)
+        room_s = next((end_s for end_s, room in zip(ends_s, rooms, strict=True) if room >= nodes), np.inf)
+        if room_s > 0:
+            begins_s[row] = max(begins_s[row], min(view.now_s + room_s, any_s))
     return replace(table, eligible_s=begins_s)
 
 
@@ -376,21 +374,8 @@ def _seat(model: Controller, table: JobTable, running: int, view: View) -> None:
                 left = max(0, int(free_cpus[node]))
                 link(free, held_, row, node, its, left if exclusive[row] else min(cpus, left))
                 free_memory_mib[node] -= memory_mib[row]
-                _seat_in_part(model, row, node, its, cpus)
+                hold_part(model.stage.resources, held_, model.stage.requests, row, node, its)
                 take_slots(slots, node, gpus_with_slots[row])
-
-
-def _seat_in_part(model: Controller, row: int, node: int, gpus: int, cpus: int) -> None:
-    """Let a running job have its part of what its reservation has of a node, as far as that is there."""
-    free, part = (
-        model.stage.resources.free,
-        own_part(model.stage.resources.closed, model.stage.requests.kind[row], node),
-    )
-    if part < 0:
-        return
-    gpus, cpus = min(gpus, max(0, int(free.gpus[part]))), min(cpus, max(0, int(free.cpus[part])))
-    link(free, model.stage.held, row, part, gpus, cpus)
-    free.memory_mib[part] -= model.stage.requests.memory_mib[row]
 
 
 def _evenly(gpus: int, most: IntArray) -> IntArray:

@@ -172,11 +172,11 @@ def test_a_job_that_names_no_memory_has_the_default_of_its_partition(world):
     assert size(f"-p {name} -n 2 -G 2 --cpus-per-gpu=3") == (6, 1400.0)
 
 
-def four_nodes(taken: list[int]) -> tuple[World, View]:
-    """A cluster of four nodes of which an hour's jobs have those *taken* as a whole, and how it is seen."""
+def four_nodes(taken: list[int], lasts_s: float = 3600.0) -> tuple[World, View]:
+    """A cluster of four nodes of which jobs of an hour have those *taken* as a whole, and how it is seen."""
     world = World()
     for _ in taken:
-        world.slurm.submit(3600.0, gpus=4, time_limit_s=3600.0)
+        world.slurm.submit(lasts_s, gpus=4, time_limit_s=lasts_s)
     world.slurm.advance(1.0)
     seen = world.seen()
     used = np.where(np.isin(np.arange(4), taken), 4, 0)
@@ -218,6 +218,17 @@ def test_a_job_waits_for_few_switches_as_long_as_slurm_lets_it():
     assert half.start_s == pytest.approx(NOW_S + 30, abs=20)
     (unsure,) = world.told(f"{options} --switches=1@60", view).not_understood
     assert unsure.startswith("--switches=1@60 (for more than 5 min")
+
+
+def test_a_job_starts_on_few_switches_as_soon_as_their_nodes_are_free():
+    world, seen = four_nodes([1, 3], lasts_s=120.0)
+    names = tuple(seen.nodes.name)
+    leaves = (Unit("s1", names[:2], 2), Unit("s2", names[2:], 2))
+    view = replace(seen, topology=Topology("tree", (leaves, (Unit("top", names, 4),))))
+    options = f"-p {partition(world)} -N2 --gpus-per-node=4 -t 60"
+    assert world.told(f"{options} --switches=2", view).start_s == pytest.approx(NOW_S, abs=60)
+    assert world.told(f"{options} --switches=1", view).start_s == pytest.approx(NOW_S + 120, abs=40)
+    assert world.told(f"{options} --switches=1@0:30", view).start_s == pytest.approx(NOW_S + 30, abs=20)
 
 
 def window(view: View, name: str, begins_s: float, **columns: object) -> ReservationTable:

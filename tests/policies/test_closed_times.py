@@ -7,13 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from examples import examples
-from slurmsched.cluster.columns import table_of
+from slurmsched.cluster.columns import BoolArray, table_of
 from slurmsched.cluster.jobs import job_table
 from slurmsched.cluster.reservations import ReservationTable, claimant_of, followed, kept_nodes, own_bounds_s
-from slurmsched.policies.selection.closed_times import claim_groups, closed_to, open_nodes
+from slurmsched.policies.selection.closed_times import ClosedTimes, claim_groups, closed_to, shut
+from slurmsched.policies.selection.free_resources import FreeResources
 from slurmsched.simulator.cluster_spec import nodes_of
 
 NODES = nodes_of(3, 4)
+FREE = FreeResources(NODES.gpus, NODES.cpus, NODES.memory_mib)
 USERS, ACCOUNTS, NAMES = ("alice", "bob"), ("astro", "bio"), ("r0", "r1", "r2")
 FLAGS = ("", "MAINT", "OVERLAP", "FLEX", "MAGNETIC", "MAGNETIC,FLEX", "MAINT,OVERLAP")
 
@@ -32,6 +34,12 @@ def tables(draw: st.DrawFn) -> ReservationTable:
         "accounts": [draw(st.sampled_from(["", "astro"])) for _ in range(many)],
     }
     return table_of(ReservationTable, many, {"whole": True}, columns)
+
+
+def open_nodes(closed: ClosedTimes, kind: int, from_s: float, until_s: float) -> BoolArray:
+    """The nodes of which a run of a kind of job may have anything."""
+    free = closed.free if shut(closed, kind, FREE, from_s, until_s) else FREE
+    return np.asarray(free.cpus > 0)
 
 
 @examples(200)

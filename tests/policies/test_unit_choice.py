@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from slurmsched.cluster.topology import NONE, Topology, TopologyRequest, Unit, UnitRule, rule_of
 from slurmsched.policies.selection.unit_choice import BASE, CHOSEN, ROOM, choose_units, scratch_of
-from slurmsched.policies.selection.unit_rules import most_together
+from slurmsched.policies.selection.unit_rules import job_rule, most_together
 
 NODES = [f"n{number}" for number in range(12)]
 BLOCKS = tuple(Unit(f"b{at}", tuple(NODES[2 * at : 2 * at + 2]), 2) for at in range(6))
@@ -62,6 +62,12 @@ def test_a_job_with_switches_has_nodes_of_so_many_at_most(open_, nodes, switches
     assert rule is not None
     found, most = most_together(SWITCHES, rule, NODES, open_, nodes), best(SWITCHES, rule, open_)
     assert (found >= nodes) == (most >= nodes)
+
+
+def test_switches_bind_a_job_as_long_as_it_waits_for_them():
+    assert job_rule(SWITCHES, "switches=1@300", 2, waited_s=300.0) == rule_of(SWITCHES, TopologyRequest(switches=1), 2)
+    assert job_rule(SWITCHES, "switches=1@300", 2, waited_s=301.0) is None
+    assert job_rule(SWITCHES, "switches=1@300", 2) is None, "one that takes any so soon is not bound for good"
 
 
 @given(free, st.integers(2, 4))

@@ -10,7 +10,6 @@ import numpy as np
 from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels
 from ...cluster.nodes import NodeTable
 from ...cluster.reservations import (
-    ALL_OF_IT,
     ANYBODY,
     CROSSES,
     MAGNETIC,
@@ -208,11 +207,3 @@ def _leave_parts(closed: ClosedTimes, line: int, inside: bool, with_gpus: bool) 
         left.cpus[node] -= max(0, left.cpus[part])
         if with_gpus:
             left.gpus[node] -= max(0, left.gpus[part])
-
-
-def open_nodes(closed: ClosedTimes, kind: int, from_s: float, until_s: float) -> BoolArray:
-    """Select the nodes of which a run of a *kind* of job may have anything in [*from_s*, *until_s*)."""
-    some, times = slice(closed.span[0, kind], closed.span[1, kind]), closed.times
-    kept = keeps_out(times.how[some], times.begin_s[some], times.end_s[some], from_s, until_s)
-    lines = np.unique(times.nodes[some][np.asarray(kept, dtype=np.bool_)])
-    return np.asarray(~(closed.taken[0, lines] >= ALL_OF_IT).any(axis=0), dtype=np.bool_)

@@ -12,7 +12,7 @@ import numpy as np
 from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels
 from ...cluster.jobs import JobTable
 from ...cluster.nodes import NodeTable
-from ...cluster.state import View
+from ...cluster.state import View, with_parts_of_nodes
 from ..contract import Placement
 from .allowed_nodes import AllowedNodes, allowed_nodes, binding
 from .closed_times import ClaimGroups, ClosedTimes, claim_groups, closed_to
@@ -47,16 +47,18 @@ class FreeNodes:
     """The nodes of *view* for one decision; jobs are numbered running ones first, then pending ones.
 
     A selection starts jobs with ``start`` and lets running ones yield with ``stop``; compiled loops work on ``jobs``,
-    ``started`` and ``yields`` themselves.
+    ``started`` and ``yields`` themselves. Behind the nodes are their parts that reservations keep for jobs inside.
     """
 
     def __init__(self, view: View, placement: Placement) -> None:
-        self.view, self.count = view, len(view.running) + len(view.pending)
-        self.jobs_running = len(view.running)
+        self.count, self.jobs_running = len(view.running) + len(view.pending), len(view.running)
+        view, parts = with_parts_of_nodes(view)
+        self.view = view
         self.present = view.running.followed_by(view.pending)  #: the jobs by number
         groups = claim_groups(view.reservations, self.present, self.present.reservation)
         self._places = _places(self.present, view, groups)
-        closed = closed_to(view.reservations, view.nodes, groups, self._places.group, view.part_use)
+        closed = closed_to(view.reservations, view.nodes, groups, self._places.group, view.part_use, parts)
+        self._places.allowed[:, closed.first :] = False
         resources = _resources(view.nodes, self._places.allowed, closed)
         requests = _requests(self.present, placement)
         requests.kind[:] = self._places.kind
@@ -147,7 +149,7 @@ def _resources(nodes: NodeTable, allowed: BoolArray, closed: ClosedTimes) -> Nod
         up=nodes.usable.copy(),
         allowed=allowed,
         closed=closed,
-        sizes=np.unique(nodes.gpus)[::-1].copy(),
+        sizes=np.unique(nodes.gpus[: closed.first])[::-1].copy(),
         units=NO_UNITS.copy(),
         rules=NO_RULES.copy(),
         unit_room=scratch_of(NO_UNITS),

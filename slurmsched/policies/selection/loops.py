@@ -17,6 +17,7 @@ from .resources import (
     NodeResources,
     ResourceRequests,
     find_open,
+    hold_part,
     link,
     take,
 )
@@ -133,13 +134,14 @@ def note_running(
 ) -> None:
     """Record what running jobs hold: a *row* has *gpus*, and its *cpus*, on a *node*; each running job has an *end_s*.
 
-    What is free on the nodes does not change: it was known without these jobs.
+    What is free on whole nodes does not change, since it was known without these jobs; on parts of nodes it does.
     """
     free = jobs.resources.free
     for at in range(len(row)):
         link(free, jobs.held, row[at], node[at], gpus[at], cpus[row[at]])
         free.gpus[node[at]] += gpus[at]
         free.cpus[node[at]] += cpus[row[at]]
+        hold_part(jobs.resources, jobs.held, jobs.requests, row[at], node[at], gpus[at])
     for at in range(len(end_s)):
         line_up(jobs.running, at, end_s[at])
 

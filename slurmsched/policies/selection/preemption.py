@@ -16,7 +16,7 @@ from ...cluster.columns import BoolArray, IntArray
 from ..compiled import borrowing, entry, inner
 from .free_resources import FreeResources
 from .loops import DecisionJobs, Started, note_start, within_limit
-from .resources import CHOSEN, CPUS, GPUS, NEXT, NODE, NONE, TAKEN, find_open, is_shut
+from .resources import CHOSEN, CPUS, GPUS, NEXT, NODE, NONE, TAKEN, find_open, is_shut, own_part
 from .struct_arrays import records
 
 
@@ -329,7 +329,7 @@ def _clear(
 
 @borrowing
 def _helps(jobs: DecisionJobs, row: int, count: int, spare: Spare, other: int) -> bool:
-    """Return True if *other* runs on one of the *count* nodes found for *row* that lacks anything yet."""
+    """Return True if *other* runs on one of the *count* nodes found for *row*, or in its part, that lacks anything."""
     requests, room, links, free = jobs.requests, jobs.resources.room, jobs.held.links, spare.free
     spot = jobs.held.first[other]
     while spot != NONE:
@@ -341,6 +341,9 @@ def _helps(jobs: DecisionJobs, row: int, count: int, spare: Spare, other: int) -
                     return True
                 if free.memory_mib[node] < requests.memory_mib[row]:
                     return True
+            part = own_part(jobs.resources.closed, requests.kind[row], node)
+            if part == links[NODE, spot] and free.cpus[part] < requests.cpus[row]:
+                return True
         spot = links[NEXT, spot]
     return False
 
@@ -366,3 +369,7 @@ def _occupy(free: FreeResources, jobs: DecisionJobs, row: int, count: int) -> No
         free.gpus[node] -= room[TAKEN, at]
         free.cpus[node] -= jobs.resources.has.cpus[node] if requests.exclusive[row] else requests.cpus[row]
         free.memory_mib[node] -= requests.memory_mib[row]
+        part = own_part(jobs.resources.closed, requests.kind[row], node)
+        if part >= 0:
+            free.cpus[part] -= requests.cpus[row]
+            free.gpus[part] -= min(room[TAKEN, at], max(0, free.gpus[part]))

@@ -233,6 +233,15 @@ def take(resources: NodeResources, held: Held, requests: ResourceRequests, row: 
             resources.free.memory_mib[part] -= requests.memory_mib[row]
 
 
+def hold_part(resources: NodeResources, held: Held, requests: ResourceRequests, row: int, node: int, gpus: int) -> None:
+    """Let a running job have its share of what its reservation has of a node, as far as that is there."""
+    free, part = resources.free, own_part(resources.closed, requests.kind[row], node)
+    if part >= 0:
+        cpus = min(int(requests.cpus[row]), max(0, int(free.cpus[part])))
+        link(free, held, row, part, min(gpus, max(0, int(free.gpus[part]))), cpus)
+        free.memory_mib[part] -= requests.memory_mib[row]
+
+
 @borrowing
 def own_part(closed: ClosedTimes, kind: int, node: int) -> int:
     """Return the row of the part of a node that the reservation of a *kind* of job has; NO_PART where it has none."""

@@ -28,10 +28,10 @@ def unit_rules(jobs: JobTable, topology: Topology) -> tuple[IntArray, list[UnitR
     return np.array(lines, dtype=np.int64), rules, of
 
 
-def job_rule(topology: Topology, request: str, nodes: int) -> UnitRule | None:
-    """Return the rule for one job; none where it waits for its switches only for a while."""
+def job_rule(topology: Topology, request: str, nodes: int, waited_s: float = PATIENCE_S) -> UnitRule | None:
+    """Return the rule for one job that has waited so long; without its switches where it takes any by then."""
     asked = read_topology_request(request)
-    if asked.switches and asked.wait_s < PATIENCE_S:
+    if asked.switches and asked.wait_s < waited_s:
         asked = asked._replace(switches=0)
     return rule_of(topology, asked, nodes)
 
