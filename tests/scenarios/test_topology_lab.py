@@ -170,7 +170,7 @@ def test_a_job_behind_fragmented_blocks_is_explained_and_starts_when_it_was_pred
         shown = ["squeue", "-h", "-t", "R", "-o", "%i"]
         wait_until(lambda: len(lab.ask(shown).split()) == len(held), 60.0, "the jobs in the blocks", every_s=0.2)
         together = ("--switches=1",) if plugin == "tree" else ()
-        job = lab.submit(*words, "-N4", "-t5", *together, "--wrap=sleep 30")
+        job = lab.submit(*words, "-N4", "-t5", *together, "--wrap=sleep 290")
         asked = ["squeue", "-h", "-j", str(job), "-o", "%T %r"]
         waits = lambda: lab.ask(asked).split(maxsplit=1)[1].strip()  # noqa: E731
         wait_until(lambda: waits() not in ("None", ""), 60.0, "a reason", every_s=0.5)
