@@ -120,19 +120,20 @@ def view_of(cluster: SlurmCommand) -> View:
 
 
 def behind_another(job_id: int, theirs: dict[int, tuple[str, float]], of: dict[int, Job]) -> bool:
-    """Whether Slurm plans a start of another waiting job on the same node before that of this one."""
+    """Whether Slurm plans a start of another waiting job on the same node before that of this one, if it plans one."""
     start_s = theirs[job_id][1]
     others = [at_s for other, (state, at_s) in theirs.items() if state == "PD" and of[other][0] == of[job_id][0]]
-    return any(at_s < start_s for at_s in others)
+    return any(at_s < start_s or (np.isnan(start_s) and not np.isnan(at_s)) for at_s in others)
 
 
 def is_near(ours_s: float, theirs_s: float, *, behind: bool) -> bool:
     """Whether a start is the one that Slurm plans.
 
     One that Slurm plans *behind* another may be earlier: Slurm keeps the whole node for a job that it plans, and a part
-    of it once that job runs.
+    of it once that job runs. 24.11 plans no start there of a job with GPUs.
     """
-    return bool(np.isclose(ours_s, theirs_s, rtol=0, atol=NEAR_S, equal_nan=True) or (behind and ours_s < theirs_s))
+    near = np.isclose(ours_s, theirs_s, rtol=0, atol=NEAR_S, equal_nan=True)
+    return bool(near or (behind and (ours_s < theirs_s or (np.isnan(theirs_s) and not np.isnan(ours_s)))))
 
 
 def differences(site: Site, jobs: list[Job]) -> list[str]:
