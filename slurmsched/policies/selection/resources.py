@@ -233,6 +233,7 @@ def take(resources: NodeResources, held: Held, requests: ResourceRequests, row: 
             resources.free.memory_mib[part] -= requests.memory_mib[row]
 
 
+@borrowing
 def hold_part(resources: NodeResources, held: Held, requests: ResourceRequests, row: int, node: int, gpus: int) -> None:
     """Let a running job have its share of what its reservation has of a node, as far as that is there."""
     free, part = resources.free, own_part(resources.closed, requests.kind[row], node)
