@@ -11,6 +11,7 @@ from ..cluster.columns import IntArray
 from ..cluster.forecast import Forecast
 from ..cluster.jobs import JobTable
 from ..cluster.plan import Plan, Standing
+from ..cluster.records.predictions import PredictionTable
 from ..cluster.state import View
 from ..decide.ordering.ranking import base_priority, queueing_s
 from ..decide.phrasing import spell
@@ -162,7 +163,7 @@ def _forecast_figures(forecast: Forecast, row: int | None) -> Figures:
     return (float(forecast.runtime_s[row]), float(forecast.low_s[row]), float(forecast.high_s[row]))
 
 
-def chosen_rows(jobs: JobTable, filters: Mapping[str, str]) -> IntArray:
+def chosen_rows(jobs: JobTable | PredictionTable, filters: Mapping[str, str]) -> IntArray:
     """Return the rows of *jobs* of a user, partition and account, as far as *filters* names these."""
     keep = np.ones(len(jobs), dtype=np.bool_)
     for name, wanted in filters.items():

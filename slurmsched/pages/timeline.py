@@ -41,8 +41,9 @@ class Window:
 
 def timeline(courses: Sequence[Course], windows: Sequence[Window], title: str, *, other: str) -> Markup:
     """Draw a row for each job; *other* says what the hollow marks are."""
-    scale, bottom = _axis(courses), _TOP + _ROW * len(courses)
-    drawn = [_shade(window, scale, bottom) for window in windows if window.from_s < scale.high]
+    ends = [value for one in courses for value in (one.start_by_s, one.done_s)]
+    scale, bottom = time_axis(ends, _LABELS), _TOP + _ROW * len(courses)
+    drawn = [shade(window, scale, bottom) for window in windows if window.from_s < scale.high]
     for tick in scale.ticks:
         x, kind = scale.place(tick), "zero" if tick == 0 else "grid"
         drawn.append(Markup('<line class="{}" x1="{}" y1="20" x2="{}" y2="{}"/>').format(kind, x, x, bottom))
@@ -55,15 +56,16 @@ def timeline(courses: Sequence[Course], windows: Sequence[Window], title: str, *
     return frame(bottom + 40, title, [*drawn, marks(kinds, 8.0, bottom + 32)])
 
 
-def _axis(courses: Sequence[Course]) -> Scale:
-    ends = [value for one in courses for value in (one.start_by_s, one.done_s) if math.isfinite(value)]
-    most_s = min(max([LEAST_S, *ends]), MOST_S)
+def time_axis(ends_s: Sequence[float], left: float) -> Scale:
+    """Return an axis from now to the last of *ends_s*, an hour to two weeks long, from *left* to the right edge."""
+    most_s = min(max([LEAST_S, *filter(math.isfinite, ends_s)]), MOST_S)
     step_s = next((step for step in _STEPS_S if most_s / step <= 6), _STEPS_S[-1])
     ticks = tuple(float(step_s * number) for number in range(math.ceil(most_s / step_s) + 1))
-    return Scale(0.0, ticks[-1], _LABELS, WIDTH - 24, ticks=ticks)
+    return Scale(0.0, ticks[-1], left, WIDTH - 24, ticks=ticks)
 
 
-def _shade(window: Window, scale: Scale, bottom: float) -> Markup:
+def shade(window: Window, scale: Scale, bottom: float) -> Markup:
+    """Draw a window behind the rows of a chart."""
     left, right = scale.place(max(window.from_s, 0.0)), scale.place(min(window.until_s, scale.high))
     told = f"{window.name}: from {_when(window.from_s)} until {_when(window.until_s)}"
     return rect(left, 20, max(right - left, 1.0), bottom - 20, "unmeasured band", told)

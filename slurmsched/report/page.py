@@ -21,24 +21,38 @@ ROWS_MOST = 14  #: of a chart
 
 def page(answer: Answer) -> str:
     """Return the page of a report."""
+    return render("report.html", **values(answer))
+
+
+def values(answer: Answer) -> dict[str, Any]:
+    """Return what the template of a report takes."""
     answer = legible(answer)
     made = list(sheets(answer))
-    return render(
-        "report.html",
-        lead=headline(answer),
-        title=title(answer),
-        tiles=list(_tiles(answer)),
-        tables={sheet.key: vars(sheet) for sheet in made},
-        charts=dict(_charts(answer)),
-        orders=[{"mode": order["mode"], "words": order_words(order)} for order in answer["order"]],
-        trials=[
+    return {
+        "lead": headline(answer),
+        "title": title(answer),
+        "tiles": list(_tiles(answer)),
+        "tables": {sheet.key: vars(sheet) for sheet in made},
+        "charts": dict(_charts(answer)),
+        "orders": [{"mode": order["mode"], "words": order_words(order)} for order in answer["order"]],
+        "trials": [
             {"number": number, "title": trial_title(one), "words": trial_words(one)}
             for number, one in enumerate(answer["trials"])
         ],
-        promises=[f"{many} {state}" for state, many in answer["promises"].items()],
-        memory=answer["gpu_memory"],
-        missing=missing(answer),
-    )
+        "promises": [f"{many} {state}" for state, many in answer["promises"].items()],
+        "memory": answer["gpu_memory"],
+        "missing": missing(answer),
+    }
+
+
+def accuracy_charts(answer: Answer) -> dict[str, Markup]:
+    """Return the charts of how near times were, of a report or of an answer about accuracy alone."""
+    found = {}
+    if answer["reliability"]:
+        found["reliability"] = _reliability(answer)
+    if answer["predicted_waits"]:
+        found["predicted_waits"] = _predicted(answer["predicted_waits"])
+    return found
 
 
 def _tiles(answer: Answer) -> Iterator[tuple[str, str]]:
@@ -65,10 +79,7 @@ def _charts(answer: Answer) -> Iterator[tuple[str, Markup]]:
     listed += [one for one in answer["waits"] if one["by"] == "account"][:ROWS_MOST]
     if listed:
         yield "waits", _waits(answer["waits"][:1] + listed)
-    if answer["reliability"]:
-        yield "reliability", _reliability(answer)
-    if answer["predicted_waits"]:
-        yield "predicted_waits", _predicted(answer["predicted_waits"])
+    yield from accuracy_charts(answer).items()
     for order in answer["order"]:
         yield f"order_{order['mode']}", _order(order)
     for number, trial in enumerate(answer["trials"]):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..explain.story_words import sentence
-from ..pages.formats import UNKNOWN, amount, duration, moment
+from ..pages.formats import UNKNOWN, amount, duration, moment, percent
+from ..pages.lease_chart import LeaseBar, lease_chart
 from ..pages.timeline import Course, Window, timeline
+from .cluster_pages import as_of, page_links
 
 Answer = Mapping[str, Any]
 
@@ -31,10 +33,10 @@ def my_jobs(eta: Answer, mine: Answer, windows: Answer, page: int) -> dict[str, 
         "lead": f"{amount(waits)} wait, {amount(max(total - waits, 0))} run. Times are predictions.",
         "chart": timeline(courses, spans, "When my jobs start and are done", other=SLURMS) if predicted else None,
         "rows": [_row(one, why, now_s) for one in jobs],
-        "pages": _pages(page, total),
+        "pages": page_links(page, total, PAGE, lambda number: f"/?page={number}"),
         "windows": [_window_words(one) for one in windows["windows"]],
         "coverage": eta["coverage_words"],
-        "as_of": _as_of(eta),
+        "as_of": as_of(eta),
     }
 
 
@@ -60,12 +62,21 @@ def tried(texts: Sequence[str], answers: Sequence[Answer]) -> dict[str, Any]:
         ],
         "texts": list(texts),
         "coverage": first["coverage_words"],
-        "as_of": _as_of(first),
+        "as_of": as_of(first),
     }  # fmt: skip
 
 
-def job(job_id: int, why: Answer, explained: Answer, story: Answer, eta: Answer, promise: Answer) -> Answer:
-    """Return what the page of a job shows."""
+def job(
+    job_id: int,
+    why: Answer,
+    explained: Answer,
+    story: Answer,
+    eta: Answer,
+    promise: Answer,
+    gpus: Answer,
+    plan: Answer | None,
+) -> Answer:
+    """Return what the page of a job shows; *plan* is that around its promise, None without one."""
     told, terms = why["why"], explained["explain"]
     now_s = float(why["as_of_s"])
     known = next(iter(eta["eta"]), None)
@@ -78,11 +89,64 @@ def job(job_id: int, why: Answer, explained: Answer, story: Answer, eta: Answer,
         "chart": chart,
         "details": list(told["details"]),
         "promise": list(promise["deadline"]["sentences"]) if promise["deadline"]["answer"] != "unasked" else [],
+        "plan": None if plan is None else _plan(plan["chart"], now_s),
+        "gpus": list(_gpus(gpus["gpus"], now_s)),
         "terms": [[one["text"], amount(one["value"])] for one in terms["terms"] if one["value"]],
         "forecast": _forecast(terms),
         "story": [(moment(event["at_s"]), sentence(event)) for event in story["story"]],
-        "as_of": _as_of(why),
+        "as_of": as_of(why),
     }
+
+
+def _plan(drawn: Answer, now_s: float) -> Answer | None:
+    """Return the plan around a job as a chart, a table, and what would change the answer."""
+    if not drawn["known"]:
+        return None
+    bars = [
+        LeaseBar(
+            f"{one['job_id']} {one['user']}" if one["job_id"] else "somebody else's",
+            one["gpus"],
+            one["kind"],
+            one["from_s"] - now_s,
+            math.nan if one["until_s"] is None else one["until_s"] - now_s,
+        )
+        for one in drawn["bars"]
+    ]
+    named = (("its deadline", drawn["deadline_s"]), ("promised", drawn["promised_s"]))
+    moments = [(name, at_s - now_s) for name, at_s in named if at_s is not None and at_s > now_s]
+    return {
+        "chart": lease_chart(bars, moments, "The plan around this job"),
+        "sentences": list(drawn["sentences"]),
+        "changes": list(drawn["changes"]),
+        "columns": ("job", "GPUs", "is", "from", "until"),
+        "rows": [
+            [bar.name, amount(bar.gpus), bar.kind, "now" if bar.from_s <= 0 else f"in {duration(bar.from_s)}",
+             duration(bar.until_s)]
+            for bar in bars
+        ],
+    }  # fmt: skip
+
+
+def _gpus(found: Answer, now_s: float) -> Iterator[tuple[str, str]]:
+    """Yield what a job does with its GPUs, as names with values."""
+    if not found["known"] or not found["gpus"]:
+        return
+    if found["runs"]:
+        yield "runs on", f"{found['nodes']}, {amount(found['gpus'])} GPUs"
+    if found["use"] is None:
+        yield "use", "not measured, nor any earlier run of its kind"
+    else:
+        steady = ", unsteady" if found["unsteady"] else ""
+        yield "use of its GPUs, mean", f"{percent(found['use'])}{steady}"
+        yield "use of their memory's bandwidth", percent(found["memory_use"])
+        if found["memory_mib"] is not None:
+            yield "memory of a GPU, most", f"{amount(found['memory_mib'] / 1024)} GiB"
+    if found["idle_gpus"]:
+        since = duration(now_s - found["idle_since_s"])
+        yield "without a process", f"{amount(found['idle_gpus'])} GPUs for {since}"
+    for one in found["partners"]:
+        who = f"job {one['job_id']} of {one['user']}" if one["job_id"] else "a job of somebody else"
+        yield "shares GPUs with", f"{who} ({amount(one['gpus'])} GPUs)"
 
 
 def _unpredicted(job_id: int) -> Answer:
@@ -150,14 +214,3 @@ def _windows(windows: Sequence[Answer], now_s: float) -> list[Window]:
 def _window_words(one: Answer) -> str:
     what = "maintenance" if one["maintenance"] else "reservation"
     return f"{one['name']} ({what}) on {one['nodes']}: {moment(one['start_s'])} to {moment(one['end_s'])}"
-
-
-def _pages(page: int, total: int) -> list[tuple[str, str]]:
-    last = max(math.ceil(total / PAGE), 1)
-    found = [(page - 1, "previous page")] if page > 1 else []
-    found += [(page + 1, "next page")] if page < last else []
-    return [(f"/?page={number}", f"{name} ({number} of {last})") for number, name in found]
-
-
-def _as_of(answer: Answer) -> str:
-    return f"As of {moment(answer['as_of_s'])}, cycle {answer['cycle']}."

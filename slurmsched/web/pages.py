@@ -4,57 +4,125 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import Any, NamedTuple
 
 from flask import Flask, Response, request
 
+from ..daemon.api.query_arguments import NAME_MOST
 from ..pages.environment import policy_of_page, render
 from ..pages.formats import legible
-from . import job_pages
+from . import cluster_pages, job_pages, record_pages
 from .asking import Ask, asked
 from .identity import Who
 from .problems import Problem
 
-PLACES = (("/", "My jobs"),)
+PLACES = (
+    ("/", "My jobs"),
+    ("/queue", "Queue"),
+    ("/gpus", "GPUs"),
+    ("/accuracy", "Accuracy"),
+    ("/report", "Report"),
+)
 VARIANTS_MOST, OPTIONS_MOST = 8, 2000
+
+Answers = Callable[..., Mapping[str, Any]]
+"""Asks the daemon a question in the name of the user: its name, and its parameters as keywords."""
+
+
+class Page(NamedTuple):
+    """A page to render: its template, its place in the menu, and what the template takes."""
+
+    template: str
+    place: str
+    values: Mapping[str, Any]
 
 
 def add_pages(app: Flask, ask: Ask, who: Who) -> None:
     """Let *app* show pages, made of what *ask* answers to the user that *who* finds."""
 
-    def of_user() -> Callable[..., Mapping[str, Any]]:
+    def answers() -> Answers:
         asker = who(request)
         return lambda name, **given: legible(asked(ask, {"ask": name, **given}, asker))
 
-    @app.get("/")
-    def my_jobs() -> Response:
-        answer, page = of_user(), _number(request.args.get("page", "1"))
-        mine, windows = answer("mine", limit=job_pages.PAGE), answer("windows")
-        eta = _predicted(answer, mine, limit=job_pages.PAGE, skip=job_pages.PAGE * (page - 1))
-        return _page("my-jobs.html", "My jobs", **job_pages.my_jobs(eta, mine, windows, page))
+    def shown(made: Callable[..., Page]) -> Callable[..., Response]:
+        return lambda **path: _response(made(answers(), **path))
 
-    @app.get("/try")
-    def try_a_job() -> Response:
-        answer = of_user()
-        texts = [text for text in request.args.getlist("options") if text.strip()]
-        if not 0 < len(texts) <= VARIANTS_MOST or max(map(len, texts)) > OPTIONS_MOST:
-            raise Problem(HTTPStatus.BAD_REQUEST, f"give the options of 1 to {VARIANTS_MOST} variants of a job")
-        answers = [answer("eta_check", options=text) for text in texts]
-        return _page("try.html", "Try a job", user="", **job_pages.tried(texts, answers))
-
-    @app.get("/jobs/<int:job_id>")
-    def job(job_id: int) -> Response:
-        answer = of_user()
-        if not 0 < job_id < 2**32:
-            raise Problem(HTTPStatus.NOT_FOUND, "there is no job of that number")
-        why, explained, story, promise = (
-            answer(name, job_id=job_id) for name in ("why", "explain", "story", "deadline")
-        )
-        eta = _predicted(answer, why, job_ids=[job_id])
-        return _page("job.html", "Job", user="", **job_pages.job(job_id, why, explained, story, eta, promise))
+    for address, made in _PAGES.items():
+        app.add_url_rule(address, f"page {address}", shown(made), methods=["GET"])
 
 
-def _predicted(answer: Callable[..., Mapping[str, Any]], beside: Mapping[str, Any], **given: Any) -> Mapping[str, Any]:
+def problem_page(problem: Problem) -> Response:
+    """Return a problem as a page."""
+    shown = _response(Page("problem.html", "", {"title": problem.status.phrase, "detail": problem.detail}))
+    shown.status_code = int(problem.status)
+    shown.headers.update(problem.headers)
+    return shown
+
+
+def _my_jobs(answer: Answers) -> Page:
+    page, rows = _number("page", 1), job_pages.PAGE
+    mine, windows = answer("mine", limit=rows), answer("windows")
+    eta = _predicted(answer, mine, limit=rows, skip=rows * (page - 1))
+    return Page("my-jobs.html", "My jobs", job_pages.my_jobs(eta, mine, windows, page))
+
+
+def _try_a_job(answer: Answers) -> Page:
+    texts = [text for text in request.args.getlist("options") if text.strip()]
+    if not 0 < len(texts) <= VARIANTS_MOST or max(map(len, texts)) > OPTIONS_MOST:
+        raise Problem(HTTPStatus.BAD_REQUEST, f"give the options of 1 to {VARIANTS_MOST} variants of a job")
+    found = [answer("eta_check", options=text) for text in texts]
+    return Page("try.html", "Try a job", job_pages.tried(texts, found))
+
+
+def _job(answer: Answers, job_id: int) -> Page:
+    if not 0 < job_id < 2**32:
+        raise Problem(HTTPStatus.NOT_FOUND, "there is no job of that number")
+    why, explained, story, promise, gpus = (
+        answer(name, job_id=job_id) for name in ("why", "explain", "story", "deadline", "gpus")
+    )
+    eta = _predicted(answer, why, job_ids=[job_id])
+    plan = answer("chart", job_id=job_id) if promise["deadline"]["answer"] != "unasked" else None
+    return Page("job.html", "Job", job_pages.job(job_id, why, explained, story, eta, promise, gpus, plan))
+
+
+def _queue(answer: Answers) -> Page:
+    page, rows, only = _number("page", 1), cluster_pages.ROWS, _partition()
+    by = request.args.get("by", cluster_pages.BY[0])
+    if by not in cluster_pages.BY:
+        raise Problem(HTTPStatus.BAD_REQUEST, f"by: accepted are {', '.join(cluster_pages.BY)}")
+    schedule, windows, mine = answer("schedule"), answer("windows"), answer("mine", limit=1)
+    eta = _predicted(answer, schedule, all=True, limit=rows, skip=rows * (page - 1), **only)
+    chosen = only.get("only_partition", "")
+    return Page("queue.html", "Queue", cluster_pages.queue(schedule, eta, windows, mine["user"], page, by, chosen))
+
+
+def _gpus(answer: Answers) -> Page:
+    page, rows, only = _number("page", 1), cluster_pages.ROWS, _partition()
+    nodes = answer("nodes", limit=rows, skip=rows * (page - 1), **only)
+    return Page("gpus.html", "GPUs", cluster_pages.gpus(nodes, page, only.get("only_partition", "")))
+
+
+def _accuracy(answer: Answers) -> Page:
+    return Page("accuracy.html", "Accuracy", record_pages.accuracy(answer("accuracy", days=float(_number("days", 30)))))
+
+
+def _report(answer: Answers) -> Page:
+    found = answer("report", span_s=_number("days", 7) * record_pages.DAY_S)
+    return Page("week.html", "Report", record_pages.report(found))
+
+
+_PAGES: Mapping[str, Callable[..., Page]] = {
+    "/": _my_jobs,
+    "/try": _try_a_job,
+    "/jobs/<int:job_id>": _job,
+    "/queue": _queue,
+    "/gpus": _gpus,
+    "/accuracy": _accuracy,
+    "/report": _report,
+}
+
+
+def _predicted(answer: Answers, beside: Mapping[str, Any], **given: Any) -> Mapping[str, Any]:
     """Return the predictions of jobs; none, with the reason, where nothing is predicted."""
     try:
         return answer("eta", **given)
@@ -65,22 +133,25 @@ def _predicted(answer: Callable[..., Mapping[str, Any]], beside: Mapping[str, An
         return {**nothing, "as_of_s": beside["as_of_s"], "cycle": beside["cycle"]}
 
 
-def problem_page(problem: Problem) -> Response:
-    """Return a problem as a page."""
-    shown = _page("problem.html", "", user="", title=problem.status.phrase, detail=problem.detail)
-    shown.status_code = int(problem.status)
-    shown.headers.update(problem.headers)
-    return shown
-
-
-def _page(template: str, place: str, **values: Any) -> Response:
-    body = render(template, form_action="'self'", places=PLACES, place=place, **values)
+def _response(page: Page) -> Response:
+    body = render(
+        page.template, form_action="'self'", places=PLACES, place=page.place, **({"user": ""} | dict(page.values))
+    )
     shown = Response(body, mimetype="text/html")
     shown.headers["Content-Security-Policy"] = policy_of_page()
     return shown
 
 
-def _number(text: str) -> int:
+def _partition() -> dict[str, str]:
+    """Return the partition that is chosen, as questions take it."""
+    name = request.args.get("only_partition", "")
+    if len(name) > NAME_MOST:
+        raise Problem(HTTPStatus.BAD_REQUEST, f"only_partition: accepted is a name of at most {NAME_MOST} characters")
+    return {"only_partition": name} if name else {}
+
+
+def _number(name: str, usual: int) -> int:
+    text = request.args.get(name, str(usual))
     if text.isascii() and text.isdecimal() and 0 < int(text[:9]) < 10**6:
         return int(text[:9])
-    raise Problem(HTTPStatus.BAD_REQUEST, f"page: accepted is a whole number from 1, not {text!r:.40}")
+    raise Problem(HTTPStatus.BAD_REQUEST, f"{name}: accepted is a whole number from 1, not {text!r:.40}")

@@ -21,7 +21,7 @@ from munge_worlds import munged
 from remote_worlds import Door, private_handlers
 from test_slurm_token import OTHER, SECRET, token
 
-from slurmsched.cli.daemon.web import _address, _ask, _forms
+from slurmsched.cli.daemon.web import _address, _ask, forms
 from slurmsched.config import RemoteSettings
 from slurmsched.daemon.api.query_protocol import DaemonUnreachable
 from slurmsched.errors import ConfigError
@@ -32,7 +32,7 @@ pytest.importorskip("waitress")
 from slurmsched.web.api import ASKED, application
 from slurmsched.web.openapi import by_post, document
 
-FORMS = _forms()
+FORMS = forms()
 
 
 @pytest.fixture(scope="module")

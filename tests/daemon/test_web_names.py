@@ -17,7 +17,7 @@ import pytest
 from daemon_worlds import ask
 from remote_worlds import private_handlers
 
-from slurmsched.cli.daemon.web import _forms
+from slurmsched.cli.daemon.web import forms
 from slurmsched.config import WebSettings
 from slurmsched.daemon.api.named_users import NamedUsers, named_users
 from slurmsched.daemon.api.query_arguments import AnswerRefused
@@ -66,7 +66,7 @@ def test_nobody_but_the_web_process_may_name_a_user_and_without_the_setting_nobo
 
 def test_only_questions_of_users_are_answered_in_the_name_of_one(tmp_path):
     with answers(tmp_path, NamedUsers(ME)) as path:
-        for name in ("advice", "report", "models", "history", "nothing", 3):
+        for name in ("models", "history", "choices", "trial", "nothing", 3):
             with pytest.raises(AnswerRefused, match='"ask" is one of status, accuracy'):
                 ask(path, {"ask": name, "as": "daemon"})
 
@@ -178,7 +178,7 @@ def test_a_proxy_without_a_user_of_its_own_is_refused():
 def test_a_socket_where_others_may_put_theirs_is_refused(tmp_path):
     tmp_path.chmod(0o777)
     with pytest.raises(ConfigError, match="others may write its directory"):
-        UnixDoor.open(str(tmp_path / "web.sock"), application(never, _forms(), by_proxy), never, 0o666)
+        UnixDoor.open(str(tmp_path / "web.sock"), application(never, forms(), by_proxy), never, 0o666)
 
 
 def never(*_):

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from daemon_worlds import report
 
-from slurmsched.cli.daemon.web import _forms
+from slurmsched.cli.daemon.web import forms
 from slurmsched.cluster.columns import Labels, table_of
 from slurmsched.cluster.forecast import Forecast
 from slurmsched.cluster.reservations import ReservationTable
@@ -105,7 +105,7 @@ def client_of(made, user="daemon"):
         return made.answer(request, pwd.getpwnam(name).pw_uid, local=False)
 
     who: Who = lambda request: user  # noqa: E731
-    return application(asks, _forms(), who)
+    return application(asks, forms(), who)
 
 
 @pytest.fixture(scope="module")
@@ -183,7 +183,7 @@ def test_the_daemon_away_is_said_on_the_page():
     def away(request, user):
         raise DaemonUnreachable("no daemon listens on here")
 
-    answer = application(away, _forms(), lambda request: "daemon").test_client().get("/")
+    answer = application(away, forms(), lambda request: "daemon").test_client().get("/")
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "10")
     assert "no daemon listens on here" in answer.text
 

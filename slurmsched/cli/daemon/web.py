@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from importlib.util import find_spec
-from threading import Thread
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -34,8 +35,10 @@ _LIMITS: Mapping[str, Any] = {
 
 
 @click.command()
+@click.option("--demo", is_flag=True, help="Show all pages over a modelled site: no Slurm, no settings.")
+@click.option("--port", type=click.IntRange(0, 65535), default=9820, show_default=True, help="The port of --demo.")
 @click.pass_obj
-def web(app: App) -> None:
+def web(app: App, demo: bool, port: int) -> None:
     """Answer the questions of users over HTTP, for portals, scripts and people.
 
     Each request brings a token of Slurm (scontrol token) in the header X-SLURM-USER-TOKEN, as for slurmrestd. It is
@@ -47,6 +50,8 @@ def web(app: App) -> None:
     """
     if find_spec("flask") is None or find_spec("waitress") is None:
         raise MissingExtra("slurmsched web needs Flask and waitress", "web")
+    if demo:
+        return _demo(port)
     settings = app.readable_settings().web
     servers = [*_with_tokens(app, settings), *_with_names(app, settings)]
     if not servers:
@@ -54,6 +59,28 @@ def web(app: App) -> None:
     for server in servers[1:]:
         Thread(target=server.run, daemon=True).start()
     servers[0].run()
+    return None
+
+
+def _demo(port: int) -> None:
+    """Serve the pages over a modelled site, to this user, until interrupted."""
+    from waitress import create_server
+
+    from ...web.api import application
+    from ..progress import bar
+    from .web_demo import demo_daemon, keep_time, this_user
+
+    with ExitStack() as stack:
+        with bar("playing the first days of a modelled site") as told:
+            daemon = stack.enter_context(demo_daemon(lambda share: told(round(100 * share), 100)))
+        server = create_server(
+            application(daemon.ask, forms(), lambda request: this_user()), host="127.0.0.1", port=port, **_LIMITS
+        )
+        stop = Event()
+        stack.callback(stop.set)
+        Thread(target=keep_time, args=(daemon, stop), daemon=True).start()
+        click.echo(f"SIMULATED: no Slurm runs, and time is virtual. Open http://127.0.0.1:{server.effective_port}/")
+        server.run()
 
 
 def _with_tokens(app: App, settings: WebSettings) -> Iterator[Any]:
@@ -66,8 +93,8 @@ def _with_tokens(app: App, settings: WebSettings) -> Iterator[Any]:
         return
     host, port = _address(settings.listen)
     daemon = _daemon(app)
-    forms = application(lambda request, token: _ask(daemon, request, token), _forms())
-    server = create_server(forms, host=host, port=port, **_LIMITS)
+    pages = application(lambda request, token: _ask(daemon, request, token), forms())
+    server = create_server(pages, host=host, port=port, **_LIMITS)
     click.echo(
         f"slurmsched web listens on http://{host}:{server.effective_port}/api/v1/openapi.json, asking {daemon.server}"
     )
@@ -88,11 +115,11 @@ def _with_names(app: App, settings: WebSettings) -> Iterator[Any]:
 
     if settings.proxy_socket:
         uid = uid_of_proxy(settings.proxy_user)
-        named = application(ask, _forms(), by_proxy)
+        named = application(ask, forms(), by_proxy)
         yield UnixDoor.open(settings.proxy_socket, named, lambda peer: peer == uid, 0o666, **_LIMITS)
         click.echo(f"slurmsched web listens on {settings.proxy_socket} for {settings.proxy_user}, asking {socket}")
     if settings.socket:
-        local = application(ask, _forms(), by_socket)
+        local = application(ask, forms(), by_socket)
         yield UnixDoor.open(settings.socket, local, lambda peer: True, 0o666, **_LIMITS)
         click.echo(f"slurmsched web listens on {settings.socket} for users of this host, asking {socket}")
 
@@ -133,7 +160,7 @@ def _ask(daemon: RemoteDaemon, request: Mapping[str, Any], token: str) -> dict[s
     return query_remote(replace(daemon, token=token, token_alone=True), request)
 
 
-def _forms() -> dict[str, Any]:
+def forms() -> dict[str, Any]:
     """Return the JSON Schema of the answer to each question that is asked over HTTP."""
     from ...web.api import ASKED
     from ..json_schema import schema_of

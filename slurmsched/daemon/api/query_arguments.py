@@ -102,7 +102,8 @@ OPTIONS = Parameter(
     {"type": "string", "minLength": 1, "maxLength": OPTIONS_MOST},
     required=True,
 )
-ONLY = tuple(map(_name, ("user", "partition", "account")))
+ONLY_PARTITION = _name("partition")
+ONLY = (_name("user"), ONLY_PARTITION, _name("account"))
 """The user, partition and account that listed jobs must have."""
 SKIP = Parameter("skip", "a whole number, 0 or more", {"type": "integer", "minimum": 0}, 0)
 ALL = Parameter("all", "true or false", {"type": "boolean"}, False)

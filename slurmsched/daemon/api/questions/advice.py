@@ -95,5 +95,6 @@ QUESTIONS = (
     Question(
         *("advice", "the effect of our order on accounts", _advice, AdviceAnswer, (), Who.OPERATOR, "advice"),
         slow=True,
+        remote=True,
     ),
 )

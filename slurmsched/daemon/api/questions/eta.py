@@ -14,7 +14,8 @@ from ....cluster.records.predictions import PredictionTable
 from ....cluster.records.promises import SAME_S
 from ....cluster.state import View
 from ....explain.eta import Coverage, Eta, coverage_words, eta_of, etas
-from ..query_arguments import ALL, JOBS, OPTIONS, SKIP, AnswerRefused, limit
+from ....explain.explain import chosen_rows
+from ..query_arguments import ALL, JOBS, ONLY, OPTIONS, SKIP, AnswerRefused, filters_of, limit
 from .contract import Asked, OfCycle, for_users
 
 ETA_USUAL = 100
@@ -41,7 +42,8 @@ def _eta(asked: Asked) -> EtaAnswer:
     else:
         user = asked.asker.only if given["all"] else asked.asker.user
         mine = table.user.map([user in (name, None) for name in table.user.names], np.bool_)
-        rows = np.flatnonzero(mine & _still_there(table, report.view))
+        kept = np.isin(np.arange(len(table)), chosen_rows(table, filters_of(given)))
+        rows = np.flatnonzero(mine & kept & _still_there(table, report.view))
         total = len(rows)
         soonest = rows[np.argsort(table.start_s[rows], kind="stable")]
         listed = etas(table, report.now_s, soonest[given["skip"] : given["skip"] + most].tolist())
@@ -105,7 +107,7 @@ _predicted = partial(
 
 QUESTIONS = (
     _predicted(
-        name="eta", about="predicted starts of jobs", answer=_eta, parameters=(JOBS, ALL, limit(ETA_USUAL), SKIP)
+        name="eta", about="predicted starts of jobs", answer=_eta, parameters=(JOBS, ALL, limit(ETA_USUAL), SKIP, *ONLY)
     ),
     _predicted(
         name="eta_check",

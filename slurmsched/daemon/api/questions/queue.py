@@ -11,7 +11,7 @@ from ....cluster.plan import Plan
 from ....cluster.reservations import MAINT
 from ....explain.explain import QueueRow, chosen_rows
 from ..privacy import hide_other_users, owns, restrict_to_user
-from ..query_arguments import ONLY, filters_of, limit
+from ..query_arguments import ONLY, SKIP, filters_of, limit
 from .contract import Asked, OfCycle, for_users
 
 QUEUE_USUAL = 500
@@ -34,7 +34,8 @@ def _queue(asked: Asked) -> QueueAnswer:
     # Ranked jobs first, each in its place; the rest by Slurm's priority.
     rank = plan.jobs.rank[shown]
     order = np.lexsort((-view.pending.priority[shown], np.where(rank < 0, np.iinfo(np.int64).max, rank)))
-    rows = np.sort(shown[order[: asked.given["limit"]]])
+    first = asked.given["skip"]
+    rows = np.sort(shown[order[first : first + asked.given["limit"]]])
     if only is not None:
         view, plan = restrict_to_user(view, plan, rows, only)
         view = hide_other_users(view, only)  # last: hiding costs by the row
@@ -91,7 +92,7 @@ def _windows(asked: Asked) -> Windows:
 
 QUESTIONS = (
     for_users(
-        "queue", "the pending jobs", _queue, QueueAnswer, (limit(QUEUE_USUAL), *ONLY), command="queue", slow=True
+        "queue", "the pending jobs", _queue, QueueAnswer, (limit(QUEUE_USUAL), SKIP, *ONLY), command="queue", slow=True
     ),
     for_users("windows", "reservations of nodes, maintenance above all", _windows, Windows),
 )

@@ -107,7 +107,9 @@ QUESTIONS = (
         remote=True,
     ),
     _recorded(
-        *("report", "what jobs held, used and waited for", _report, Report, (SPAN, *ONLY, ONE_JOB)), command="report"
+        *("report", "what jobs held, used and waited for", _report, Report, (SPAN, *ONLY, ONE_JOB)),
+        command="report",
+        remote=True,
     ),
     _recorded(
         *("history", "the runs in the database", _figures("history"), HistoryStats, (DAYS,)), command="history stats"
