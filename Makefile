@@ -14,7 +14,7 @@ POOL := tests/simulator/test_elastic_replay.py tests/policies/test_latest_leases
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-fast test-lowest test-releases soak lint compile-machine compile-pool compile-tests bench packages \
-	packages-test packages-lock setup clean
+	packages-test packages-lock screenshots setup clean
 
 setup: .venv/.ready
 .venv/.ready: setup.cfg pyproject.toml scripts/apt-install
@@ -77,6 +77,10 @@ test-releases: setup
 soak: setup
 	$(BIN)/pytest -m 'soak or attack' --durations=20; soak=$$?; \
 	$(BIN)/pytest -m 'hypothesis and not lab and not soak' --hypothesis-profile=search; exit $$((soak | $$?))
+
+# Of each page of the demo at three widths, light and dark, to build/screenshots; and the one of README.
+screenshots: setup
+	$(BIN)/python scripts/web-pictures build/screenshots
 
 bench: setup
 	$(BIN)/python -m tests.bench

@@ -49,6 +49,7 @@ class LiveAnswers:
             stranded=learnt.stranded.table,
             fragmented=learnt.fragmented.table,
             idle=parts.idle.latest,
+            orders=parts.orders.of,
             check=self._check,
             cause=lambda view, plan, row: cause_of(view, plan, self._rules, row),
             predictions=lambda: live_predictions(parts.settings.predict, parts.predictions),

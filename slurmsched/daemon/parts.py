@@ -20,6 +20,7 @@ from .hourly_counts import HourlyCounts
 from .idle.idle_service import IdleGpusOfJobs
 from .knowledge import Knowledge
 from .metrics import Metrics
+from .order_effects_service import OrderEffectsService
 from .plugin_decider import PluginDecider
 from .predictions.prediction_service import PredictionService
 from .profiling_controller import ProfilingController
@@ -56,6 +57,7 @@ class Parts:
     idle: IdleGpusOfJobs
     suggestions: Suggestions
     trial: TrialPolicy
+    orders: OrderEffectsService
     passed: PassedBy = field(default_factory=PassedBy)
 
     @property
@@ -68,4 +70,5 @@ class Parts:
         self.decider.close()
         self.shadow.close()
         self.synthesis.close()
+        self.orders.close()
         self.store.close()

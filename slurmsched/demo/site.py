@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,6 +24,7 @@ FIRST_S = 1_793_577_600.0  #: Monday 2 November 2026, 00:00 UTC: the site's firs
 MAINTENANCE_S = (3.55 * DAY_S, 3.8 * DAY_S)  #: from the first moment on
 PARTITIONS = ("train", "dev")
 ACCOUNTS = ("vision", "speech", "robotics", "biology")
+IDLE_EVERY = 14
 USERS = ("ada", "ben", "cleo", "dan", "eve", "finn", "gita", "hugo", "iris", "jon", "kim", "lea")
 CONFIG = {
     "ClusterName": "demo",
@@ -51,14 +53,19 @@ def demo_site(days: float, owner: str) -> DemoSite:
     return site
 
 
+def busy_profiles(profiles: Iterable[NodeProfile]) -> list[NodeProfile]:
+    """Return the profiles of jobs that use their GPUs."""
+    return [one for one in profiles if one.job_id % IDLE_EVERY != 5]
+
+
 def idle_profiles(running: JobTable, now_s: float) -> list[NodeProfile]:
-    """Return what nodes say of the running jobs that use none of their GPUs, one in twelve from half an hour on."""
-    idle = (running.job_id % 12 == 5) & (running.gpus > 0) & (now_s - running.started_s > 1800.0)
+    """Return what nodes say of running jobs that use none of their GPUs, one in some from half an hour on."""
+    idle = (running.job_id % IDLE_EVERY == 5) & (running.gpus > 0) & (now_s - running.started_s > 1800.0)
     return [
         NodeProfile(
             job_id=int(running.job_id[row]),
             restart=int(running.restarts[row]),
-            node=running.node_list[row],
+            node="",
             start_s=int(running.started_s[row]),
             end_s=int(now_s),
             gpus=int(running.gpus[row]),
@@ -120,8 +127,8 @@ def _jobs(days: float, owner: str) -> Workload:
         submit_s=np.round(FIRST_S + (jobs.submit_s - FIRST_S) * stretch),
         runtime_s=np.round(jobs.runtime_s * stretch),
         time_limit_s=np.minimum(np.ceil(jobs.time_limit_s * stretch / 1800.0) * 1800.0, 3 * DAY_S),
-        user=Labels(jobs.user.codes, tuple(names[number] for number in who)),
-        account=Labels(jobs.user.codes, tuple(ACCOUNTS[number % len(ACCOUNTS)] for number in who)),
+        user=jobs.user.renamed(names[number] for number in who),
+        account=jobs.user.renamed(ACCOUNTS[number % len(ACCOUNTS)] for number in who),
         partition=Labels(small.astype(np.int64), PARTITIONS),
         gpu_util=busy,
         memory_util=0.5 * busy,

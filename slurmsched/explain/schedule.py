@@ -35,7 +35,7 @@ class Span:
 
 @dataclass(frozen=True)
 class GpuGroup:
-    """The GPUs of usable nodes of a partition or a type."""
+    """The GPUs of usable nodes of a partition or a type; without a name those of a cluster that has none."""
 
     name: str
     gpus: int
@@ -119,6 +119,8 @@ def _span(jobs: JobTable, row: int, gpu_type: str, kind: str, from_s: float, unt
 
 def _by_partition(view: View) -> Iterator[GpuGroup]:
     nodes, total = view.nodes, view.free_gpus.total
+    if not len(view.partitions):
+        yield GpuGroup("", int(total.sum()))
     for name in dict.fromkeys(view.partitions.name):
         inside = nodes.partitions.map([name in text.split(",") for text in nodes.partitions.names], np.bool_)
         if gpus := int(total[inside].sum()):

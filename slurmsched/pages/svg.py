@@ -48,7 +48,7 @@ def stacked(labels: Sequence[str], parts: Sequence[Series], title: str, *, line:
     tops = [sum(part.values[row] for part in parts) for row in range(len(labels))]
     scale = linear([*tops, *(line.values if line else ())], bottom, 14.0)
     step = (WIDTH - left - 10) / max(len(labels), 1)
-    drawn = [_grid_y(scale, left, amount)]
+    drawn = [grid_y(scale, left, amount)]
     for row, label in enumerate(labels):
         base, x = 0.0, left + row * step
         for part in parts:
@@ -98,10 +98,10 @@ def curves(lines: Sequence[tuple[Series, Sequence[float]]], title: str, *, x_nam
     left, right, bottom, top = 84.0, 450.0, 330.0, 16.0
     across = Scale(0, 1, left, right, ticks=tuple(tenth / 10 for tenth in range(0, 11, 2)))
     up = Scale(0, 1, bottom, top, ticks=across.ticks)
-    drawn = [_grid_y(up, left, _tenths, right), *foot(across, bottom, _tenths), _diagonal(across, up)]
+    drawn = [grid_y(up, left, _tenths, right), *foot(across, bottom, _tenths), _diagonal(across, up)]
     for line, xs in lines:
         drawn += _curve(line, xs, across, up, _tenths)
-    drawn += [*_names(left, right, bottom, x_name, y_name), _side_legend([line for line, _ in lines])]
+    drawn += [*names(left, right, bottom, x_name, y_name), _side_legend([line for line, _ in lines])]
     return frame(bottom + 52, title, drawn)
 
 
@@ -110,10 +110,10 @@ def spans(lines: Sequence[tuple[Series, Sequence[float]]], title: str, *, x_name
     left, right, bottom, top = 84.0, 450.0, 330.0, 16.0
     every = [value for line, xs in lines for value in (*line.values, *xs)]
     across, up = times(every, left, right), times(every, bottom, top)
-    drawn = [_grid_y(up, left, duration, right), *foot(across, bottom, duration), _diagonal(across, up)]
+    drawn = [grid_y(up, left, duration, right), *foot(across, bottom, duration), _diagonal(across, up)]
     for line, xs in lines:
         drawn += _curve(line, xs, across, up, duration)
-    drawn += [*_names(left, right, bottom, x_name, y_name), _side_legend([line for line, _ in lines])]
+    drawn += [*names(left, right, bottom, x_name, y_name), _side_legend([line for line, _ in lines])]
     return frame(bottom + 52, title, drawn)
 
 
@@ -147,7 +147,8 @@ def _steps(line: Series, left: float, step: float, scale: Scale) -> Iterable[Mar
             ).format(line.kind, x, y, x + step, y, f"{line.name}: {amount(value)}")
 
 
-def _grid_y(scale: Scale, left: float, told: Callable[[float], str], right: float = WIDTH - 10) -> Markup:
+def grid_y(scale: Scale, left: float, told: Callable[[float], str], right: float = WIDTH - 10) -> Markup:
+    """Draw the lines and the names of an axis on the left."""
     lines = []
     for tick in scale.ticks:
         y = scale.place(tick)
@@ -174,7 +175,8 @@ def foot(across: Scale, bottom: float, told: Callable[[float], str]) -> Iterable
             yield text(x, bottom + 18, told(tick), "middle")
 
 
-def _names(left: float, right: float, bottom: float, x_name: str, y_name: str) -> tuple[Markup, Markup]:
+def names(left: float, right: float, bottom: float, x_name: str, y_name: str) -> tuple[Markup, Markup]:
+    """Draw the names of both axes."""
     beside = Markup('<text class="name" transform="translate(14 {}) rotate(-90)" text-anchor="middle">{}</text>')
     return text((left + right) / 2, bottom + 40, x_name, "middle", "name"), beside.format(bottom / 2, y_name)
 

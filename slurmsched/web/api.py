@@ -12,10 +12,11 @@ from flask import Flask, Response, request
 from werkzeug.exceptions import HTTPException
 
 from .. import __version__
+from ..clock import Clock, SystemClock
 from ..daemon.api.query_arguments import AnswerRefused
 from ..daemon.api.questions.contract import Question
 from ..daemon.api.questions.table import QUESTIONS
-from .asking import Ask, asked
+from .asking import Ask, Watched, asked
 from .identity import Who, by_token
 from .openapi import ROOT, by_post, document
 from .pages import add_pages, problem_page
@@ -38,11 +39,12 @@ _HEADERS = {
 }
 
 
-def application(ask: Ask, forms: Mapping[str, Any], who: Who = by_token) -> Flask:
+def application(ask: Ask, forms: Mapping[str, Any], who: Who = by_token, clock: Clock | None = None) -> Flask:
     """Return the application that answers by *ask*; *forms* are the JSON Schemas of the answers by question.
 
     *who* says who asks, with what *ask* takes for it.
     """
+    ask = Watched(ask, (clock or SystemClock()).now)
     app = Flask("slurmsched", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = BODY_B
     described = json.dumps(document(ASKED, forms, __version__, tokens=who is by_token))

@@ -8,12 +8,34 @@ from typing import Any
 
 from ..daemon.api.query_arguments import AnswerRefused
 from ..daemon.api.query_protocol import DaemonUnreachable
+from ..pages.formats import moment
 from .problems import Problem
 
 AGAIN_S = 10
 
 Ask = Callable[[Mapping[str, Any], str], Mapping[str, Any]]
 """Asks the daemon a question with a token, or in the name of a user; AnswerRefused, or DaemonUnreachable."""
+
+
+class Watched:
+    """Asks by *ask*, and says of a daemon that is away since when; *now* is Unix time. Called from any thread."""
+
+    def __init__(self, ask: Ask, now: Callable[[], float]) -> None:
+        self._ask, self._now = ask, now
+        self._away_s: float | None = None
+
+    def __call__(self, question: Mapping[str, Any], asker: str) -> Mapping[str, Any]:
+        """Return the daemon's answer, or raise as *ask* does."""
+        try:
+            found = self._ask(question, asker)
+        except DaemonUnreachable as error:
+            self._away_s = away_s = self._now() if self._away_s is None else self._away_s
+            raise DaemonUnreachable(f"{error} (away since {moment(away_s)})") from error
+        except AnswerRefused:
+            self._away_s = None
+            raise
+        self._away_s = None
+        return found
 
 
 def asked(ask: Ask, question: Mapping[str, Any], asker: str) -> Mapping[str, Any]:

@@ -16,7 +16,7 @@ Answer = Mapping[str, Any]
 
 ROWS = 200  #: jobs or nodes on a page
 BY = ("partition", "type")
-ANY = "any type"
+ANY, EVERY = "any type", "all GPUs"
 _KINDS = (("used", "runs, to the median"), ("waits", "waits, as predicted"), ("mine", "yours"))
 
 
@@ -94,13 +94,15 @@ def _addresses(path: str, **given: str) -> Any:
 
 
 def _partitions(drawn: Answer, by: str, partition: str) -> Iterator[tuple[str, str, bool]]:
-    for name in ("", *(one["name"] for one in drawn["partitions"])):
+    for name in ("", *(one["name"] for one in drawn["partitions"] if one["name"])):
         yield _addresses("/queue", by=by, only_partition=name)(1), name or "all", name == partition
 
 
 def _groups(drawn: Answer, spans: Sequence[Answer], by: str, partition: str) -> list[Group]:
     if by == "partition":
-        return [Group(one["name"], one["gpus"]) for one in drawn["partitions"] if partition in ("", one["name"])]
+        return [
+            Group(one["name"] or EVERY, one["gpus"]) for one in drawn["partitions"] if partition in ("", one["name"])
+        ]
     there = {one["gpu_type"] for one in spans}
     found = [Group(one["name"] or ANY, one["gpus"]) for one in drawn["types"] if not partition or one["name"] in there]
     if "" in there and all(one.name != ANY for one in found):
@@ -114,7 +116,7 @@ def _block(one: Answer, by: str, user: str, now_s: float) -> Block:
     name = f"job {one['job_id']} of {one['user']}" if one["job_id"] else "a job of somebody else"
     until_s, by_s = (math.nan if one[key] is None else one[key] - now_s for key in ("until_s", "by_s"))
     from_s = 0.0 if runs or one["from_s"] is None else max(one["from_s"] - now_s, 0.0)
-    group = one["partition"] if by == "partition" else one["gpu_type"] or ANY
+    group = (one["partition"] or EVERY) if by == "partition" else (one["gpu_type"] or ANY)
     return Block(name, group, one["gpus"], kind, from_s, until_s, by_s)
 
 

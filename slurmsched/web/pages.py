@@ -11,7 +11,7 @@ from flask import Flask, Response, request
 from ..daemon.api.query_arguments import NAME_MOST
 from ..pages.environment import policy_of_page, render
 from ..pages.formats import legible
-from . import cluster_pages, job_pages, record_pages
+from . import cluster_pages, job_pages, policy_pages, record_pages
 from .asking import Ask, asked
 from .identity import Who
 from .problems import Problem
@@ -22,6 +22,7 @@ PLACES = (
     ("/gpus", "GPUs"),
     ("/accuracy", "Accuracy"),
     ("/report", "Report"),
+    ("/policies", "Policies"),
 )
 VARIANTS_MOST, OPTIONS_MOST = 8, 2000
 
@@ -111,6 +112,14 @@ def _report(answer: Answers) -> Page:
     return Page("week.html", "Report", record_pages.report(found))
 
 
+def _policies(answer: Answers) -> Page:
+    weight = _number("weight", 70, least=0)
+    if weight > 100:
+        raise Problem(HTTPStatus.BAD_REQUEST, "weight: accepted are 0 to 100")
+    compared, impact = answer("orders"), answer("advice")
+    return Page("policies.html", "Policies", policy_pages.policies(compared, impact, weight))
+
+
 _PAGES: Mapping[str, Callable[..., Page]] = {
     "/": _my_jobs,
     "/try": _try_a_job,
@@ -119,6 +128,7 @@ _PAGES: Mapping[str, Callable[..., Page]] = {
     "/gpus": _gpus,
     "/accuracy": _accuracy,
     "/report": _report,
+    "/policies": _policies,
 }
 
 
@@ -150,8 +160,8 @@ def _partition() -> dict[str, str]:
     return {"only_partition": name} if name else {}
 
 
-def _number(name: str, usual: int) -> int:
+def _number(name: str, usual: int, least: int = 1) -> int:
     text = request.args.get(name, str(usual))
-    if text.isascii() and text.isdecimal() and 0 < int(text[:9]) < 10**6:
+    if text.isascii() and text.isdecimal() and least <= int(text[:9]) < 10**6:
         return int(text[:9])
-    raise Problem(HTTPStatus.BAD_REQUEST, f"{name}: accepted is a whole number from 1, not {text!r:.40}")
+    raise Problem(HTTPStatus.BAD_REQUEST, f"{name}: accepted is a whole number from {least}, not {text!r:.40}")

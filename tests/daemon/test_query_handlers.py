@@ -314,7 +314,19 @@ def test_advice_names_whose_runs_go_far_beyond_their_forecasts_to_those_who_see_
 def test_what_other_hosts_may_ask_takes_long_or_runs_compiled_code_is_said_one_by_one():
     users = {"status", "queue", "why", "mine", "explain", "story", "accuracy", "eta", "eta_check", "windows"}
     assert set(REMOTE_ASKS) == users | {
-        *("deadline", "deadlines", "check", "chart", "claims", "advice", "report", "schedule", "nodes", "gpus")
+        *(
+            "deadline",
+            "deadlines",
+            "check",
+            "chart",
+            "claims",
+            "advice",
+            "report",
+            "schedule",
+            "nodes",
+            "gpus",
+            "orders",
+        )
     }
     slow = {"accuracy", "history", "models", "choices", "trial", "report", "queue", "advice", "mine"}
     slow |= {"deadlines", "check", "chart", "eta_check", "claims", "schedule", "nodes"}
@@ -322,6 +334,9 @@ def test_what_other_hosts_may_ask_takes_long_or_runs_compiled_code_is_said_one_b
     assert {name for name, one in QUESTIONS.items() if one.compiled} == {"check", "chart", "eta_check"}
     operators = {name for name, one in QUESTIONS.items() if one.who is Who.OPERATOR}
     owners = {name for name, one in QUESTIONS.items() if one.who is Who.OWNER}
-    assert (operators, owners) == ({"advice", "claims"}, {"why", "explain", "story", "deadline", "chart", "gpus"})
+    assert (operators, owners) == (
+        {"advice", "claims", "orders"},
+        {"why", "explain", "story", "deadline", "chart", "gpus"},
+    )
     assert all(one.read_only for one in QUESTIONS.values())
     assert all("job_id" in [parameter.name for parameter in QUESTIONS[name].parameters] for name in owners)

@@ -37,6 +37,7 @@ from ...daemon.notices.health import health_of
 from ...daemon.notices.recipients import Recipients
 from ...daemon.notices.service import NoticeService
 from ...daemon.notify import Notifier
+from ...daemon.order_effects_service import OrderEffectsService
 from ...daemon.parts import Parts
 from ...daemon.plugin_decider import PluginDecider
 from ...daemon.predictions.play_forward import PlayForward, PredictionStore, prediction_service
@@ -83,6 +84,8 @@ WARM_UP_WORKER = "slurmsched.foresee.warm_up_worker"
 """The module that compiles in a process of its own."""
 PROMETHEUS_WORKER = "slurmsched.daemon.profiles.prometheus_worker"
 """The module that asks Prometheus in a process of its own."""
+ORDERS_WORKER = "slurmsched.foresee.order_effects_worker"
+"""The module that plays the queue forward under other orders in a process of its own."""
 SYNTHESIS_WORKER = "slurmsched.foresee.synthesis_worker"
 """The module that plays compositions forward in a process of its own."""
 
@@ -163,6 +166,7 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
         idle=_idle(app, now, store, metrics),
         suggestions=Suggestions(store, name, app.clock),
         trial=TrialPolicy(store, name, lambda: memory.available),
+        orders=OrderEffectsService(ORDERS_WORKER, now.policy, now.config, settings.daemon.every_s, app.clock),
     )
     controller = now.controller = DaemonController(parts)
     service = now.service = _service(app, parts, controller, now)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 BEFORE_S, LASTS_DAYS = 3.44 * 86_400.0, 14.0
 """Virtual time before the first page, and the days for which jobs are drawn."""
-STEP_S, PREDICT_S = 600.0, 3600.0  #: between cycles, and predictions, before the first page
+STEP_S, PREDICT_S = 300.0, 3600.0  #: between cycles, and predictions, before the first page
 EVERY_S, SPEED = 2.0, 30.0  #: real seconds between cycles then, and virtual seconds in a real one
 _SETTINGS = """\
 [daemon]
@@ -92,7 +92,7 @@ class DemoDaemon:
 
     def step(self, now_s: float) -> None:
         """Move virtual time on to *now_s*, and run a cycle then."""
-        from ...demo.site import idle_profiles
+        from ...demo.site import busy_profiles, idle_profiles
 
         parts, site = self._daemon.parts, self._site
         site.advance(now_s)
@@ -103,7 +103,8 @@ class DemoDaemon:
         report = beat.report
         store, name = parts.store, parts.cluster_name
         idle = idle_profiles(report.view.running, now_s)
-        store.add_profiles(name, [*site.first_profiles(self._delivered_s), *site.profiles(report.ended)])
+        measured = busy_profiles([*site.first_profiles(self._delivered_s), *site.profiles(report.ended)])
+        store.add_profiles(name, [*measured, *idle])
         self._delivered_s = now_s
         for profile in idle:
             parts.idle.book.take(profile)

@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import NotRequired, TypedDict, cast
 
 from ....cluster.kind_speeds import TypeSpeed
+from ....cluster.records.order_effects import OrderEffects
 from ....cluster.records.profiles import LinkUse
 from ....cluster.stranded_gpus import StrandedBy
 from ....decide.fragmented_waits import Fragmentation
@@ -14,7 +15,7 @@ from ....errors import MemoryUnavailable
 from ....explain.impact import GroupImpact, advice
 from ....models.runtime.overruns import Overrunner
 from ...idle.idle_gpus import IdleGpus
-from .contract import Asked, OfCycle, Question, Who
+from .contract import Asked, OfCycle, Question, Who, for_users
 
 OVERRUNNERS_MOST = 20  #: users in one answer
 STRANDED_MOST = 20  #: likewise, of those whose jobs left GPUs without CPUs or memory
@@ -91,7 +92,23 @@ def _advice(asked: Asked) -> AdviceAnswer:
     }
 
 
+class OrdersAnswer(OfCycle):
+    """What other orders would do to the jobs that wait now; *note* says why that is not known, or not anew."""
+
+    effects: OrderEffects | None
+    note: str
+
+
+def _orders(asked: Asked) -> OrdersAnswer:
+    found = asked.sources.orders(asked.decided.view, asked.decided.mode)
+    return {**asked.head, "effects": found.effects, "note": found.note}
+
+
 QUESTIONS = (
+    for_users(
+        *("orders", "what other orders would do to waiting jobs", _orders, OrdersAnswer, (), Who.OPERATOR),
+        live_only="only a running daemon plays the queue forward",
+    ),
     Question(
         *("advice", "the effect of our order on accounts", _advice, AdviceAnswer, (), Who.OPERATOR, "advice"),
         slow=True,

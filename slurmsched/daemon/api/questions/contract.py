@@ -28,6 +28,7 @@ from ....explain.explain import Explanation, QueueRow
 from ....explain.why import Circumstances, Why
 from ....models.runtime.overruns import Overrunner
 from ...idle.idle_gpus import IdleGpus
+from ...order_effects_service import PlayedOrders
 from ..privacy import hide_other_users
 from ..query_arguments import AnswerRefused, Parameter
 
@@ -66,6 +67,7 @@ class Sources:
     types: Callable[[], Sequence[TypeSpeed]] = tuple  #: speeds of kinds of jobs by type of GPU
     stranded: Callable[[], Sequence[StrandedBy]] = tuple  #: whose jobs left GPUs without CPUs or memory
     idle: Callable[[], IdleGpus] = IdleGpus  #: GPUs without a process, and who waits for them
+    orders: Callable[[View, str], PlayedOrders] = lambda view, mode: PlayedOrders()  #: other orders, on the live queue
     fragmented: Callable[[], Sequence[Fragmentation]] = tuple  #: what jobs waited for GPUs that did not lie together
     check: Callable[[View, Plan, str, str], DeadlineAnswer] = _unknown  #: for a user's new job
     cause: Callable[[View, Plan, int], Cause | None] = lambda *_: None  #: what keeps a pending row from starting
