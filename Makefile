@@ -78,7 +78,7 @@ soak: setup
 	$(BIN)/pytest -m 'soak or attack' --durations=20; soak=$$?; \
 	$(BIN)/pytest -m 'hypothesis and not lab and not soak' --hypothesis-profile=search; exit $$((soak | $$?))
 
-# Of each page of the demo at three widths, light and dark, to build/screenshots; and the one of README.
+# Of each page of the demo at three widths, light and dark, to build/screenshots.
 screenshots: setup
 	$(BIN)/python scripts/web-pictures build/screenshots
 

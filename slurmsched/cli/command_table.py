@@ -58,6 +58,11 @@ COMMANDS = {
     ),
     "story": CommandEntry("slurmsched.cli.jobs.story", "story", "Show the whole history of JOB."),
     "ask": CommandEntry("slurmsched.cli.admin.ask", "ask", "Ask the daemon a QUESTION, and print its answer as JSON."),
+    "mcp": CommandEntry(
+        "slurmsched.cli.jobs.mcp_server",
+        "mcp",
+        "Answer an assistant's questions about your jobs.",
+    ),
     "replay": CommandEntry(
         "slurmsched.cli.admin.replay", "replay", "Decide a recorded CYCLE again and compare the plans."
     ),

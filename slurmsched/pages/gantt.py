@@ -45,26 +45,38 @@ def gantt(blocks: Sequence[Block], groups: Sequence[Group], windows: Sequence[Wi
     Blocks run to the median, and on, faded, to the time by which nine in ten end.
     """
     scale = time_axis([value for one in blocks for value in (one.from_s, one.until_s)], _LABELS)
-    y, drawn, panels = _TOP, [], []
+    y, grounds, faded, solid = _TOP, list[Markup](), list[Markup](), list[Markup]()
     for group in groups:
         height = min(max(group.gpus * _LANE, _LOW), _HIGH)
-        panels.append(Markup("").join(_panel(group, blocks, scale, y, height)))
+        grounds += _ground(group, scale, y, height)
+        for behind, before in _blocks(group, blocks, scale, y, height):
+            faded.append(behind)
+            solid.append(before)
         y += height + _GAP
     bottom = y - _GAP
-    drawn = [shade(window, scale, bottom) for window in windows if window.from_s < scale.high]
+    drawn = [*grounds]
+    drawn += [shade(window, scale, bottom) for window in windows if window.from_s < scale.high]
     for tick in scale.ticks:
         x, kind = scale.place(tick), "zero" if tick == 0 else "grid"
         drawn.append(Markup('<line class="{}" x1="{}" y1="20" x2="{}" y2="{}"/>').format(kind, x, x, bottom))
     drawn += foot(scale, -5.0, lambda at_s: f"+{duration(at_s)}" if at_s else "now")
     more = [("used faded", "until nine in ten end")]
     more += [("unmeasured band", "maintenance or reservation")] if windows else []
-    return frame(bottom + 56, title, [*drawn, *panels, marks(kinds, 8.0, bottom + 26), marks(more, 8.0, bottom + 48)])
+    return frame(
+        bottom + 56, title, [*drawn, *faded, *solid, marks(kinds, 8.0, bottom + 26), marks(more, 8.0, bottom + 48)]
+    )
 
 
-def _panel(group: Group, blocks: Sequence[Block], scale: Scale, top: float, height: float) -> Iterator[Markup]:
+def _ground(group: Group, scale: Scale, top: float, height: float) -> Iterator[Markup]:
     yield rect(scale.start, top, scale.end - scale.start, height, "pool", "")
     yield text(_LABELS - 8, top + 14, cut(group.name)[:13], "end", "name")
     yield text(_LABELS - 8, top + 29, f"{amount(group.gpus)} GPUs", "end")
+
+
+def _blocks(
+    group: Group, blocks: Sequence[Block], scale: Scale, top: float, height: float
+) -> Iterator[tuple[Markup, Markup]]:
+    """Yield the faded and the solid part of each block of a group."""
     lane, free_s = height / max(group.gpus, 1), [0.0] * group.gpus
     mine = sorted((one for one in blocks if one.group == group.name), key=lambda one: max(one.from_s, 0.0))
     for block in mine:
@@ -72,7 +84,7 @@ def _panel(group: Group, blocks: Sequence[Block], scale: Scale, top: float, heig
             yield from _block(block, free_s, scale, top, lane)
 
 
-def _block(block: Block, free_s: list[float], scale: Scale, top: float, lane: float) -> Iterator[Markup]:
+def _block(block: Block, free_s: list[float], scale: Scale, top: float, lane: float) -> Iterator[tuple[Markup, Markup]]:
     """Draw a block on the GPUs that are free the longest, and note until when it has them."""
     from_s = max(block.from_s, 0.0)
     until_s = block.until_s if math.isfinite(block.until_s) else scale.high
@@ -83,9 +95,8 @@ def _block(block: Block, free_s: list[float], scale: Scale, top: float, lane: fl
             free_s[at] = until_s
         y, tall = top + first * lane + 0.4, max(many * lane - 0.8, 0.6)
         left, right, faded = (scale.place(value) for value in (from_s, until_s, by_s))
-        if faded - right > 0.5:
-            yield rect(right, y, faded - right, tall, f"{block.kind} faded", "")
-        yield rect(left, y, max(right - left, 1.0), tall, block.kind, told)
+        behind = rect(right, y, faded - right, tall, f"{block.kind} faded", "") if faded - right > 0.5 else Markup("")
+        yield behind, rect(left, y, max(right - left, 1.0), tall, f"{block.kind} block", told)
 
 
 def _places(free_s: Sequence[float], from_s: float, gpus: int) -> list[tuple[int, int]]:

@@ -1,0 +1,73 @@
+"""The tools for assistants, asked by the official client over standard input and output."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("mcp")
+
+import anyio
+from mcp import ClientSession, StdioServerParameters, stdio_client
+
+sys.path.append(str(Path(__file__).parents[1] / "daemon"))
+from web_worlds import handlers, observed
+
+from slurmsched.daemon.api.query_server import QueryServer
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory):
+    """The settings of a user of a host where a daemon answers; this process is its user."""
+    run = tmp_path_factory.mktemp("run")
+    server = QueryServer(run, handlers(observed()))
+    server.start()
+    file = run / "slurmsched.toml"
+    file.write_text(f'[daemon]\nrun_dir = "{run}"\nstate_dir = "{run}"\n', "utf-8")
+    yield file
+    server.close()
+
+
+def talk(settings, during):
+    """What *during* returns of a session with the command."""
+
+    async def whole():
+        command = StdioServerParameters(
+            command=sys.executable, args=["-m", "slurmsched", "--config", str(settings), "mcp"], env=dict(os.environ)
+        )
+        async with stdio_client(command) as streams, ClientSession(*streams) as session:
+            await session.initialize()
+            return await during(session)
+
+    return anyio.run(whole)
+
+
+def test_an_assistant_asks_with_tools_that_only_read_and_gets_the_answers_of_commands(settings):
+    async def during(session):
+        tools = (await session.list_tools()).tools
+        assert {one.name for one in tools} == {
+            *("eta", "why", "why_mine", "explain", "what_if", "deadline_check", "report")
+        }
+        assert all(one.annotations.read_only_hint for one in tools)
+        why = await session.call_tool("why", {"job_id": 2})
+        tried = await session.call_tool("what_if", {"options": "--gpus=2"})
+        return why, tried
+
+    why, tried = talk(settings, during)
+    assert not why.is_error
+    assert json.loads(why.content[0].text)["why"]["job_id"] == 2
+    assert json.loads(tried.content[0].text)["eta"][0]["notes"] == ["of --gpus=2"]
+
+
+def test_what_is_refused_is_an_error_in_words(settings):
+    async def during(session):
+        wrong = (("why", {"job_id": -1}), ("why", {"job": 2}), ("scancel", {}), ("report", {"span_s": 1}))
+        return [(await session.call_tool(name, given)).content[0].text for name, given in wrong]
+
+    refused = talk(settings, during)
+    for text, words in zip(refused, ("job_id", "job", "scancel", "span_s"), strict=True):
+        assert words in text
