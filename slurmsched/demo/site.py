@@ -87,7 +87,9 @@ def idle_profiles(running: JobTable, now_s: float) -> list[NodeProfile]:
 def _fleet() -> ClusterSpec:
     large = _nodes("gpu", 6, 8, "a100", "train")
     small = _nodes("dev", 3, 4, "l40s", "dev")
-    partitions = partition_of("train", "gpu[01-06]").joined(partition_of("dev", "dev[01-03]"))
+    partitions = partition_of("train", "gpu[01-06]", default=np.ones(1, dtype=np.bool_)).joined(
+        partition_of("dev", "dev[01-03]")
+    )
     kept = table_of(
         ReservationTable, 1, {},
         {"name": ["cooling"], "start_s": [FIRST_S + MAINTENANCE_S[0]], "end_s": [FIRST_S + MAINTENANCE_S[1]],

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...clock import ManualClock
 from ...cycle import CycleReport
+from ...daemon.api.query_arguments import AnswerRefused
 from ...errors import SlurmschedError
 from ..app import App, Called
 
@@ -77,7 +78,12 @@ class DemoDaemon:
 
     def ask(self, request: Mapping[str, Any], user: str) -> Mapping[str, Any]:
         """Answer a question of a local user, as the daemon's socket does."""
-        return self._daemon.service.questions.answer(request, pwd.getpwnam(user).pw_uid)
+        try:
+            return self._daemon.service.questions.answer(request, pwd.getpwnam(user).pw_uid)
+        except AnswerRefused:
+            raise
+        except SlurmschedError as error:
+            raise AnswerRefused(str(error)) from error
 
     @property
     def now_s(self) -> float:
