@@ -21,7 +21,7 @@ setup: .venv/.ready
 	scripts/apt-install $(APT) || echo "not every package could be installed; the demo simulates, tests skip" >&2
 	$(or $(PYTHON),python3) -m venv .venv
 	$(BIN)/pip install --quiet --upgrade pip setuptools wheel
-	$(BIN)/pip install --quiet --editable '.[test]'
+	$(BIN)/pip install --quiet --editable '.[test,mcp,soak]'
 	$(BIN)/python -m compileall -q slurmsched
 	touch $@
 
