@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from ..cluster.text.plural import count
 from .formats import amount, duration
 from .scales import Scale
 from .svg import cut, foot, frame, marks, rect, text
@@ -89,7 +90,7 @@ def _block(block: Block, free_s: list[float], scale: Scale, top: float, lane: fl
     from_s = max(block.from_s, 0.0)
     until_s = block.until_s if math.isfinite(block.until_s) else scale.high
     by_s = block.by_s if math.isfinite(block.by_s) else until_s
-    told = f"{block.name}: {amount(block.gpus)} GPUs, {_when(block, until_s, by_s)}"
+    told = f"{block.name}: {count(block.gpus, 'GPU')}, {_when(block, until_s, by_s)}"
     for first, many in _places(free_s, from_s, min(block.gpus, len(free_s))):
         for at in range(first, first + many):
             free_s[at] = until_s

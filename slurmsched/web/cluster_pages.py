@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
+from ..cluster.text.plural import count
 from ..pages.formats import UNKNOWN, amount, duration, moment
 from ..pages.gantt import Block, Group, gantt
 from ..pages.gpu_grid import Cell, NodeRow, gpu_grid, halves, use_words
@@ -200,4 +201,4 @@ def _job_words(one: Answer, now_s: float) -> str:
     use, memory = (math.nan if one[name] is None else one[name] for name in ("use", "memory_mib"))
     idle_s = math.nan if one["idle_since_s"] is None else now_s - one["idle_since_s"]
     shares = " (shared)" if one["shares"] else ""
-    return f"{_who(one)}, {amount(one['gpus'])} GPUs{shares}: {use_words(use, memory, idle_s)}"
+    return f"{_who(one)}, {count(one['gpus'], 'GPU')}{shares}: {use_words(use, memory, idle_s)}"

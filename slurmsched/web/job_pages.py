@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ..cluster.text.plural import count
 from ..explain.story_words import sentence
 from ..pages.formats import UNKNOWN, amount, duration, moment, percent
 from ..pages.lease_chart import LeaseBar, lease_chart
@@ -132,7 +133,7 @@ def _gpus(found: Answer, now_s: float) -> Iterator[tuple[str, str]]:
     if not found["known"] or not found["gpus"]:
         return
     if found["runs"]:
-        yield "runs on", f"{found['nodes']}, {amount(found['gpus'])} GPUs"
+        yield "runs on", f"{found['nodes']}, {count(found['gpus'], 'GPU')}"
     if found["use"] is None:
         yield "use", "not measured, nor any earlier run of its kind"
     else:
@@ -143,10 +144,10 @@ def _gpus(found: Answer, now_s: float) -> Iterator[tuple[str, str]]:
             yield "memory of a GPU, most", f"{amount(found['memory_mib'] / 1024)} GiB"
     if found["idle_gpus"]:
         since = duration(now_s - found["idle_since_s"])
-        yield "without a process", f"{amount(found['idle_gpus'])} GPUs for {since}"
+        yield "without a process", f"{count(found['idle_gpus'], 'GPU')} for {since}"
     for one in found["partners"]:
         who = f"job {one['job_id']} of {one['user']}" if one["job_id"] else "a job of somebody else"
-        yield "shares GPUs with", f"{who} ({amount(one['gpus'])} GPUs)"
+        yield "shares GPUs with", f"{who} ({count(one['gpus'], 'GPU')})"
 
 
 def _unpredicted(job_id: int) -> Answer:
