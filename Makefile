@@ -29,8 +29,8 @@ demo: setup
 	$(BIN)/slurmsched demo --or-simulated
 
 lint: setup
-	$(BIN)/ruff check slurmsched tests examples packages
-	$(BIN)/ruff format --check slurmsched tests examples packages
+	$(BIN)/ruff check slurmsched tests examples packages contrib
+	$(BIN)/ruff format --check slurmsched tests examples packages contrib
 	$(BIN)/mypy
 
 # The first run of these compiles the simulator for all workers of all tests, which would each do so for themselves.

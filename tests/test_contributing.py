@@ -96,7 +96,7 @@ def targets() -> dict[str, list[str]]:
 def test_every_folder_with_python_is_linted():
     folders = {path.relative_to(ROOT).parts[0] for path in ROOT.glob("*/**/*.py")}
     linted = [line.split()[2:] for line in targets()["lint"] if " check " in line and "ruff" in line]
-    assert linted == [["slurmsched", "tests", "examples", "packages"]]
+    assert linted == [["slurmsched", "tests", "examples", "packages", "contrib"]]
     assert {name for name in folders if name.isidentifier()} - {"build", "dist"} == set(linted[0])
 
 

@@ -29,7 +29,7 @@ NEW_JOB = "-p gpu -G 2 -t 30"
 def questions(pending: int, running: int) -> Iterator[dict[str, object]]:
     """Each kind of question, and those about a job for one that waits and one that runs."""
     for kind in QUESTIONS:
-        if kind in ("why", "explain", "story", "deadline", "chart"):
+        if kind in ("why", "explain", "story", "deadline", "chart", "gpus"):
             yield from ({"ask": kind, "job_id": job} for job in (pending, running))
         elif kind == "check":
             yield {"ask": kind, "options": f"{NEW_JOB} --comment=slurmsched:deadline=+2h"}

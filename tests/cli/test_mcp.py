@@ -5,17 +5,14 @@ from __future__ import annotations
 import json
 import os
 import sys
-from pathlib import Path
 
 import pytest
 
 pytest.importorskip("mcp")
 
 import anyio
+from daemon.web_worlds import handlers, observed
 from mcp import ClientSession, StdioServerParameters, stdio_client
-
-sys.path.append(str(Path(__file__).parents[1] / "daemon"))
-from web_worlds import handlers, observed
 
 from slurmsched.daemon.api.query_server import QueryServer
 

@@ -7,7 +7,6 @@ import json
 import pwd
 import shutil
 import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -16,10 +15,8 @@ import pytest
 pytest.importorskip("flask")
 pytest.importorskip("waitress")
 
+from daemon.web_worlds import handlers, observed
 from werkzeug.test import Client
-
-sys.path.append(str(Path(__file__).parents[1] / "daemon"))
-from web_worlds import handlers, observed
 
 from slurmsched.cli.daemon.web import forms
 from slurmsched.daemon.api.questions.table import QUESTIONS

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pwd
-import sys
 import tempfile
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import numpy as np
-from daemon_worlds import report
+from daemon.daemon_worlds import report
+from report.site_month import NOW_S, site_month
 
 from slurmsched.cli.daemon.web import forms
 from slurmsched.clock import ManualClock
@@ -38,9 +38,6 @@ from slurmsched.simulator.simulated_cluster import SimulatedCluster
 from slurmsched.simulator.workload.workload import workload
 from slurmsched.web.api import application
 from slurmsched.web.identity import Who
-
-sys.path.append(str(Path(__file__).parents[1] / "report"))
-from site_month import NOW_S, site_month
 
 HOUR_S = 3600.0
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>\x1b[31m{{7*7}}"
