@@ -23,7 +23,7 @@ from ..policies.selection.allowed_nodes import binding
 from ..policies.selection.could_hold import never
 from ..policies.selection.job_spread import spread
 from ..policies.selection.planned_room import YEAR_S
-from ..policies.selection.resources import is_on, link, number_forms, own_part, take_slots
+from ..policies.selection.resources import is_on, link, number_forms, own_part, recount, take_slots
 from ..policies.selection.sorted_rows import Line
 from ..policies.selection.unit_choice import BASE, WHOLE
 from ..policies.selection.unit_rules import PATIENCE_S, most_together, unit_rules
@@ -235,6 +235,7 @@ def _put(cluster: SimulatedCluster, table: JobTable, running: int, arrived: int,
     _seat(model, table, running, view)
     table = _patient(table, running, view)
     _close_units(model, table, running)
+    recount(model.stage.resources)
     model.stage.ready_s[:] = now_s + view.nodes.ready_s
     ends_s = _run(model, table, running, now_s)
     begins_s = _queue(model, table, running, arrived, now_s)

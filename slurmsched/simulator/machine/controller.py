@@ -18,6 +18,7 @@ from ...policies.selection.allowed_nodes import AllowedNodes, PartitionSets, all
 from ...policies.selection.closed_times import ClosedTimes, claim_groups, closed_to
 from ...policies.selection.free_resources import FreeResources
 from ...policies.selection.loops import nothing_started, turns_of
+from ...policies.selection.node_search import find
 from ...policies.selection.planned_room import MOST_STEPS, YEAR_S, blank_outlook
 from ...policies.selection.preemption import no_spare
 from ...policies.selection.resources import (
@@ -25,9 +26,11 @@ from ...policies.selection.resources import (
     NodeSlots,
     ResourceRequests,
     carry_over,
-    find,
+    counted,
+    no_counts,
     nothing_held,
     number_forms,
+    recount,
 )
 from ...policies.selection.sorted_rows import empty_line
 from ...policies.selection.struct_arrays import records, writable
@@ -143,7 +146,7 @@ def _scratch(stage: MachineContext, parts: PartitionSets, caps: Caps) -> Scratch
         turns=turns_of(jobs, len(parts.tier), nodes),
         started=nothing_started(running, stage.held.links.shape[1]),
         used=_zeros(len(caps.used)),
-        spare=no_spare(stage.resources.allowed, jobs),
+        spare=no_spare(stage.resources, jobs),
         ranked=_zeros(running),
         keys=np.zeros(running),
         order=_zeros(jobs),
@@ -202,9 +205,10 @@ def _requests(jobs: Workload, kind: IntArray) -> ResourceRequests:
 def _resources(fleet: ClusterSpec, allowed: BoolArray, closed: ClosedTimes) -> NodeResources:
     nodes, slots = fleet.nodes, fleet.slots
     whole = np.where(slots > 0, 0, nodes.gpus)  # GPUs with slots are not handed out whole
-    return NodeResources(
+    resources = NodeResources(
         has=records(FreeResources(nodes.gpus, nodes.cpus, nodes.memory_mib)),
         free=records(FreeResources(whole, nodes.cpus, nodes.memory_mib)),
+        counts=no_counts(len(nodes)),
         slots=records(NodeSlots(slots, _zeros(len(nodes)), _zeros(len(nodes)))),
         up=nodes.usable.copy(),
         allowed=allowed,
@@ -215,6 +219,7 @@ def _resources(fleet: ClusterSpec, allowed: BoolArray, closed: ClosedTimes) -> N
         unit_room=scratch_of(fleet.units),
         room=np.zeros((4, len(nodes)), dtype=np.int64),
     )
+    return counted(resources)
 
 
 def _bound(resources: NodeResources, requests: ResourceRequests, fleet: ClusterSpec) -> NodeResources:
@@ -354,6 +359,7 @@ def extended(model: Controller, fresh: Controller) -> Controller:
     new.resources.free[:] = old.resources.free  # type: ignore[index]  # an array of records
     new.resources.slots[:] = old.resources.slots  # type: ignore[index]  # likewise
     new.resources.up[:] = old.resources.up
+    recount(new.resources)
     fresh.usage.shares.used_s[: len(model.usage.shares.used_s)] = model.usage.shares.used_s
     fresh.usage.until_s[:] = model.usage.until_s
     share_out(fresh.usage.shares, model.weights.fair_tree, model.weights.dampening)

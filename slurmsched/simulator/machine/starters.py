@@ -16,7 +16,7 @@ from ...policies.selection.loops import (
     start_in_turn,
 )
 from ...policies.selection.preemption import run_best
-from ...policies.selection.resources import CHOSEN, TAKEN
+from ...policies.selection.resources import CHOSEN, TAKEN, UP
 from ..engine.calendar import NEVER
 from ..engine.job_state import PENDING, go_on, pause, run_on, stop
 from ..engine.segments import has_room
@@ -184,10 +184,7 @@ def _all_have_gpus(c: Controller, waiting: int) -> bool:
         if c.caps.most[c.caps.account[row]] < UNLIMITED:
             return False
         wanted += c.stage.requests.gpus[row]
-    for node in range(len(resources.up)):
-        if resources.up[node]:
-            wanted -= resources.free.gpus[node]
-    return wanted <= 0
+    return bool(wanted <= resources.counts.gpus[UP])
 
 
 @borrowing

@@ -15,6 +15,7 @@ import numpy as np
 from ...cluster.columns import BoolArray, IntArray
 from ...policies.compiled import borrowing, entry, inner
 from ...policies.selection.allowed_nodes import PartitionSets
+from ...policies.selection.node_search import find_open_filed, is_shut
 from ...policies.selection.planned_room import (
     FOUND,
     earliest,
@@ -25,7 +26,7 @@ from ...policies.selection.planned_room import (
     reserve,
     started,
 )
-from ...policies.selection.resources import CHOSEN, find_open, is_shut, width
+from ...policies.selection.resources import ALL, CHOSEN, width
 from ...policies.selection.sorted_rows import drop_out
 from ..engine.calendar import BEGIN, NEVER, STEP
 from ..engine.job_state import schedule, start
@@ -212,9 +213,9 @@ def ready(c: Controller, row: int, now_s: float) -> bool:
 def try_to_start(c: Controller, row: int, now_s: float) -> bool:
     """Start a job where it fits on nodes that are not barred; return True if it started."""
     stage = c.stage
-    count = find_open(
-        stage.resources, stage.requests, row, stage.resources.free, c.barred, now_s, stage.life.plan_s[row]
-    )
+    resources, plan_s = stage.resources, stage.life.plan_s[row]
+    free, by_free = resources.free, resources.counts.by_free
+    count = find_open_filed(resources, stage.requests, row, free, by_free, c.barred, now_s, plan_s)
     if count:
         begin(c, row, count, now_s)
     return count > 0
@@ -315,7 +316,7 @@ def main_loop(c: Controller, now_s: float) -> None:
     """
     c.clock[MAIN_DUE], c.clock[MAIN_LAST] = NEVER, now_s
     _serve_higher_tiers(c, now_s, _BLOCKING)
-    at, tested, open_sets, free = 0, 0, len(c.blocked), c.stage.resources.free.gpus.sum()
+    at, tested, open_sets, free = 0, 0, len(c.blocked), c.stage.resources.counts.gpus[ALL]
     stopped = np.zeros(c.stage.resources.closed.number.max() + 1, dtype=np.bool_)
     while at < c.queue.many[0] and tested < c.rules.default_queue_depth and open_sets:
         row = c.queue.rows[at]
@@ -377,7 +378,7 @@ def backfill_loop(c: Controller, now_s: float) -> None:
 def _plan(c: Controller, now_s: float, on: BoolArray, sets: BoolArray, tested: int) -> int:
     """Plan the jobs of the partition *sets* on the nodes *on*; return the jobs tested, *tested* of them before."""
     stage, rules, outlook = c.stage, c.rules, c.outlook
-    free, last = stage.resources.free.gpus.sum(), _last_that_may_start(c, now_s)
+    free, last = stage.resources.counts.gpus[ALL], _last_that_may_start(c, now_s)
     at = 0
     c.reserved[:] = 0
     one = rules.reservations == 1 and len(c.reserved) == 1
@@ -415,9 +416,11 @@ def _plan(c: Controller, now_s: float, on: BoolArray, sets: BoolArray, tested: i
 @borrowing
 def _start_on_slots(c: Controller, row: int, now_s: float) -> bool:
     """Start a job with slots if they are free, and its node is not kept for another job; return True on success."""
-    stage, outlook = c.stage, c.outlook
-    free, plan_s = stage.resources.free, stage.life.plan_s[row]
-    outlook.counts[FOUND] = find_open(stage.resources, stage.requests, row, free, outlook.barred, now_s, plan_s)
+    stage, outlook, resources = c.stage, c.outlook, c.stage.resources
+    free, by_free, plan_s = resources.free, resources.counts.by_free, stage.life.plan_s[row]
+    outlook.counts[FOUND] = find_open_filed(
+        resources, stage.requests, row, free, by_free, outlook.barred, now_s, plan_s
+    )
     if not outlook.counts[FOUND]:
         keep_for(outlook, stage, row)
         return False
@@ -432,7 +435,7 @@ def _start_on_slots(c: Controller, row: int, now_s: float) -> bool:
 @borrowing
 def _last_that_may_start(c: Controller, now_s: float) -> int:
     """Return the last place in the queue whose job asks for no more GPUs than are free; -1 where there is none."""
-    free = c.stage.resources.free.gpus.sum()
+    free = c.stage.resources.counts.gpus[ALL]
     for at in range(c.queue.many[0] - 1, -1, -1):
         row = c.queue.rows[at]
         if c.stage.requests.gpus[row] <= free and ready(c, row, now_s):
