@@ -39,6 +39,7 @@ from ..cluster_spec import ClusterSpec
 from ..engine.calendar import NEVER, NODES, OPENS, Calendar, blank, note
 from ..engine.job_state import JobSpeed, MachineContext, alone, not_submitted
 from ..engine.keys import Keys
+from ..engine.ranked_runs import IN_USE, RankedRuns, no_ranked_runs
 from ..engine.segments import has_room, larger, no_segments
 from ..slurmctld.fair_share import share_out
 from ..slurmctld.fixed_points import fixed_points
@@ -117,6 +118,7 @@ def controller(
         gates=no_gates(size),
         outages=failures,
         outlook=blank_outlook(nodes, _steps(conf, size, stage), size, conf.rules.whole_nodes),
+        ranked=_ranked(conf, size, stage),
         given=given or Keys(np.zeros((1, size)), np.zeros(size), np.zeros(0)),
         scratch=_scratch(stage, parts, caps),
         blocked=np.zeros(len(parts.tier), dtype=np.bool_),
@@ -124,6 +126,13 @@ def controller(
         barred=np.zeros(nodes, dtype=np.bool_),
         clock=np.array([-np.inf, 0.0, NEVER, -np.inf, NEVER, -np.inf, NEVER, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, NEVER]),
     )
+
+
+def _ranked(conf: SlurmConf, jobs: int, stage: MachineContext) -> RankedRuns:
+    """Return empty ranks; they are for a preemptive starter, and jobs whose work begins with their run."""
+    if not conf.rules.repacking or stage.launch_s > 0:
+        return no_ranked_runs()
+    return no_ranked_runs(jobs, len(stage.running.rows), float(stage.life.submit_s.min(initial=np.inf)))
 
 
 def _steps(conf: SlurmConf, jobs: int, stage: MachineContext) -> int:
@@ -152,6 +161,8 @@ def _scratch(stage: MachineContext, parts: PartitionSets, caps: Caps) -> Scratch
         order=_zeros(jobs),
         runs=no,
         yields=no.copy(),
+        taken=np.zeros((2, running), dtype=np.int64),
+        taken_keys=np.zeros(running),
     )
 
 
@@ -365,4 +376,5 @@ def extended(model: Controller, fresh: Controller) -> Controller:
     share_out(fresh.usage.shares, model.weights.fair_tree, model.weights.dampening)
     fresh.caps.used[: len(model.caps.used)] = model.caps.used
     fresh.clock[:] = model.clock
+    fresh.ranked.counts[IN_USE] = 0
     return fresh

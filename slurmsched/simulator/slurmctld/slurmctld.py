@@ -29,7 +29,8 @@ from ...policies.selection.planned_room import (
 from ...policies.selection.resources import ALL, CHOSEN, width
 from ...policies.selection.sorted_rows import drop_out
 from ..engine.calendar import BEGIN, NEVER, STEP
-from ..engine.job_state import schedule, start
+from ..engine.job_state import RUNNING, schedule, start
+from ..engine.ranked_runs import IN_USE, enter_run
 from .fair_share import accrue
 from .gates import count, is_open, let_go
 from .multifactor import base_priority
@@ -247,9 +248,20 @@ def restart_cost(c: Controller, row: int) -> float:
 
 @borrowing
 def note_step(c: Controller, row: int) -> None:
-    """Schedule the next step of attained service of a running job, where its key has steps."""
+    """Rank a running job by its key, and schedule its next step of attained service where its key has steps."""
+    if c.ranked.counts[IN_USE]:
+        _rank(c, row)
     if c.stage.life.level[row] < len(c.given.steps):
         schedule(c.stage, step_s(c, row), STEP, row)
+
+
+@borrowing
+def _rank(c: Controller, row: int) -> None:
+    life, since_s = c.stage.life, c.stage.life.since_s[row]
+    if since_s > c.clock[NOW]:  # its key does not grow yet
+        c.ranked.counts[IN_USE] = 0
+        return
+    enter_run(c.ranked, life.state, RUNNING, row, key_of(c, row), c.given.slope[row], since_s)
 
 
 @borrowing
