@@ -8,7 +8,7 @@ import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray
 from ..compiled import borrowing, entry
-from .node_search import find_open_filed
+from .node_search import find_now
 from .planned_room import FOUND, NEVER, BackfillPlan, earliest, full_until, look, reserve, started
 from .resources import (
     ALL,
@@ -110,8 +110,7 @@ def start_one(jobs: DecisionJobs, row: int, barred: BoolArray, now_s: float, to:
     """Start a job where it fits on nodes that are not barred, within its account's limit; return True if it started."""
     if not within_limit(jobs, row):
         return False
-    plan_s, free, by_free = jobs.life.plan_s[row], jobs.resources.free, jobs.resources.counts.by_free
-    count = find_open_filed(jobs.resources, jobs.requests, row, free, by_free, barred, now_s, plan_s)
+    count = find_now(jobs.resources, jobs.requests, row, barred, now_s, jobs.life.plan_s[row])
     if count:
         _begin(jobs, row, count, now_s, to)
     return count > 0

@@ -15,7 +15,7 @@ import numpy as np
 from ...cluster.columns import BoolArray, IntArray
 from ...policies.compiled import borrowing, entry, inner
 from ...policies.selection.allowed_nodes import PartitionSets
-from ...policies.selection.node_search import find_open_filed, is_shut
+from ...policies.selection.node_search import find_now, is_shut
 from ...policies.selection.planned_room import (
     FOUND,
     earliest,
@@ -214,9 +214,7 @@ def ready(c: Controller, row: int, now_s: float) -> bool:
 def try_to_start(c: Controller, row: int, now_s: float) -> bool:
     """Start a job where it fits on nodes that are not barred; return True if it started."""
     stage = c.stage
-    resources, plan_s = stage.resources, stage.life.plan_s[row]
-    free, by_free = resources.free, resources.counts.by_free
-    count = find_open_filed(resources, stage.requests, row, free, by_free, c.barred, now_s, plan_s)
+    count = find_now(stage.resources, stage.requests, row, c.barred, now_s, stage.life.plan_s[row])
     if count:
         begin(c, row, count, now_s)
     return count > 0
@@ -428,11 +426,8 @@ def _plan(c: Controller, now_s: float, on: BoolArray, sets: BoolArray, tested: i
 @borrowing
 def _start_on_slots(c: Controller, row: int, now_s: float) -> bool:
     """Start a job with slots if they are free, and its node is not kept for another job; return True on success."""
-    stage, outlook, resources = c.stage, c.outlook, c.stage.resources
-    free, by_free, plan_s = resources.free, resources.counts.by_free, stage.life.plan_s[row]
-    outlook.counts[FOUND] = find_open_filed(
-        resources, stage.requests, row, free, by_free, outlook.barred, now_s, plan_s
-    )
+    stage, outlook, plan_s = c.stage, c.outlook, c.stage.life.plan_s[row]
+    outlook.counts[FOUND] = find_now(stage.resources, stage.requests, row, outlook.barred, now_s, plan_s)
     if not outlook.counts[FOUND]:
         keep_for(outlook, stage, row)
         return False
