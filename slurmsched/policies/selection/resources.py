@@ -106,9 +106,19 @@ def number_forms(requests: ResourceRequests) -> None:
     for name in ("gpus", "slots", "nodes", "cpus", "memory_mib", "exclusive", "kind", "rule", "how"):
         column = getattr(requests, name)
         if len(column) and column.min() != column.max():
-            values, at = np.unique(column, return_inverse=True)
-            form = np.unique(form * len(values) + at, return_inverse=True)[1]
+            at = _numbered(column)
+            form = _numbered(form * (int(at.max()) + 1) + at)
     requests.form[:] = form
+
+
+def _numbered(values: IntArray | FloatArray) -> IntArray:
+    """Return the place of each value among the distinct ones, rising; those within a small range are not sorted."""
+    if values.dtype == np.int64 and values.max() - values.min() < 2 * len(values) + 64:
+        offset = values - values.min()
+        present = np.zeros(int(offset.max()) + 1, dtype=np.bool_)
+        present[offset] = True
+        return np.asarray((np.cumsum(present) - 1)[offset], dtype=np.int64)
+    return np.asarray(np.unique(values, return_inverse=True)[1], dtype=np.int64)
 
 
 def no_counts(nodes: int) -> FreeCounts:

@@ -295,13 +295,12 @@ def _misfits(
             limits = f"a limit of {jobs.time_limit_s[row]:.0f} s, its partition {jobs.partition[row]!r}"
             yield UnfitJob(row, f"has {limits} allows {most_s[row]:.0f} s")
     nowhere = np.zeros(len(fleet.nodes), dtype=np.bool_)
-    shape = np.stack([requests.gpus, requests.nodes, requests.cpus, requests.memory_mib, requests.kind])
-    _, first, alike = np.unique(shape, axis=1, return_index=True, return_inverse=True)
+    _, first = np.unique(requests.form, return_index=True)
     whole = resources._replace(up=np.ones_like(resources.up))
-    for at, row in enumerate(first.tolist()):
+    for row in first.tolist():
         if not find(whole, requests, row, resources.has, nowhere):
             why = f"asks for {_words(jobs, row)}; no nodes of the cluster can hold it"
-            yield from (UnfitJob(one, why) for one in np.flatnonzero(alike.reshape(-1) == at).tolist())
+            yield from (UnfitJob(one, why) for one in np.flatnonzero(requests.form == requests.form[row]).tolist())
     cap = _caps(jobs.account, fleet)
     for row in np.flatnonzero(jobs.gpus > cap.most[cap.account]).tolist():
         wide = gpus_of_type(int(jobs.gpus[row]), jobs.gpu_type[row])
