@@ -9,7 +9,6 @@ import numpy as np
 from ...cluster.columns import FloatArray, IntArray
 from ..compiled import borrowing, entry
 
-
 PART = 64  #: rows that a search compares at once
 
 
