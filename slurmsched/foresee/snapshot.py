@@ -22,7 +22,7 @@ from ..policies.selection.allowed_nodes import binding
 from ..policies.selection.could_hold import never
 from ..policies.selection.job_spread import spread
 from ..policies.selection.planned_room import YEAR_S
-from ..policies.selection.resources import hold_part, is_on, link, number_forms, take_slots
+from ..policies.selection.resources import hold_part, is_on, link, number_forms, recount, take_slots
 from ..policies.selection.sorted_rows import Line
 from ..policies.selection.unit_choice import BASE, WHOLE
 from ..policies.selection.unit_rules import PATIENCE_S, most_together, unit_rules
@@ -225,6 +225,7 @@ def _put(cluster: SimulatedCluster, table: JobTable, running: int, arrived: int,
     _seat(model, table, running, view)
     table = _patient(table, running, view)
     _close_units(model, table, running)
+    recount(model.stage.resources)
     model.stage.ready_s[:] = now_s + view.nodes.ready_s
     ends_s = _run(model, table, running, now_s)
     begins_s = _queue(model, table, running, arrived, now_s)

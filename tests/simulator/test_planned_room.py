@@ -15,8 +15,9 @@ from slurmsched.cluster.jobs import JobState, job_table
 from slurmsched.cluster.state import View
 from slurmsched.foresee.snapshot import resumed, unplaced
 from slurmsched.policies.selection.free_resources import FreeResources
+from slurmsched.policies.selection.node_search import find
 from slurmsched.policies.selection.planned_room import FOUND, blank_outlook, earliest, look, reserve
-from slurmsched.policies.selection.resources import CHOSEN, CPUS, GPUS, NEXT, NODE, NONE, TAKEN, find
+from slurmsched.policies.selection.resources import CHOSEN, CPUS, GPUS, NEXT, NODE, NONE, TAKEN
 from slurmsched.policies.selection.struct_arrays import records
 from slurmsched.simulator.cluster_spec import ClusterSpec, nodes_of, partition_of
 

@@ -51,7 +51,7 @@ class Preemptive:
 
 def run_in_order(order: IntArray, nodes: FreeNodes) -> None:
     """Let jobs run in *order*, whatever ran before, and the others yield."""
-    spare = no_spare(nodes.places.allowed, nodes.count)
+    spare = no_spare(nodes.jobs.resources, nodes.count)
     run_best(nodes.jobs, order, nodes.runs, 0, spare, nodes.no_node, nodes.yields, nodes.started, nodes.view.now_s)
 
 

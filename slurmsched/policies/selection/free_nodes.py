@@ -23,7 +23,9 @@ from .resources import (
     NodeResources,
     NodeSlots,
     ResourceRequests,
+    counted,
     give_back,
+    no_counts,
     nothing_held,
     number_forms,
 )
@@ -142,9 +144,10 @@ class _Wants(NamedTuple):
 
 def _resources(nodes: NodeTable, allowed: BoolArray, closed: ClosedTimes) -> NodeResources:
     free_mib = np.where(np.isfinite(nodes.memory_mib), nodes.memory_mib - nodes.memory_used_mib, np.inf)
-    return NodeResources(
+    resources = NodeResources(
         has=records(FreeResources(nodes.gpus, nodes.cpus, nodes.memory_mib)),
         free=records(FreeResources(nodes.gpus - nodes.gpus_used, nodes.cpus - nodes.cpus_used, free_mib)),
+        counts=no_counts(len(nodes)),
         slots=records(NodeSlots(*np.zeros((3, len(nodes)), dtype=np.int64))),  # a selection places whole GPUs
         up=nodes.usable.copy(),
         allowed=allowed,
@@ -155,6 +158,7 @@ def _resources(nodes: NodeTable, allowed: BoolArray, closed: ClosedTimes) -> Nod
         unit_room=scratch_of(NO_UNITS),
         room=np.zeros((4, len(nodes)), dtype=np.int64),
     )
+    return counted(resources)
 
 
 def _requests(jobs: JobTable, placement: Placement) -> ResourceRequests:

@@ -61,7 +61,7 @@ class Leases:
         ranked = that_keep_promises(view.now_s, by_claims(order, claims), nodes.present, claims)
         first = np.flatnonzero((claims.must | claims.urgent)[ranked])
         firm = int(first[-1]) + 1 if len(first) else 0  # a promise does not wait for the whole nodes of worse jobs
-        spare = no_spare(nodes.places.allowed, nodes.count)
+        spare = no_spare(nodes.jobs.resources, nodes.count)
         run_best(nodes.jobs, ranked, nodes.runs, firm, spare, nodes.no_node, nodes.yields, nodes.started, view.now_s)
 
 

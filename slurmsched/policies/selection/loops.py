@@ -8,15 +8,15 @@ import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray
 from ..compiled import borrowing, entry
-from .free_resources import FreeResources
+from .node_search import find_now
 from .planned_room import FOUND, NEVER, BackfillPlan, earliest, full_until, look, reserve, started
 from .resources import (
+    ALL,
     CHOSEN,
     TAKEN,
     Held,
     NodeResources,
     ResourceRequests,
-    find_open,
     hold_part,
     link,
     take,
@@ -100,15 +100,6 @@ def note_start(to: Started, row: int, room: IntArray, count: int) -> None:
 
 
 @borrowing
-def free_gpus(free: FreeResources) -> int:
-    """Return the sum of the free GPUs."""
-    total = 0
-    for node in range(len(free.gpus)):
-        total += free.gpus[node]
-    return total
-
-
-@borrowing
 def within_limit(jobs: DecisionJobs, row: int) -> bool:
     """Return True if the job's account may have its GPUs too."""
     accounts, gpus = jobs.accounts, jobs.requests.gpus[row]
@@ -121,8 +112,7 @@ def start_one(jobs: DecisionJobs, row: int, barred: BoolArray, now_s: float, to:
     """Start a job where it fits on nodes that are not barred, within its account's limit; return True if it started."""
     if not within_limit(jobs, row):
         return False
-    plan_s = jobs.life.plan_s[row]
-    count = find_open(jobs.resources, jobs.requests, row, jobs.resources.free, barred, now_s, plan_s)
+    count = find_now(jobs.resources, jobs.requests, row, barred, now_s, jobs.life.plan_s[row])
     if count:
         _begin(jobs, row, count, now_s, to)
     return count > 0
@@ -172,7 +162,7 @@ def start_in_turn(
     keeps those after it off its partitions' nodes; one at its account's limit keeps nobody off.
     """
     blocked, barred, left = turns.blocked, turns.barred, turns.left
-    many, free = 0, free_gpus(jobs.resources.free)
+    many, free = 0, jobs.resources.counts.gpus[ALL]
     for at in range(len(order)):
         row = order[at]
         gpus = jobs.requests.gpus[row]
@@ -206,7 +196,7 @@ def start_beside_reservations(
     At most *depth* jobs are planned. In each set of partitions, nodes are kept for the first *reservations* jobs that
     cannot start.
     """
-    free, last, reserved = free_gpus(jobs.resources.free), len(order) - 1, turns.reserved
+    free, last, reserved = jobs.resources.counts.gpus[ALL], len(order) - 1, turns.reserved
     while last >= 0 and not (jobs.requests.gpus[order[last]] <= free and within_limit(jobs, order[last])):
         last -= 1
     if last < 0:

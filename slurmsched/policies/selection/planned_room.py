@@ -13,7 +13,8 @@ import numpy as np
 from ...cluster.columns import BoolArray, FloatArray, IntArray
 from ..compiled import borrowing, inner
 from .free_resources import FreeResources
-from .resources import CHOSEN, NEXT, NONE, OPEN, TAKEN, Held, NodeResources, ResourceRequests, find_open, own_part
+from .node_search import find_open
+from .resources import ALL, CHOSEN, NEXT, NONE, OPEN, TAKEN, Held, NodeResources, ResourceRequests, own_part
 from .resources import CPUS as HELD_CPUS
 from .resources import GPUS as HELD_GPUS
 from .resources import NODE as HELD_NODE
@@ -127,9 +128,7 @@ def look(outlook: BackfillPlan, resources: NodeResources, now_s: float) -> None:
         resources.free.cpus,
         resources.free.memory_mib,
     )
-    outlook.total[0] = 0
-    for node in range(len(resources.up)):
-        outlook.total[0] += max(0, resources.free.gpus[node])
+    outlook.total[0] = resources.counts.gpus[ALL]
     forget(outlook)
 
 

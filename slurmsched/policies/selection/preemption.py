@@ -16,7 +16,9 @@ from ...cluster.columns import BoolArray, IntArray
 from ..compiled import borrowing, entry, inner
 from .free_resources import FreeResources
 from .loops import DecisionJobs, Started, note_start, within_limit
-from .resources import CHOSEN, CPUS, GPUS, NEXT, NODE, NONE, TAKEN, find_open, is_shut, own_part
+from .node_search import find_open_filed, is_shut
+from .nodes_by_free import NodesByFree, file_node, filed_by
+from .resources import ALL, CHOSEN, CPUS, GPUS, NEXT, NODE, NONE, TAKEN, UP, NodeResources, note_as_changed, own_part
 from .struct_arrays import records
 
 
@@ -29,20 +31,31 @@ class GpuCounts(NamedTuple):
     taken: IntArray  #: [kind of job, segment], by waiting jobs, which may be moved to another segment
 
 
-class Spare(NamedTuple):
-    """Scratch of a preemptive selection."""
+class FiledNodes(NamedTuple):
+    """What nodes have, and the nodes by their GPUs."""
 
-    free: FreeResources  #: free now, or left by jobs that yield
-    loose: FreeResources  #: those, and what jobs have that may yield
+    free: FreeResources
+    by_free: NodesByFree
+
+
+class Spare(NamedTuple):
+    """Scratch of preemptive selections among the same nodes.
+
+    Between two of them it differs from what is free only on nodes that are noted as changed.
+    """
+
+    free: FiledNodes  #: free now, or left by jobs that yield
+    loose: FiledNodes  #: those, and what jobs have that may yield
+    unused: BoolArray  #: one of them, True before the first selection
     counts: GpuCounts
     chosen: BoolArray  #: per place in the order
 
 
-def no_spare(allowed: BoolArray, jobs: int) -> Spare:
-    """Return scratch for so many *jobs*, where *allowed* are the nodes of each kind of them."""
+def no_spare(resources: NodeResources, jobs: int) -> Spare:
+    """Return scratch for so many *jobs* on these nodes."""
+    allowed = resources.allowed
     kinds, nodes = allowed.shape
     zeros = np.zeros(nodes, dtype=np.int64)
-    blank = FreeResources(zeros, zeros, np.zeros(nodes))
     may, segment = np.unique(allowed, axis=1, return_inverse=True)
     many = may.shape[1]
     counts = GpuCounts(
@@ -51,7 +64,11 @@ def no_spare(allowed: BoolArray, jobs: int) -> Spare:
         np.zeros(many, dtype=np.int64),
         np.zeros((kinds, many), dtype=np.int64),
     )
-    return Spare(records(blank), records(blank), counts, np.zeros(jobs, dtype=np.bool_))
+    size = len(resources.counts.by_free.many) - 1
+    free, loose = (
+        FiledNodes(records(FreeResources(zeros, zeros, np.zeros(nodes))), filed_by(zeros, size)) for _ in range(2)
+    )
+    return Spare(free, loose, np.ones(1, dtype=np.bool_), counts, np.zeros(jobs, dtype=np.bool_))
 
 
 @entry
@@ -80,14 +97,14 @@ def run_best(
             continue
         gpus, plan_s, count = jobs.requests.gpus[row], jobs.life.plan_s[row], 0
         if gpus <= free:
-            count = find_open(jobs.resources, jobs.requests, row, spare.free, barred, now_s, plan_s)
+            count = _find(jobs, row, spare.free, barred, now_s, plan_s)
         if not count and gpus <= loose:
-            count = find_open(jobs.resources, jobs.requests, row, spare.loose, barred, now_s, plan_s)
+            count = _find(jobs, row, spare.loose, barred, now_s, plan_s)
             if count:
                 free += _clear(jobs, order, runs, len(order), row, count, spare, yields)
         if not count and at < firm:
             loose += _shift(jobs, order, runs, spare, at + 1, yields, 1)
-            count = find_open(jobs.resources, jobs.requests, row, spare.loose, barred, now_s, plan_s)
+            count = _find(jobs, row, spare.loose, barred, now_s, plan_s)
             if count:
                 free += _clear(jobs, order, runs, at, row, count, spare, yields)
             loose += _shift(jobs, order, runs, spare, at + 1, yields, -1)
@@ -97,6 +114,13 @@ def run_best(
             _occupy(spare.loose, jobs, row, count)
             _occupy(spare.free, jobs, row, count)
             note_start(to, row, jobs.resources.room, count)
+
+
+@borrowing
+def _find(jobs: DecisionJobs, row: int, among: FiledNodes, barred: BoolArray, now_s: float, plan_s: float) -> int:
+    """Find room for a job; return the number of nodes."""
+    free, by_free = among.free, among.by_free
+    return int(find_open_filed(jobs.resources, jobs.requests, row, free, by_free, barred, now_s, plan_s))
 
 
 @borrowing
@@ -137,9 +161,12 @@ def _count_all(jobs: DecisionJobs, order: IntArray, runs: BoolArray, counts: Gpu
     resources, links, segment = jobs.resources, jobs.held.links, counts.segment
     counts.left[:] = 0
     counts.taken[:] = 0
-    for node in range(len(segment)):
-        if resources.up[node]:
-            counts.left[segment[node]] += max(0, resources.free.gpus[node])
+    if len(counts.left) == 1:
+        counts.left[0] = resources.counts.gpus[UP]
+    else:
+        for node in range(len(segment)):
+            if resources.up[node]:
+                counts.left[segment[node]] += max(0, resources.free.gpus[node])
     for at in range(len(order)):
         row = order[at]
         spot = jobs.held.first[row] if runs[row] else NONE
@@ -249,22 +276,26 @@ def count_gpus(counts: GpuCounts, may: BoolArray, taken: IntArray, gpus: int) ->
 @borrowing
 def _open(jobs: DecisionJobs, order: IntArray, runs: BoolArray, spare: Spare, yields: BoolArray) -> int:
     """Fill the scratch before any job starts; return the GPUs that are free."""
-    free = jobs.resources.free
-    for node in range(len(free.gpus)):
-        _copy(free, spare.free, node)
-        _copy(free, spare.loose, node)
+    resources, counts, nodes = jobs.resources, jobs.resources.counts, len(jobs.resources.up)
+    many = nodes if spare.unused[0] else counts.changes[0]
+    for at in range(many):
+        node = at if spare.unused[0] else counts.changed[at]
+        _copy(resources.free, spare.free, node)
+        _copy(resources.free, spare.loose, node)
+    for at in range(counts.changes[0]):
+        counts.is_changed[counts.changed[at]] = False
+    counts.changes[0], spare.unused[0] = 0, False
     for at in range(len(order)):
         if runs[order[at]]:
             yields[order[at]] = False
-    now = 0
-    for node in range(len(free.gpus)):
-        now += max(0, free.gpus[node])
-    return now
+    return int(counts.gpus[ALL])
 
 
 @borrowing
-def _copy(free: FreeResources, to: FreeResources, node: int) -> None:
-    to.gpus[node], to.cpus[node], to.memory_mib[node] = free.gpus[node], free.cpus[node], free.memory_mib[node]
+def _copy(free: FreeResources, to: FiledNodes, node: int) -> None:
+    into = to.free
+    into.gpus[node], into.cpus[node], into.memory_mib[node] = free.gpus[node], free.cpus[node], free.memory_mib[node]
+    file_node(to.by_free, node, max(0, free.gpus[node]))
 
 
 @borrowing
@@ -330,7 +361,7 @@ def _clear(
 @borrowing
 def _helps(jobs: DecisionJobs, row: int, count: int, spare: Spare, other: int) -> bool:
     """Return True if *other* runs on one of the *count* nodes found for *row*, or in its part, that lacks anything."""
-    requests, room, links, free = jobs.requests, jobs.resources.room, jobs.held.links, spare.free
+    requests, room, links, free = jobs.requests, jobs.resources.room, jobs.held.links, spare.free.free
     spot = jobs.held.first[other]
     while spot != NONE:
         for at in range(count):
@@ -349,27 +380,37 @@ def _helps(jobs: DecisionJobs, row: int, count: int, spare: Spare, other: int) -
 
 
 @borrowing
-def _move(free: FreeResources, jobs: DecisionJobs, row: int, sign: int) -> None:
-    """Add what a running job has to *free*, or take it away."""
-    links, spot = jobs.held.links, jobs.held.first[row]
+def _move(to: FiledNodes, jobs: DecisionJobs, row: int, sign: int) -> None:
+    """Add what a running job has to what is free, or take it away."""
+    links, spot, free = jobs.held.links, jobs.held.first[row], to.free
     while spot != NONE:
         node = links[NODE, spot]
         free.gpus[node] += sign * links[GPUS, spot]
         free.cpus[node] += sign * links[CPUS, spot]
         free.memory_mib[node] += sign * jobs.requests.memory_mib[row]
+        _file(to, jobs, node)
         spot = links[NEXT, spot]
 
 
 @borrowing
-def _occupy(free: FreeResources, jobs: DecisionJobs, row: int, count: int) -> None:
-    """Take the *count* nodes found for a job from *free*."""
-    room, requests = jobs.resources.room, jobs.requests
+def _occupy(of: FiledNodes, jobs: DecisionJobs, row: int, count: int) -> None:
+    """Take the *count* nodes found for a job from what is free."""
+    room, requests, free = jobs.resources.room, jobs.requests, of.free
     for at in range(count):
         node = room[CHOSEN, at]
         free.gpus[node] -= room[TAKEN, at]
         free.cpus[node] -= jobs.resources.has.cpus[node] if requests.exclusive[row] else requests.cpus[row]
         free.memory_mib[node] -= requests.memory_mib[row]
+        _file(of, jobs, node)
         part = own_part(jobs.resources.closed, requests.kind[row], node)
         if part >= 0:
             free.cpus[part] -= requests.cpus[row]
             free.gpus[part] -= min(room[TAKEN, at], max(0, free.gpus[part]))
+            _file(of, jobs, part)
+
+
+@borrowing
+def _file(nodes: FiledNodes, jobs: DecisionJobs, node: int) -> None:
+    """File a node of the scratch by what is free there; from now on it differs from what is free."""
+    file_node(nodes.by_free, node, max(0, nodes.free.gpus[node]))
+    note_as_changed(jobs.resources.counts, node)

@@ -8,15 +8,15 @@ import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray
 from ..compiled import borrowing, entry
-from ..placement import CONSOLIDATE, FIRST_FREE, POOL, ROOMIEST, place
-from .closed_times import ClosedTimes, shut
+from .closed_times import ClosedTimes
 from .free_resources import FreeResources
-from .unit_choice import BASE, ROOM, WHOLE, choose_units
-from .unit_choice import CHOSEN as CHOSEN_UNITS
+from .nodes_by_free import NodesByFree, file_node, filed_by
+from .nodes_by_free import validate as validate_filed
 
 NONE = -1
 NODE, GPUS, CPUS, NEXT = 0, 1, 2, 3
 CHOSEN, TAKEN, OPEN, ALIKE = 0, 1, 2, 3
+ALL, UP = 0, 1
 
 
 class NodeSlots(NamedTuple):
@@ -27,11 +27,22 @@ class NodeSlots(NamedTuple):
     twice: IntArray  #: those of which both are
 
 
+class FreeCounts(NamedTuple):
+    """What follows from the free resources of nodes, kept beside them; see ``note_change``."""
+
+    by_free: NodesByFree
+    gpus: IntArray  #: free on ALL nodes, and on those that are UP
+    changed: IntArray  #: nodes on which something changed since this list was last emptied
+    is_changed: BoolArray  #: per node: it is on that list
+    changes: IntArray  #: the length of the list
+
+
 class NodeResources(NamedTuple):
     """The nodes: their capacity, what is free, and which jobs may use them."""
 
     has: FreeResources  #: the capacity
     free: FreeResources
+    counts: FreeCounts  #: of ``free``
     slots: NodeSlots
     up: BoolArray
     allowed: BoolArray  #: [kind of job, node]
@@ -95,142 +106,87 @@ def number_forms(requests: ResourceRequests) -> None:
     for name in ("gpus", "slots", "nodes", "cpus", "memory_mib", "exclusive", "kind", "rule", "how"):
         column = getattr(requests, name)
         if len(column) and column.min() != column.max():
-            values, at = np.unique(column, return_inverse=True)
-            form = np.unique(form * len(values) + at, return_inverse=True)[1]
+            at = _numbered(column)
+            form = _numbered(form * (int(at.max()) + 1) + at)
     requests.form[:] = form
 
 
+def _numbered(values: IntArray | FloatArray) -> IntArray:
+    """Return the place of each value among the distinct ones, rising; those within a small range are not sorted."""
+    if values.dtype == np.int64 and values.max() - values.min() < 2 * len(values) + 64:
+        offset = values - values.min()
+        present = np.zeros(int(offset.max()) + 1, dtype=np.bool_)
+        present[offset] = True
+        return np.asarray((np.cumsum(present) - 1)[offset], dtype=np.int64)
+    return np.asarray(np.unique(values, return_inverse=True)[1], dtype=np.int64)
+
+
+def no_counts(nodes: int) -> FreeCounts:
+    """Return counts of *nodes* on which nothing is free."""
+    zeros = np.zeros(nodes, dtype=np.int64)
+    nothing = filed_by(zeros, 0)
+    return FreeCounts(nothing, np.zeros(2, np.int64), zeros, np.zeros(nodes, np.bool_), np.zeros(1, np.int64))
+
+
+def counted(resources: NodeResources) -> NodeResources:
+    """Return *resources* with counts of what is free on them; nodes of several sizes are not filed."""
+    free, sizes, counts = resources.free.gpus, resources.sizes, no_counts(len(resources.up))
+    counts = counts._replace(by_free=filed_by(free, int(sizes[0]) if len(sizes) == 1 else 0))
+    resources = resources._replace(counts=counts)
+    recount(resources)
+    return resources
+
+
 @entry
-def find(resources: NodeResources, requests: ResourceRequests, row: int, free: FreeResources, barred: BoolArray) -> int:
-    """Find room for a job in *free*, off the *barred* nodes; return the number of nodes, 0 where there is none.
-
-    The first lines of ``resources.room`` then hold the nodes and the GPUs of each. Nothing is taken.
-    """
-    room, gpus = resources.room, requests.gpus[row]
-    allowed = resources.allowed[requests.kind[row]]
-    cpus, memory_mib = requests.cpus[row], requests.memory_mib[row]
-    total = 0
-    for node in range(len(allowed)):
-        room[OPEN, node] = 0
-        if gpus and free.gpus[node] <= 0:  # most nodes of a busy cluster
-            continue
-        if not allowed[node] or barred[node] or not resources.up[node]:
-            continue
-        if free.cpus[node] < cpus or free.memory_mib[node] < memory_mib:
-            continue
-        if requests.exclusive[row] and free.cpus[node] < resources.has.cpus[node]:
-            continue
-        if requests.slots[row] and not has_slots(resources.slots, node, requests.slots[row]):
-            continue
-        room[OPEN, node] = max(0, free.gpus[node]) if gpus else 1
-        total += room[OPEN, node]
-    if total < max(gpus, 1):
-        return 0
-    if requests.rule[row] and requests.how[row] != POOL:
-        return _in_units(resources, resources.rules[requests.rule[row]], max(requests.nodes[row], 1), gpus)
-    if requests.nodes[row] or not gpus:
-        return _on_so_many(room, max(requests.nodes[row], 1), gpus)
-    how = requests.how[row]
-    if how not in (CONSOLIDATE, ROOMIEST) or len(resources.sizes) == 1:
-        return int(place(how, room[OPEN], resources.sizes[0], gpus, room[CHOSEN], room[TAKEN]))
-    return _on_one_size(how, resources, allowed, gpus)
+def recount(resources: NodeResources) -> None:
+    """Count again what is free, after other nodes are up, or free resources were written."""
+    gpus = resources.counts.gpus
+    gpus[ALL], gpus[UP] = 0, 0
+    for node in range(len(resources.up)):
+        note_as_changed(resources.counts, node)
+        free = max(0, resources.free.gpus[node])
+        file_node(resources.counts.by_free, node, free)
+        gpus[ALL] += free
+        gpus[UP] += free if resources.up[node] else 0
 
 
 @borrowing
-def find_open(
-    resources: NodeResources,
-    requests: ResourceRequests,
-    row: int,
-    free: FreeResources,
-    barred: BoolArray,
-    from_s: float,
-    plan_s: float,
-) -> int:
-    """Find room as ``find`` does, off the nodes that are closed to the job while it would run, by its planned time."""
-    closed, kind = resources.closed, requests.kind[row]
-    if closed.span[0, kind] < closed.span[1, kind] and shut(closed, kind, free, from_s, from_s + plan_s):
-        return find(resources, requests, row, closed.free, barred)
-    return find(resources, requests, row, free, barred)
+def note_change(resources: NodeResources, node: int, before: int) -> None:
+    """Count what is free on a node, of which something changed; *before*, so many of its GPUs were free."""
+    counts, before, now = resources.counts, max(0, before), max(0, resources.free.gpus[node])
+    note_as_changed(counts, node)
+    if now != before:
+        file_node(counts.by_free, node, now)
+        counts.gpus[ALL] += now - before
+        counts.gpus[UP] += now - before if resources.up[node] else 0
 
 
 @borrowing
-def is_shut(
-    resources: NodeResources, requests: ResourceRequests, row: int, barred: BoolArray, from_s: float, plan_s: float
-) -> bool:
-    """Return True if reservations close too many nodes to a job, off *barred* ones, whatever runs on the others."""
-    closed, kind = resources.closed, requests.kind[row]
-    if closed.span[0, kind] == closed.span[1, kind]:
-        return False
-    return bool(find_open(resources, requests, row, resources.has, barred, from_s, plan_s) == 0)
-
-
-@borrowing
-def _on_so_many(room: IntArray, nodes: int, gpus: int) -> int:
-    """Find the first nodes of the requested number, as many GPUs on each, as select/cons_tres mostly does."""
-    each, found = -(-gpus // nodes), 0
-    for node in range(room.shape[1]):
-        if found == nodes:
-            break
-        if room[OPEN, node] >= max(each, 1):
-            room[CHOSEN, found], room[TAKEN, found] = node, min(each, gpus)
-            gpus -= room[TAKEN, found]
-            found += 1
-    return nodes if found == nodes else 0
-
-
-@borrowing
-def _in_units(resources: NodeResources, rule: IntArray, nodes: int, gpus: int) -> int:
-    """Find nodes of few enough blocks or switches, as many GPUs on each; with whole units all nodes of these."""
-    room, scratch, units = resources.room, resources.unit_room, resources.units
-    each, found = -(-gpus // nodes), 0
-    for node in range(room.shape[1]):
-        room[ALIKE, node] = 1 if room[OPEN, node] >= max(each, 1) else 0
-    if choose_units(units, rule, room[ALIKE], nodes, scratch) < nodes:
-        return 0
-    for node in range(room.shape[1]):
-        unit = units[rule[BASE], node]
-        if unit < 0 or not room[ALIKE, node] or not scratch[CHOSEN_UNITS, unit] or not scratch[ROOM, unit]:
-            continue
-        if found >= nodes and not rule[WHOLE]:
-            break
-        room[CHOSEN, found], room[TAKEN, found] = node, min(each, gpus)
-        gpus -= room[TAKEN, found]
-        scratch[ROOM, unit] -= 1
-        found += 1
-    return found
-
-
-@borrowing
-def _on_one_size(how: int, resources: NodeResources, allowed: BoolArray, gpus: int) -> int:
-    """Find nodes of one size, the largest first; mix sizes only where no single size could ever hold the job."""
-    room, most = resources.room, 0
-    for size in resources.sizes:
-        whole = 0
-        for node in range(len(allowed)):
-            alike = resources.has.gpus[node] == size
-            room[ALIKE, node] = room[OPEN, node] if alike else 0
-            whole += size if alike and allowed[node] else 0
-        count = int(place(how, room[ALIKE], size, gpus, room[CHOSEN], room[TAKEN])) if size else 0
-        if count:
-            return count
-        most = max(most, whole)
-    return int(place(FIRST_FREE, room[OPEN], 0, gpus, room[CHOSEN], room[TAKEN])) if gpus > most else 0
+def note_as_changed(counts: FreeCounts, node: int) -> None:
+    """Enter a node in the list of those that changed."""
+    if not counts.is_changed[node]:
+        counts.is_changed[node] = True
+        counts.changed[counts.changes[0]] = node
+        counts.changes[0] += 1
 
 
 @borrowing
 def take(resources: NodeResources, held: Held, requests: ResourceRequests, row: int, count: int) -> None:
     """Allocate to a job the *count* nodes that ``find`` has just found."""
+    free = resources.free
     for at in range(count):
         node = resources.room[CHOSEN, at]
-        cpus = resources.free.cpus[node] if requests.exclusive[row] else requests.cpus[row]
-        link(resources.free, held, row, node, resources.room[TAKEN, at], cpus)
-        resources.free.memory_mib[node] -= requests.memory_mib[row]
+        cpus, before = resources.free.cpus[node] if requests.exclusive[row] else requests.cpus[row], free.gpus[node]
+        link(free, held, row, node, resources.room[TAKEN, at], cpus)
+        free.memory_mib[node] -= requests.memory_mib[row]
+        note_change(resources, node, before)
         take_slots(resources.slots, node, requests.slots[row])
         part = own_part(resources.closed, requests.kind[row], node)
         if part >= 0:
-            gpus = min(resources.room[TAKEN, at], max(0, resources.free.gpus[part]))
-            link(resources.free, held, row, part, gpus, cpus)
-            resources.free.memory_mib[part] -= requests.memory_mib[row]
+            before = free.gpus[part]
+            link(free, held, row, part, min(resources.room[TAKEN, at], max(0, before)), cpus)
+            free.memory_mib[part] -= requests.memory_mib[row]
+            note_change(resources, part, before)
 
 
 @borrowing
@@ -238,9 +194,10 @@ def hold_part(resources: NodeResources, held: Held, requests: ResourceRequests, 
     """Let a running job have its share of what its reservation has of a node, as far as that is there."""
     free, part = resources.free, own_part(resources.closed, requests.kind[row], node)
     if part >= 0:
-        cpus = min(int(requests.cpus[row]), max(0, int(free.cpus[part])))
-        link(free, held, row, part, min(gpus, max(0, int(free.gpus[part]))), cpus)
+        cpus, before = min(int(requests.cpus[row]), max(0, int(free.cpus[part]))), free.gpus[part]
+        link(free, held, row, part, min(gpus, max(0, int(before))), cpus)
         free.memory_mib[part] -= requests.memory_mib[row]
+        note_change(resources, part, before)
 
 
 @borrowing
@@ -287,9 +244,11 @@ def give_back(resources: NodeResources, held: Held, requests: ResourceRequests, 
     links, spot = held.links, held.first[row]
     while spot != NONE:
         node = links[NODE, spot]
+        before = resources.free.gpus[node]
         resources.free.gpus[node] += links[GPUS, spot]
         resources.free.cpus[node] += links[CPUS, spot]
         resources.free.memory_mib[node] += requests.memory_mib[row]
+        note_change(resources, node, before)
         _free_slots(resources.slots, node, requests.slots[row])
         after = links[NEXT, spot]
         links[NEXT, spot] = held.spare[0]
@@ -340,6 +299,13 @@ def validate(resources: NodeResources, held: Held, requests: ResourceRequests) -
     memory_mib = free.memory_mib + held_of(requests.memory_mib[owner[mine]])
     assert np.allclose(memory_mib, has.memory_mib), "free and held memory is not that of a node"
     _validate_slots(resources.slots, node, requests.slots[owner[mine]])
+    _validate_counts(resources)
+
+
+def _validate_counts(resources: NodeResources) -> None:
+    counts, free = resources.counts, np.maximum(resources.free.gpus, 0)
+    validate_filed(counts.by_free, free)
+    assert counts.gpus.tolist() == [free.sum(), free[resources.up].sum()], "the free GPUs of nodes are miscounted"
 
 
 def _validate_slots(slots: NodeSlots, node: IntArray, gpus: IntArray) -> None:

@@ -9,6 +9,8 @@ import numpy as np
 from ...cluster.columns import FloatArray, IntArray
 from ..compiled import borrowing, entry
 
+PART = 64  #: rows that a search compares at once
+
 
 class Line(NamedTuple):
     """A sorted list of rows; ``many`` is an array of one."""
@@ -40,9 +42,23 @@ def line_up(line: Line, row: int, key: float) -> None:
 
 
 @borrowing
+def _part_of(line: Line, row: int) -> int:
+    """Return the begin of the part of a line that has a row, or the begin of its last, short part."""
+    begin = 0
+    while begin + PART <= line.many[0]:
+        part, there = line.rows[begin : begin + PART], False
+        for at in range(PART):  # without a way out: this loop becomes vector instructions
+            there |= part[at] == row
+        if there:
+            break
+        begin += PART
+    return begin
+
+
+@borrowing
 def drop_out(line: Line, row: int) -> None:
     """Remove a row from the line, if it is there."""
-    at, many = 0, line.many[0]
+    at, many = _part_of(line, row), line.many[0]
     while at < many and line.rows[at] != row:
         at += 1
     if at == many:

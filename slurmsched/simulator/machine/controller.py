@@ -18,6 +18,7 @@ from ...policies.selection.allowed_nodes import AllowedNodes, PartitionSets, all
 from ...policies.selection.closed_times import ClosedTimes, claim_groups, closed_to
 from ...policies.selection.free_resources import FreeResources
 from ...policies.selection.loops import nothing_started, turns_of
+from ...policies.selection.node_search import find
 from ...policies.selection.planned_room import MOST_STEPS, YEAR_S, blank_outlook
 from ...policies.selection.preemption import no_spare
 from ...policies.selection.resources import (
@@ -25,9 +26,11 @@ from ...policies.selection.resources import (
     NodeSlots,
     ResourceRequests,
     carry_over,
-    find,
+    counted,
+    no_counts,
     nothing_held,
     number_forms,
+    recount,
 )
 from ...policies.selection.sorted_rows import empty_line
 from ...policies.selection.struct_arrays import records, writable
@@ -36,6 +39,7 @@ from ..cluster_spec import ClusterSpec
 from ..engine.calendar import NEVER, NODES, OPENS, Calendar, blank, note
 from ..engine.job_state import JobSpeed, MachineContext, alone, not_submitted
 from ..engine.keys import Keys
+from ..engine.ranked_runs import IN_USE, RankedRuns, no_ranked_runs
 from ..engine.segments import has_room, larger, no_segments
 from ..slurmctld.fair_share import share_out
 from ..slurmctld.fixed_points import fixed_points
@@ -114,6 +118,7 @@ def controller(
         gates=no_gates(size),
         outages=failures,
         outlook=blank_outlook(nodes, _steps(conf, size, stage), size, conf.rules.whole_nodes),
+        ranked=_ranked(conf, size, stage),
         given=given or Keys(np.zeros((1, size)), np.zeros(size), np.zeros(0)),
         scratch=_scratch(stage, parts, caps),
         blocked=np.zeros(len(parts.tier), dtype=np.bool_),
@@ -121,6 +126,13 @@ def controller(
         barred=np.zeros(nodes, dtype=np.bool_),
         clock=np.array([-np.inf, 0.0, NEVER, -np.inf, NEVER, -np.inf, NEVER, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, NEVER]),
     )
+
+
+def _ranked(conf: SlurmConf, jobs: int, stage: MachineContext) -> RankedRuns:
+    """Return empty ranks; they are for a preemptive starter, and jobs whose work begins with their run."""
+    if not conf.rules.repacking or stage.launch_s > 0:
+        return no_ranked_runs()
+    return no_ranked_runs(jobs, len(stage.running.rows), float(stage.life.submit_s.min(initial=np.inf)))
 
 
 def _steps(conf: SlurmConf, jobs: int, stage: MachineContext) -> int:
@@ -143,12 +155,14 @@ def _scratch(stage: MachineContext, parts: PartitionSets, caps: Caps) -> Scratch
         turns=turns_of(jobs, len(parts.tier), nodes),
         started=nothing_started(running, stage.held.links.shape[1]),
         used=_zeros(len(caps.used)),
-        spare=no_spare(stage.resources.allowed, jobs),
+        spare=no_spare(stage.resources, jobs),
         ranked=_zeros(running),
         keys=np.zeros(running),
         order=_zeros(jobs),
         runs=no,
         yields=no.copy(),
+        taken=np.zeros((2, running), dtype=np.int64),
+        taken_keys=np.zeros(running),
     )
 
 
@@ -202,9 +216,10 @@ def _requests(jobs: Workload, kind: IntArray) -> ResourceRequests:
 def _resources(fleet: ClusterSpec, allowed: BoolArray, closed: ClosedTimes) -> NodeResources:
     nodes, slots = fleet.nodes, fleet.slots
     whole = np.where(slots > 0, 0, nodes.gpus)  # GPUs with slots are not handed out whole
-    return NodeResources(
+    resources = NodeResources(
         has=records(FreeResources(nodes.gpus, nodes.cpus, nodes.memory_mib)),
         free=records(FreeResources(whole, nodes.cpus, nodes.memory_mib)),
+        counts=no_counts(len(nodes)),
         slots=records(NodeSlots(slots, _zeros(len(nodes)), _zeros(len(nodes)))),
         up=nodes.usable.copy(),
         allowed=allowed,
@@ -215,6 +230,7 @@ def _resources(fleet: ClusterSpec, allowed: BoolArray, closed: ClosedTimes) -> N
         unit_room=scratch_of(fleet.units),
         room=np.zeros((4, len(nodes)), dtype=np.int64),
     )
+    return counted(resources)
 
 
 def _bound(resources: NodeResources, requests: ResourceRequests, fleet: ClusterSpec) -> NodeResources:
@@ -279,13 +295,12 @@ def _misfits(
             limits = f"a limit of {jobs.time_limit_s[row]:.0f} s, its partition {jobs.partition[row]!r}"
             yield UnfitJob(row, f"has {limits} allows {most_s[row]:.0f} s")
     nowhere = np.zeros(len(fleet.nodes), dtype=np.bool_)
-    shape = np.stack([requests.gpus, requests.nodes, requests.cpus, requests.memory_mib, requests.kind])
-    _, first, alike = np.unique(shape, axis=1, return_index=True, return_inverse=True)
+    _, first = np.unique(requests.form, return_index=True)
     whole = resources._replace(up=np.ones_like(resources.up))
-    for at, row in enumerate(first.tolist()):
+    for row in first.tolist():
         if not find(whole, requests, row, resources.has, nowhere):
             why = f"asks for {_words(jobs, row)}; no nodes of the cluster can hold it"
-            yield from (UnfitJob(one, why) for one in np.flatnonzero(alike.reshape(-1) == at).tolist())
+            yield from (UnfitJob(one, why) for one in np.flatnonzero(requests.form == requests.form[row]).tolist())
     cap = _caps(jobs.account, fleet)
     for row in np.flatnonzero(jobs.gpus > cap.most[cap.account]).tolist():
         wide = gpus_of_type(int(jobs.gpus[row]), jobs.gpu_type[row])
@@ -354,9 +369,11 @@ def extended(model: Controller, fresh: Controller) -> Controller:
     new.resources.free[:] = old.resources.free  # type: ignore[index]  # an array of records
     new.resources.slots[:] = old.resources.slots  # type: ignore[index]  # likewise
     new.resources.up[:] = old.resources.up
+    recount(new.resources)
     fresh.usage.shares.used_s[: len(model.usage.shares.used_s)] = model.usage.shares.used_s
     fresh.usage.until_s[:] = model.usage.until_s
     share_out(fresh.usage.shares, model.weights.fair_tree, model.weights.dampening)
     fresh.caps.used[: len(model.caps.used)] = model.caps.used
     fresh.clock[:] = model.clock
+    fresh.ranked.counts[IN_USE] = 0
     return fresh

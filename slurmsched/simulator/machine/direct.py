@@ -18,6 +18,7 @@ from ..cluster_spec import ClusterSpec
 from ..engine.calendar import NEVER
 from ..engine.job_state import JobSpeed
 from ..engine.keys import Keys
+from ..engine.ranked_runs import IN_USE
 from ..slurmctld.slurmconf import ALL, SlurmConf
 from ..slurmctld.slurmctld import put_in_order
 from ..slurmctld.state import NOW, Controller, Outages, SlurmctldConfig, validate
@@ -106,6 +107,8 @@ def run_asking(model: Controller, key_source: Ask | None, *, check: bool = False
     grown.
     """
     _, start = _starter(model.rules)
+    if key_source is not None:  # keys change otherwise than with the time run
+        model.ranked.counts[IN_USE] = 0
     while to_decision(model, NEVER):
         rows, beside = _present(model)
         if len(rows) and key_source is not None:

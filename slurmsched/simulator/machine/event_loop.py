@@ -6,7 +6,7 @@ At one instant ends come first, then arrivals, then decisions.
 from __future__ import annotations
 
 from ...policies.compiled import borrowing, entry, inner
-from ...policies.selection.resources import NODE, is_on, link
+from ...policies.selection.resources import NODE, UP, is_on, link, note_change, recount
 from ..engine.calendar import BEGIN, END, FREE, NEVER, OPENS, SAVED, STEP, first, next_s, pop_first
 from ..engine.job_state import (
     COMPLETED,
@@ -153,10 +153,7 @@ def _count_idle(c: Controller, now_s: float) -> None:
         since_s = max(since_s, submit_s[arrived] if arrived < len(submit_s) else NEVER)
     if since_s >= now_s or not c.rules.counts_idle:
         return
-    free = 0
-    for node in range(len(c.stage.resources.up)):
-        if c.stage.resources.up[node]:
-            free += c.stage.resources.free.gpus[node]
+    free = c.stage.resources.counts.gpus[UP]
     if not free:
         return
     gpu_s = free * (now_s - since_s)
@@ -224,6 +221,7 @@ def _step(c: Controller, row: int, now_s: float) -> None:
 def _fail_or_repair(c: Controller, at: int, now_s: float) -> None:
     stage, node = c.stage, c.outages.node[at]
     stage.resources.up[node] = c.outages.up[at]
+    recount(stage.resources)
     if not c.outages.up[at]:
         for row in stage.running.rows[: stage.running.many[0]].copy():
             on_it = stage.life.state[row] == RUNNING and is_on(stage.held, row, node)
@@ -269,6 +267,7 @@ def join(c: Controller, row: int, host: int, now_s: float) -> None:
     node = stage.held.links[NODE, stage.held.first[host]]
     link(stage.resources.free, stage.held, row, node, 0, stage.requests.cpus[row])
     stage.resources.free.memory_mib[node] -= stage.requests.memory_mib[row]
+    note_change(stage.resources, node, stage.resources.free.gpus[node])
     life.partner[row] = host
     life.guests[host] += stage.requests.gpus[row]
     life.spread[row] = max(life.spread[row], 1)

@@ -16,9 +16,10 @@ from ...policies.selection.loops import (
     start_in_turn,
 )
 from ...policies.selection.preemption import run_best
-from ...policies.selection.resources import CHOSEN, TAKEN
+from ...policies.selection.resources import CHOSEN, TAKEN, UP
 from ..engine.calendar import NEVER
-from ..engine.job_state import PENDING, go_on, pause, run_on, stop
+from ..engine.job_state import PENDING, RUNNING, go_on, pause, run_on, stop
+from ..engine.ranked_runs import IN_USE, JOBS, NONE, forget_runs, inexact_by, push_back, take_worst, worst
 from ..engine.segments import has_room
 from ..slurmctld.slurmctld import (
     begin,
@@ -39,6 +40,7 @@ from ..slurmctld.state import (
     NOW,
     SUBMITTED,
     Controller,
+    Scratch,
 )
 from .event_loop import to_decision
 
@@ -111,11 +113,12 @@ def repacking(c: Controller) -> None:
     if not waiting:
         return
     now_s = c.clock[MAIN_LAST]
-    if _all_have_gpus(c, waiting):  # then none yields, whatever the order
+    missing = _missing_gpus(c, waiting)
+    if missing <= 0:  # then none yields, whatever the order
         _in_turn(c, waiting, False)
         _begin_started(c)
     else:
-        _repack(c, waiting, now_s)
+        _repack(c, waiting, missing, now_s)
     if c.rules.poll_s > 0 and c.queue.many[0]:
         c.clock[MAIN_DUE] = min(c.clock[MAIN_DUE], now_s + c.rules.poll_s)
 
@@ -174,29 +177,29 @@ def _chosen(c: Controller, at: int) -> int:
 
 
 @borrowing
-def _all_have_gpus(c: Controller, waiting: int) -> bool:
-    """Return True if there are free GPUs for all waiting jobs by number, and nothing else can keep them waiting."""
+def _missing_gpus(c: Controller, waiting: int) -> int:
+    """Return the GPUs that all waiting jobs need beside the free ones; UNLIMITED if more can keep them waiting."""
     resources, wanted = c.stage.resources, 0
     if len(c.scratch.spare.counts.left) > 1 or len(resources.closed.ends_s):
-        return False
+        return UNLIMITED
     for at in range(waiting):
         row = c.scratch.waiting[at]
         if c.caps.most[c.caps.account[row]] < UNLIMITED:
-            return False
+            return UNLIMITED
         wanted += c.stage.requests.gpus[row]
-    for node in range(len(resources.up)):
-        if resources.up[node]:
-            wanted -= resources.free.gpus[node]
-    return wanted <= 0
+    return int(wanted - resources.counts.gpus[UP])
 
 
 @borrowing
-def _repack(c: Controller, waiting: int, now_s: float) -> None:
+def _repack(c: Controller, waiting: int, missing: int, now_s: float) -> None:
     """Choose jobs by key, preempt those that yield, and start the others.
 
-    Running jobs that come before all waiting ones stay, and take no part: all of them have GPUs now.
+    Running jobs that come before all waiting ones stay, and take no part: all of them have GPUs now. So do those
+    behind which the *missing* GPUs are running.
     """
-    scratch, ran = c.scratch, _rank_worse(c, key_of(c, c.scratch.waiting[0]), now_s)
+    scratch, best_key = c.scratch, key_of(c, c.scratch.waiting[0])
+    by_heaps = c.ranked.counts[IN_USE] and missing < UNLIMITED
+    ran = _rank_worst(c, best_key, missing, now_s) if by_heaps else _rank_worse(c, best_key, now_s)
     c.barred[:] = False
     order = scratch.order[: _merge(c, waiting, ran)]
     run_best(_jobs(c), order, scratch.runs, 0, scratch.spare, c.barred, scratch.yields, scratch.started, now_s)
@@ -212,11 +215,10 @@ def _repack(c: Controller, waiting: int, now_s: float) -> None:
 @borrowing
 def _rank_worse(c: Controller, best_key: float, now_s: float) -> int:
     """Sort the running jobs whose present keys are above *best_key*, equal ones by row; return their number."""
-    scratch, life, keys, running, many = c.scratch, c.stage.life, c.given, c.stage.running, 0
+    scratch, running, many = c.scratch, c.stage.running, 0
     for at in range(running.many[0]):
         row = running.rows[at]
-        ran_s = life.ran_s[row] + max(0.0, now_s - life.since_s[row])
-        key, spot = keys.at[life.level[row], row] + keys.slope[row] * ran_s, many
+        key, spot = _key_now(c, row, now_s), many
         if key <= best_key:
             continue
         while spot > 0 and (
@@ -228,6 +230,64 @@ def _rank_worse(c: Controller, best_key: float, now_s: float) -> int:
         scratch.runs[row] = True
         many += 1
     return many
+
+
+@borrowing
+def _key_now(c: Controller, row: int, now_s: float) -> float:
+    """Return the present key of a running job."""
+    life, keys = c.stage.life, c.given
+    ran_s = life.ran_s[row] + max(0.0, now_s - life.since_s[row])
+    return float(keys.at[life.level[row], row] + keys.slope[row] * ran_s)
+
+
+@borrowing
+def _rank_worst(c: Controller, best_key: float, gpus: int, now_s: float) -> int:
+    """Sort those of ``_rank_worse`` from the worst one up to the one with which they have so many *gpus*.
+
+    Others may be among them. Return their number.
+    """
+    scratch, ranked, state, many, taken = c.scratch, c.ranked, c.stage.life.state, 0, 0
+    margin, enough = inexact_by(ranked, best_key, now_s), NEVER
+    while True:
+        heap, about = worst(ranked, state, RUNNING, now_s)
+        margin = max(margin, inexact_by(ranked, about, now_s)) if heap != NONE else margin
+        if heap == NONE or about + margin < best_key or (gpus <= 0 and about < enough - 2 * margin):
+            break
+        entry = ranked.entries[heap, 0]
+        scratch.taken[0, taken], scratch.taken[1, taken], scratch.taken_keys[taken] = entry, heap, ranked.keys[heap, 0]
+        take_worst(ranked, heap)
+        taken, row = taken + 1, entry % JOBS
+        key = _key_now(c, row, now_s)
+        if key > best_key:
+            many, gpus = _insert_better(c, row, key, many), gpus - c.stage.requests.gpus[row]
+            enough = about if gpus <= 0 and enough == NEVER else enough
+    for at in range(taken):
+        push_back(ranked, scratch.taken[1, at], scratch.taken_keys[at], scratch.taken[0, at])
+    _reverse(scratch, many)
+    return many
+
+
+@borrowing
+def _insert_better(c: Controller, row: int, key: float, many: int) -> int:
+    """Insert a job among the *many* ranked ones, the worst first; return their number."""
+    scratch, spot = c.scratch, many
+    while spot > 0 and (
+        scratch.keys[spot - 1] < key or (scratch.keys[spot - 1] == key and scratch.ranked[spot - 1] < row)
+    ):
+        scratch.ranked[spot], scratch.keys[spot] = scratch.ranked[spot - 1], scratch.keys[spot - 1]
+        spot -= 1
+    scratch.ranked[spot], scratch.keys[spot] = row, key
+    scratch.runs[row] = True
+    return many + 1
+
+
+@borrowing
+def _reverse(scratch: Scratch, many: int) -> None:
+    """Reverse the *many* ranked jobs."""
+    for at in range(many // 2):
+        row, key, other = scratch.ranked[at], scratch.keys[at], many - 1 - at
+        scratch.ranked[at], scratch.keys[at] = scratch.ranked[other], scratch.keys[other]
+        scratch.ranked[other], scratch.keys[other] = row, key
 
 
 @borrowing
@@ -257,6 +317,7 @@ def preempt(c: Controller, row: int, now_s: float) -> None:
 def reorder(c: Controller, now_s: float) -> None:
     """Order running and waiting jobs by other keys, which ``given`` has already, from now on."""
     life = c.stage.life
+    forget_runs(c.ranked)
     for at in range(c.stage.running.many[0]):
         row = c.stage.running.rows[at]
         pause(c.stage, row, now_s)

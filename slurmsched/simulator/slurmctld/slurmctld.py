@@ -15,6 +15,7 @@ import numpy as np
 from ...cluster.columns import BoolArray, IntArray
 from ...policies.compiled import borrowing, entry, inner
 from ...policies.selection.allowed_nodes import PartitionSets
+from ...policies.selection.node_search import find_now, is_shut
 from ...policies.selection.planned_room import (
     FOUND,
     earliest,
@@ -25,10 +26,11 @@ from ...policies.selection.planned_room import (
     reserve,
     started,
 )
-from ...policies.selection.resources import CHOSEN, find_open, is_shut, width
+from ...policies.selection.resources import ALL, CHOSEN, width
 from ...policies.selection.sorted_rows import drop_out
 from ..engine.calendar import BEGIN, NEVER, STEP
-from ..engine.job_state import schedule, start
+from ..engine.job_state import RUNNING, schedule, start
+from ..engine.ranked_runs import IN_USE, enter_run
 from .fair_share import accrue
 from .gates import count, is_open, let_go
 from .multifactor import base_priority
@@ -212,9 +214,7 @@ def ready(c: Controller, row: int, now_s: float) -> bool:
 def try_to_start(c: Controller, row: int, now_s: float) -> bool:
     """Start a job where it fits on nodes that are not barred; return True if it started."""
     stage = c.stage
-    count = find_open(
-        stage.resources, stage.requests, row, stage.resources.free, c.barred, now_s, stage.life.plan_s[row]
-    )
+    count = find_now(stage.resources, stage.requests, row, c.barred, now_s, stage.life.plan_s[row])
     if count:
         begin(c, row, count, now_s)
     return count > 0
@@ -246,9 +246,20 @@ def restart_cost(c: Controller, row: int) -> float:
 
 @borrowing
 def note_step(c: Controller, row: int) -> None:
-    """Schedule the next step of attained service of a running job, where its key has steps."""
+    """Rank a running job by its key, and schedule its next step of attained service where its key has steps."""
+    if c.ranked.counts[IN_USE]:
+        _rank(c, row)
     if c.stage.life.level[row] < len(c.given.steps):
         schedule(c.stage, step_s(c, row), STEP, row)
+
+
+@borrowing
+def _rank(c: Controller, row: int) -> None:
+    life, since_s = c.stage.life, c.stage.life.since_s[row]
+    if since_s > c.clock[NOW]:  # its key does not grow yet
+        c.ranked.counts[IN_USE] = 0
+        return
+    enter_run(c.ranked, life.state, RUNNING, row, key_of(c, row), c.given.slope[row], since_s)
 
 
 @borrowing
@@ -315,7 +326,7 @@ def main_loop(c: Controller, now_s: float) -> None:
     """
     c.clock[MAIN_DUE], c.clock[MAIN_LAST] = NEVER, now_s
     _serve_higher_tiers(c, now_s, _BLOCKING)
-    at, tested, open_sets, free = 0, 0, len(c.blocked), c.stage.resources.free.gpus.sum()
+    at, tested, open_sets, free = 0, 0, len(c.blocked), c.stage.resources.counts.gpus[ALL]
     stopped = np.zeros(c.stage.resources.closed.number.max() + 1, dtype=np.bool_)
     while at < c.queue.many[0] and tested < c.rules.default_queue_depth and open_sets:
         row = c.queue.rows[at]
@@ -377,7 +388,7 @@ def backfill_loop(c: Controller, now_s: float) -> None:
 def _plan(c: Controller, now_s: float, on: BoolArray, sets: BoolArray, tested: int) -> int:
     """Plan the jobs of the partition *sets* on the nodes *on*; return the jobs tested, *tested* of them before."""
     stage, rules, outlook = c.stage, c.rules, c.outlook
-    free, last = stage.resources.free.gpus.sum(), _last_that_may_start(c, now_s)
+    free, last = stage.resources.counts.gpus[ALL], _last_that_may_start(c, now_s)
     at = 0
     c.reserved[:] = 0
     one = rules.reservations == 1 and len(c.reserved) == 1
@@ -415,9 +426,8 @@ def _plan(c: Controller, now_s: float, on: BoolArray, sets: BoolArray, tested: i
 @borrowing
 def _start_on_slots(c: Controller, row: int, now_s: float) -> bool:
     """Start a job with slots if they are free, and its node is not kept for another job; return True on success."""
-    stage, outlook = c.stage, c.outlook
-    free, plan_s = stage.resources.free, stage.life.plan_s[row]
-    outlook.counts[FOUND] = find_open(stage.resources, stage.requests, row, free, outlook.barred, now_s, plan_s)
+    stage, outlook, plan_s = c.stage, c.outlook, c.stage.life.plan_s[row]
+    outlook.counts[FOUND] = find_now(stage.resources, stage.requests, row, outlook.barred, now_s, plan_s)
     if not outlook.counts[FOUND]:
         keep_for(outlook, stage, row)
         return False
@@ -432,7 +442,7 @@ def _start_on_slots(c: Controller, row: int, now_s: float) -> bool:
 @borrowing
 def _last_that_may_start(c: Controller, now_s: float) -> int:
     """Return the last place in the queue whose job asks for no more GPUs than are free; -1 where there is none."""
-    free = c.stage.resources.free.gpus.sum()
+    free = c.stage.resources.counts.gpus[ALL]
     for at in range(c.queue.many[0] - 1, -1, -1):
         row = c.queue.rows[at]
         if c.stage.requests.gpus[row] <= free and ready(c, row, now_s):

@@ -16,6 +16,7 @@ from ...policies.selection.sorted_rows import Line
 from ..engine import job_state
 from ..engine.job_state import COMPLETED, PENDING, UNBORN, MachineContext
 from ..engine.keys import Keys
+from ..engine.ranked_runs import RankedRuns
 from .fair_share import Usage
 from .gates import Gates
 from .multifactor import Factors, Weights
@@ -92,6 +93,8 @@ class Scratch(NamedTuple):
     order: IntArray  #: running and waiting jobs by key
     runs: BoolArray  #: per job
     yields: BoolArray  #: per job
+    taken: IntArray  #: entries taken from ``ranked``, and their heaps
+    taken_keys: FloatArray  #: of ``taken``
 
 
 class Controller(NamedTuple):
@@ -111,6 +114,7 @@ class Controller(NamedTuple):
     outages: Outages
     outlook: BackfillPlan
     given: Keys  #: of a direct executor
+    ranked: RankedRuns  #: running jobs by these, of a direct executor that preempts
     scratch: Scratch
     blocked: BoolArray  #: scratch, per partition set
     reserved: IntArray  #: scratch, per partition set
