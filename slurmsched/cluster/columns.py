@@ -136,7 +136,8 @@ class Table:
     def take(self, rows: Rows) -> Self:
         """Return the table of *rows* only, in that order."""
         if not isinstance(rows, slice):  # a copy, since columns are taken later
-            rows = np.flatnonzero(rows) if getattr(rows, "dtype", None) == np.bool_ else np.array(rows, dtype=np.int64)
+            given = np.array(rows)
+            rows = np.flatnonzero(given) if given.dtype == np.bool_ else given.astype(np.int64, copy=False)
         sources = self._sources
         if len(sources) > MOST_SOURCES or any(first is None for _, first in sources):
             here, sources = self.__getstate__(), ()

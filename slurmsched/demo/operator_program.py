@@ -23,6 +23,7 @@ from ..decide.rules import Rules, SharingRules
 from ..errors import LabError
 from ..lab import Lab, wait_until
 from ..policies.contract import find_ordering
+from ..policies.sharing_candidates import CURVE_MARGIN
 from .lab_burst import OPERATOR
 
 READY_S = 60.0
@@ -67,7 +68,11 @@ def policy(ordering: str) -> Policy:
     """Return the policy of a daemon with those settings."""
     usual = ShareSettings()
     nobody_shares = SharingRules(
-        capacity=0, wait_s=2 * EVERY_S, least_speed=usual.least_speed, least_speed_each=usual.least_speed_each
+        capacity=0,
+        wait_s=2 * EVERY_S,
+        least_speed=usual.least_speed,
+        least_speed_each=usual.least_speed_each,
+        margin=CURVE_MARGIN,
     )
     return Policy(find_ordering(ordering), Rules(powers=frozenset({"order"}), max_points=0, sharing=nobody_shares))
 

@@ -14,6 +14,8 @@ pytest.importorskip("selenium")
 
 from selenium.webdriver import ActionChains, Chrome, ChromeOptions, Keys
 from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.support.expected_conditions import url_contains
+from selenium.webdriver.support.wait import WebDriverWait
 from waitress import create_server
 from web_worlds import HOSTILE, client_of, handlers, observed
 
@@ -122,7 +124,7 @@ def test_the_slider_of_policies_chooses_without_a_script_and_the_page_has_nothin
     slider = browser.find_element("css selector", "input[type=range]")
     slider.send_keys(Keys.END)
     browser.find_element("css selector", "form button").click()
-    assert browser.current_url.endswith("/policies?weight=100")
+    WebDriverWait(browser, 60.0).until(url_contains("/policies?weight=100"))
     assert browser.find_element("tag name", "pre").text == "slurmsched policy set sjf"
     methods = browser.execute_script("return [...document.forms].map(form => form.method)")
     assert methods == ["get"]

@@ -11,8 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from ...clock import ManualClock
-from ...cycle import CycleReport
+from ...clock import ManualClock, Timer
 from ...daemon.api.query_arguments import AnswerRefused
 from ...errors import SlurmschedError
 from ..app import App, Called
@@ -74,7 +73,7 @@ class DemoDaemon:
 
     def __init__(self, app: DemoApp, daemon: Daemon) -> None:
         self._app, self._daemon, self._site = app, daemon, app.site
-        self._delivered_s = self._predicted_s = -float("inf")
+        self._delivered_s, self._predictions_wait = -float("inf"), Timer(app.virtual.monotonic)
 
     def ask(self, request: Mapping[str, Any], user: str) -> Mapping[str, Any]:
         """Answer a question of a local user, as the daemon's socket does."""
@@ -114,12 +113,12 @@ class DemoDaemon:
         self._delivered_s = now_s
         for profile in idle:
             parts.idle.book.take(profile)
-        self._tell(report)
+        self._tell()
 
-    def _tell(self, report: CycleReport) -> None:
+    def _tell(self) -> None:
         parts = self._daemon.parts
-        if parts.predictions is not None and report.now_s >= self._predicted_s + PREDICT_S:
-            self._predicted_s = report.now_s
+        if parts.predictions is not None and self._predictions_wait.due:
+            self._predictions_wait.put_off(PREDICT_S)
             parts.predictions.once()
 
     def follow(self) -> None:

@@ -47,7 +47,8 @@ class OutcomeTable(Table):
     ended_s: FloatArray
     runtime_s: FloatArray  #: ended - started, less time suspended where Slurm reports it
     state: IntArray  #: a JobState that has ended
-    gpu_type: Labels = NO_TYPES  #: of all nodes of the run; empty where unknown, or of several types
+    #: of all nodes of the run; empty where unknown, or of several types
+    gpu_type: Labels = field(default_factory=lambda: NO_TYPES)
     interactive: IntArray = field(default_factory=lambda: NOT_KNOWN)  #: 1 without a batch script; 0 where not known
 
     def __post_init__(self) -> None:
