@@ -41,14 +41,14 @@ compile-machine compile-pool: setup
 compile-tests: setup
 	$(BIN)/pytest -q --collect-only >/dev/null
 
-# Tests on a lab mostly wait for Slurm and mind the time, so their files run four at once, each worker with labs of its
+# Tests on a lab mostly wait for Slurm and mind the time, so their files run three at once, each worker with labs of its
 # own; the others compute, or wait for processes, three files at once, and give way. Both together, each with its own
 # summary of passes and skips.
 # (Without job control the shell would have background tests ignore Ctrl-C, which some send.)
 test: setup
 	@$(MAKE) --no-print-directory -j2 compile-machine compile-pool lint compile-tests
 	@set -m; log=$$(mktemp); rm -f build/tests/*.xml; \
-	$(BIN)/pytest -m 'lab and not soak' -n 4 --dist loadfile --junitxml build/tests/lab.xml >$$log 2>&1 & lab=$$!; \
+	$(BIN)/pytest -m 'lab and not soak' -n 3 --dist loadfile --junitxml build/tests/lab.xml >$$log 2>&1 & lab=$$!; \
 	nice -n 5 $(BIN)/pytest -m 'not lab and not soak' -n 3 --dist loadfile --junitxml build/tests/others.xml; others=$$?; \
 	wait $$lab; labs=$$?; cat $$log; rm -f $$log; $(BIN)/python -m tests.durations; \
 	exit $$((others | labs))
