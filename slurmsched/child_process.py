@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import pickle
 import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection
+from multiprocessing.reduction import ForkingPickler
 from threading import Lock
 from typing import Any
 
@@ -20,6 +22,26 @@ PATIENCE_S = 5.0
 
 NICE = 10
 """The niceness of such a process: the daemon's cycles come first."""
+
+
+class _Packer(ForkingPickler):
+    """Pickles copies of what objects hold, since other threads compute parts of the same objects meanwhile."""
+
+    def reducer_override(self, value: Any) -> Any:
+        kind: Any = type(value)
+        if kind.__reduce_ex__ is not object.__reduce_ex__ or not kind.__flags__ & _OF_PYTHON:
+            return NotImplemented
+        make, arguments, state, *rest = value.__reduce_ex__(pickle.DEFAULT_PROTOCOL)
+        return make, arguments, state.copy() if isinstance(state, dict) else state, *rest
+
+
+_OF_PYTHON = 1 << 9
+"""The flag of classes that a class statement made."""
+
+
+def packed(request: Any) -> memoryview:
+    """Return *request* as a child process reads it; other threads may use its parts meanwhile."""
+    return _Packer.dumps(request)
 
 
 class ChildFailed(SlurmschedError):
@@ -55,7 +77,7 @@ class ChildProcess:
             except OSError as trouble:
                 raise ChildFailed(f"the process that makes a {self._product} cannot be started: {trouble}") from trouble
             try:
-                connection.send(request)
+                connection.send_bytes(packed(request))
                 if connection.poll(timeout_s):
                     return connection.recv()
             except (OSError, EOFError) as trouble:

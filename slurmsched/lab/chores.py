@@ -14,9 +14,8 @@ from slurmsched.errors import LabError
 #: a useradd ended half-way leaves locks behind
 MARK = "SLURMSCHED_LAB_CHORE"
 TIMEOUT_S = 60.0
-#: another lab holds the lock of /etc/passwd, for which useradd and userdel wait a few seconds by themselves; or a
-#: process that carries the number of a user in another namespace is about to end
-BUSY = re.compile("cannot lock|try again later|is currently used by process")
+#: another lab holds the lock of /etc/passwd, for which useradd and userdel wait a few seconds by themselves
+BUSY = re.compile("cannot lock|try again later")
 
 
 def do(argv: Sequence[str], lab_id: str) -> None:

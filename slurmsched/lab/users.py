@@ -21,9 +21,9 @@ def create(name: str, home: Path, lab_id: str) -> None:
 
 
 def remove(name: str, lab_id: str) -> None:
-    """Delete the user if it exists."""
+    """Delete the user if it exists; one of another container with the same number may have processes."""
     if uid_of(name) is not None:
-        chores.do(["userdel", name], lab_id)
+        chores.do(["userdel", "--force", name], lab_id)
 
 
 def uid_of(name: str) -> int | None:
