@@ -34,6 +34,26 @@ settings.register_profile(
 )
 settings.load_profile("any machine")
 
+_began_s: dict[str, float] = {}
+
+
+def processor_s() -> float:
+    """Seconds of processors of this process and of the children that it has waited for."""
+    return sum(os.times()[:4])
+
+
+def pytest_runtest_logstart(nodeid: str) -> None:
+    _began_s[nodeid] = processor_s()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+    """What the test took of the processors goes into the results, for ``tests.durations``."""
+    if call.when == "teardown":
+        took_s = processor_s() - _began_s.pop(item.nodeid, processor_s())
+        item.user_properties.append(("processor_s", f"{took_s:.2f}"))
+
+
 LAB_FIXTURES = {"lab", "plain_lab", "typed_lab", "uneven_lab", "limited_lab", "lab_directory"}
 
 

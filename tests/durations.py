@@ -1,7 +1,10 @@
 """What the tests of the last ``make test`` cost, and which failed: ``python -m tests.durations`` prints both.
 
+A test costs what it and the processes that it waited for took of the processors: they bound the whole, since tests that
+wait run beside others.
+
 ``--write`` puts the slowest ones into CONTRIBUTING.md. ``--fast`` chooses the files that ``make test-fast`` leaves out:
-the slowest ones, until the rest takes no more than ``FAST_S`` seconds of all workers.
+the slowest ones, until the rest takes no more than ``FAST_S`` seconds.
 """
 
 from __future__ import annotations
@@ -24,9 +27,9 @@ _TABLE = re.compile(r"(?<=<!-- slowest tests -->\n).*?(?=<!-- end -->)", re.DOTA
 
 
 def durations(results: Sequence[Path]) -> dict[tuple[str, str], float]:
-    """Return the seconds of each test of JUnit files, by its file and its name; ValueError where there is no test."""
+    """Return what each test of JUnit files cost, by its file and its name; ValueError where there is no test."""
     found = {
-        (_file(case), case.get("name", "")): float(case.get("time", 0))
+        (_file(case), case.get("name", "")): float(_processor_s(case) or case.get("time", 0))
         for result in results
         for case in ElementTree.parse(result).iter("testcase")
     }
@@ -65,15 +68,23 @@ def left_out(sums: Mapping[str, float], most_s: float = FAST_S) -> list[str]:
 
 
 def table(took_s: Mapping[tuple[str, str], float]) -> str:
-    """Return the slowest tests and files as a table of Markdown."""
+    """Return the most expensive tests and files as a table of Markdown."""
     tests = sorted(took_s.items(), key=lambda item: -item[1])[:SHOWN]
     files = by_file(took_s).most_common(SHOWN)
     total_s = sum(took_s.values())
-    rows = [f"{len(took_s)} tests took {total_s:.0f} s of all workers. The slowest tests and files, in seconds:", ""]
+    rows = [
+        f"{len(took_s)} tests took {total_s:.0f} s of processors. The most expensive tests and files, in seconds:",
+        "",
+    ]
     rows += ["| test | s | file | s |", "|---|---|---|---|"]
     for ((_, name), seconds), (file, sum_s) in zip(tests, files, strict=False):
         rows.append(f"| `{name.replace('|', ' ')[:100]}` | {seconds:.0f} | `{file}` | {sum_s:.0f} |")
     return "\n".join([*rows, ""])
+
+
+def _processor_s(case: ElementTree.Element) -> str | None:
+    found = case.find("properties/property[@name='processor_s']")
+    return None if found is None else found.get("value")
 
 
 def _file(case: ElementTree.Element) -> str:
