@@ -73,7 +73,7 @@ def table(took_s: Mapping[tuple[str, str], float]) -> str:
     files = by_file(took_s).most_common(SHOWN)
     total_s = sum(took_s.values())
     rows = [
-        f"{len(took_s)} tests took {total_s:.0f} s of processors. The most expensive tests and files, in seconds:",
+        f"{len(took_s)} tests took {total_s:.0f} s of processors. The dearest tests and files, in seconds:",
         "",
     ]
     rows += ["| test | s | file | s |", "|---|---|---|---|"]

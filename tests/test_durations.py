@@ -9,8 +9,8 @@ import pytest
 
 XML = """<testsuites><testsuite name="pytest">
 <testcase classname="tests.cli.test_eta" name="test_a[x|y]" time="12.5"/>
-<testcase classname="tests.cli.test_eta" name="test_b" time="90"><properties><property name="processor_s" value="0.50" />
-</properties><skipped/></testcase>
+<testcase classname="tests.cli.test_eta" name="test_b" time="90"><properties>
+<property name="processor_s" value="0.50" /></properties><skipped/></testcase>
 <testcase classname="tests.test_docs" name="test_c" time="5"><failure message="m">assert 1 == 2</failure></testcase>
 </testsuite></testsuites>"""
 
@@ -24,7 +24,7 @@ def result(tmp_path: Path) -> Path:
 
 def test_the_slowest_tests_and_files_are_in_a_table(result):
     text = durations.table(durations.durations([result]))
-    assert text.splitlines()[0] == "3 tests took 18 s of processors. The most expensive tests and files, in seconds:"
+    assert text.splitlines()[0] == "3 tests took 18 s of processors. The dearest tests and files, in seconds:"
     assert "| `test_a[x y]` | 12 | `tests/cli/test_eta.py` | 13 |" in text
 
 
