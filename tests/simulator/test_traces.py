@@ -225,6 +225,17 @@ def test_an_older_sacct_dump_with_texts_for_times_and_array_tasks(tmp_path):
     assert rules(trace) == {"steps": 1, "unfinished": 1, "eligible": 1, "runtime": 1, "ids": 1}
 
 
+def test_without_the_time_when_a_job_became_eligible_it_arrives_when_it_is_submitted(tmp_path):
+    record = "5|ann|100|{}|200|300|00:01:40|COMPLETED|10|1|1|gres/gpu=1"
+    for unknown in ("Unknown", ""):
+        assert sacct(tmp_path, record.format(unknown)).workload.submit_s.tolist() == [100]
+    header = "JobID|User|Submit|Start|End|Elapsed|State|AllocTRES"
+    dump = written(tmp_path, f"{header}\n5|ann|100|200|300|00:01:40|COMPLETED|gres/gpu=1\n", "short.txt")
+    trace = traces.read(dump)
+    assert trace.workload.submit_s.tolist() == [100]
+    assert "eligible" not in rules(trace)
+
+
 def test_a_requeued_job_of_sacct_arrives_when_first_submitted_and_runs_as_long_as_its_last_run(tmp_path):
     trace = sacct(
         tmp_path,

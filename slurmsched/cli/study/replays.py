@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from .comparison import ComparisonRow
 
 
+MANY = 0.1
+"""The part of the jobs from which on the first line says that they are left out."""
+
 PARTS = 1000
 """Parts of a run in a progress bar."""
 
@@ -35,7 +38,7 @@ class Replays:
     setups: Sequence[Setup]
     cases: Sequence[Case]
     left_out: Sequence[list[JobLeftOut]]  #: of each case
-    assumed: Sequence[str]  #: by a replay of the settings in force, and so the next
+    assumed: Sequence[str]  #: what one must know first: who is left out, and what a replay of the settings assumes
     meanings: Sequence[str]  #: of each set-up
     notes: Sequence[str]  #: on the modelled Slurm
     workers: Workers | None
@@ -49,18 +52,18 @@ class Replays:
             fleet = _with_own_qos(app, chosen, fleet)
             read = chosen.cases(app, fleet)
         cases, left_out = _that_fit(read, fleet, [] if chosen.strict else setups)
-        assumed: list[str] = []
+        assumed = _too_many_left_out(cases, fleet, left_out)
         meanings: list[str] = []
         if chosen.asks_for_settings:
             config = chosen.slurm_config(app)
             known = chosen.associations(app)
-            assumed = assumed_in_force(app, setups, config, known, cases[0].trace())
+            assumed += assumed_in_force(app, setups, config, known, cases[0].trace())
             meanings = [meaning_in_force(setup, config, fleet.qos) for setup in setups]
         return cls(fleet, setups, cases, left_out, assumed, meanings, notes, workers)
 
     @property
     def first_notes(self) -> list[str]:
-        """What a replay of the settings in force assumes, and what its rows are."""
+        """Who is left out, what a replay of the settings in force assumes, and what its rows are."""
         rows = zip(self.setups, self.meanings, strict=True) if self.meanings else ()
         return [*self.assumed, *(f"{setup.label}: {text}" for setup, text in rows if text)]
 
@@ -144,6 +147,19 @@ def _that_fit(
         fitting.append(replace(case, left_out=tuple(misfit.row for misfit in unfit_jobs)))
         left_out.append([{"job_id": int(jobs.job_id[one.row]), "why": one.why} for one in unfit_jobs])
     return fitting, left_out
+
+
+def _too_many_left_out(cases: Sequence[Case], fleet: ClusterSpec, left_out: Sequence[list[JobLeftOut]]) -> list[str]:
+    """Say which cases are replayed without a tenth of their jobs or more, and how to describe a cluster for these."""
+    notes: list[str] = []
+    for case, out in zip(cases, left_out, strict=True):
+        jobs = replace(case, left_out=()).trace().workload
+        if not out or len(out) < MANY * len(jobs):
+            continue
+        types = sorted({jobs.gpu_type[row] for row in case.left_out} - {"", *fleet.nodes.gpu_type})
+        how = f"; a cluster with their types: --gpus {','.join(f'{name}=GPUS' for name in types)}" if types else ""
+        notes.append(f"{case.source.name}: {len(out)} of {len(jobs)} jobs could never run there and are left out{how}")
+    return list(dict.fromkeys(notes))
 
 
 def _read(case: Case) -> Trace:

@@ -42,8 +42,8 @@ def only_last_runs(raw: Raw, job: IntArray, run: FloatArray, arrival_s: FloatArr
 
 def arrivals(raw: Raw, submit_s: FloatArray, eligible_s: FloatArray, started_s: FloatArray) -> FloatArray:
     """Return when jobs joined the queue: submitted, and free of dependencies, begin times and holds of their owner."""
-    # A requeue and a begin time leave an eligible time after the start.
-    eligible_s = np.fmin(eligible_s, started_s)
+    # A requeue and a begin time leave an eligible time after the start. Where it is unknown a job joined at once.
+    eligible_s = np.minimum(eligible_s, np.where(np.isnan(started_s), np.inf, started_s))
     late = eligible_s > submit_s
     raw.note("eligible", int(np.count_nonzero(late)), "{jobs} became eligible after submission: arriving only then")
     return np.fmax(submit_s, eligible_s)
