@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..cluster.columns import BoolArray
+from ..cluster.columns import BoolArray, Labels
 from ..cluster.forecast import Forecast
 from .speeds.speed_files import SpeedFiles
 from .traces.convergence import stopped_at_convergence
@@ -33,6 +33,7 @@ class Case:
     until_measured: bool = False  #: stop once those ended
     speeds: SpeedFiles | None = None  #: how fast its jobs train; None where their runtimes are in the trace
     left_out: tuple[int, ...] = ()  #: rows of what is replayed that could never run on the cluster
+    ignored: tuple[str, ...] = ()  #: texts of the jobs that the cluster says nothing of: gpu_type, features
     elastic: float | None = None  #: share of the jobs that run on half to twice their GPUs, and save their work
     lean: float | None = None  #: share of the jobs that need no more CPUs and memory than belong to their GPUs
 
@@ -78,6 +79,9 @@ def _trace(case: Case) -> Trace:
         trace = replace(trace, workload=_elastic(trace.workload, _drawn(case, len(trace), case.elastic, 1)))
     if case.lean is not None:
         trace = replace(trace, workload=replace(trace.workload, lean=_drawn(case, len(trace), case.lean, 2)))
+    if case.ignored:
+        texts = dict.fromkeys(case.ignored, Labels.of([""] * len(trace)))
+        trace = replace(trace, workload=trace.workload.changed(**texts))
     return trace.without(case.left_out) if case.left_out else trace
 
 
@@ -102,7 +106,8 @@ def _foresight(case: Case, forecast: str) -> Forecast:
     from .trace_forecasts import learnt, trained  # models, which few replays need
 
     forecaster = trained if forecast == "model" else learnt
-    whole, jobs = _whole(case.source, case.seed, case.partitions), _trace(case).workload
+    whole = _whole(case.source, case.seed, case.partitions)
+    jobs = _trace(replace(case, ignored=())).workload  # what the cluster says nothing of still tells a forecast
     first = 0 if case.span is None else whole.rows(case.span)[0]
     begin, end = (0, first) if case.train is None else whole.rows(case.train)
     if end > first:

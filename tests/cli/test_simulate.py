@@ -492,19 +492,26 @@ def test_jobs_that_no_node_can_hold_are_listed_and_left_out(tmp_path, baseline):
     assert "job 2 asks for 9 GPUs" in simulate(*words, "--set", "strict=true", status=1)
 
 
-def test_where_many_jobs_are_left_out_the_first_line_says_so_with_the_types_of_gpus_that_they_want(tmp_path):
-    record = "{0}|ann|100|100|200|300|00:01:40|COMPLETED|10|1|1|gres/gpu{1}=1"
-    rows = [record.format(number, ":a100" if number % 2 else "") for number in range(1, 9)]
+@pytest.mark.parametrize("executor", ["direct", "slurm"])
+def test_on_a_cluster_of_no_types_jobs_run_anywhere_and_the_first_lines_say_so(tmp_path, executor):
+    record = "{0}|ann|100|100|200|300|00:01:40|COMPLETED|10|1|1|gres/gpu{1}=1|{2}"
+    header = "JobID|User|Submit|Eligible|Start|End|Elapsed|State|Timelimit|NNodes|NCPUS|AllocTRES|Constraints"
+    wishes = [(":a100", ""), (":v100", ""), ("", "ib"), ("", "")]
+    rows = [record.format(number, *wishes[number % 4]) for number in range(1, 9)]
     dump = tmp_path / "dump.txt"
-    dump.write_text(
-        "\n".join(["JobID|User|Submit|Eligible|Start|End|Elapsed|State|Timelimit|NNodes|NCPUS|AllocTRES", *rows])
-    )
-    first = simulate(str(dump), "--nodes", "2x4", "--policy", "fifo", "--no-baseline").splitlines()[0]
-    assert first == (
-        f"{dump}: 4 of 8 jobs could never run there and are left out; a cluster with their types: --gpus a100=GPUS"
-    )
-    typed = simulate(str(dump), "--gpus", "a100=2x4", "--policy", "fifo", "--no-baseline").splitlines()[0]
-    assert typed.startswith(f"{dump}: 8 jobs")
+    dump.write_text("\n".join([header, *rows]))
+    lines = simulate(str(dump), "--nodes", "2x4", "--policy", "fifo", "--executor", executor).splitlines()
+    assert lines[:3] == [
+        f"{dump}: jobs that ask for a type of GPUs (a100, v100) run on any node: the cluster names no types"
+        " (--gpus TYPE=NODESxGPUS,...)",
+        f"{dump}: jobs that ask for a feature (ib) run on any node: the cluster names no features (--cluster FILE)",
+        f"{dump}: 8 jobs (sacct) on 2 nodes of 4 GPUs",
+    ]
+
+
+def test_where_many_jobs_are_left_out_the_first_line_says_so(tmp_path):
+    lines = simulate(mixed(tmp_path, 1, 9, 2, 64), "--nodes", "1x4", "--policy", "sjf").splitlines()
+    assert lines[0].endswith("mixed.csv: 2 of 4 jobs could never run there and are left out")
 
 
 def test_a_long_list_of_jobs_left_out_is_cut(tmp_path):

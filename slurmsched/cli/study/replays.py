@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from .comparison import ComparisonRow
 
 
+NAMED = 5
+"""Jobs, types and features that are named in text."""
+
 MANY = 0.1
 """The part of the jobs from which on the first line says that they are left out."""
 
@@ -51,8 +54,9 @@ class Replays:
             setups, notes = _beside_their_slurm(app, chosen, chosen.setups(app))
             fleet = _with_own_qos(app, chosen, fleet)
             read = chosen.cases(app, fleet)
+        read, assumed = _without_what_is_not_described(read, fleet)
         cases, left_out = _that_fit(read, fleet, [] if chosen.strict else setups)
-        assumed = _too_many_left_out(cases, fleet, left_out)
+        assumed += _too_many_left_out(cases, left_out)
         meanings: list[str] = []
         if chosen.asks_for_settings:
             config = chosen.slurm_config(app)
@@ -149,16 +153,41 @@ def _that_fit(
     return fitting, left_out
 
 
-def _too_many_left_out(cases: Sequence[Case], fleet: ClusterSpec, left_out: Sequence[list[JobLeftOut]]) -> list[str]:
-    """Say which cases are replayed without a tenth of their jobs or more, and how to describe a cluster for these."""
+def _without_what_is_not_described(cases: Sequence[Case], fleet: ClusterSpec) -> tuple[list[Case], list[str]]:
+    """Return *cases* with jobs that run on any node where the cluster has no types or features at all, and say so."""
+    described = {
+        "gpu_type": any(fleet.nodes.gpu_type) or any(fleet.nodes.gpu_types),
+        "features": any(fleet.nodes.features),
+    }
+    plain: list[Case] = []
+    notes: list[str] = []
+    for case in cases:
+        jobs = _read(case).workload
+        asked = {name: sorted({*getattr(jobs, name)} - {""}) for name, known in described.items() if not known}
+        ignored = tuple(name for name, texts in asked.items() if texts)
+        plain.append(replace(case, ignored=ignored))
+        for name in ignored:
+            texts = asked[name]
+            listed = ", ".join(texts[:NAMED]) + (f" and {len(texts) - NAMED} more" if len(texts) > NAMED else "")
+            kind = "type of GPUs" if name == "gpu_type" else "feature"
+            notes.append(f"{case.source.name}: jobs that ask for a {kind} ({listed}) run on any node: {_HINTS[name]}")
+    return plain, list(dict.fromkeys(notes))
+
+
+_HINTS = {
+    "gpu_type": "the cluster names no types (--gpus TYPE=NODESxGPUS,...)",
+    "features": "the cluster names no features (--cluster FILE)",
+}
+
+
+def _too_many_left_out(cases: Sequence[Case], left_out: Sequence[list[JobLeftOut]]) -> list[str]:
+    """Say which cases are replayed without a tenth of their jobs or more."""
     notes: list[str] = []
     for case, out in zip(cases, left_out, strict=True):
         jobs = replace(case, left_out=()).trace().workload
         if not out or len(out) < MANY * len(jobs):
             continue
-        types = sorted({jobs.gpu_type[row] for row in case.left_out} - {"", *fleet.nodes.gpu_type})
-        how = f"; a cluster with their types: --gpus {','.join(f'{name}=GPUS' for name in types)}" if types else ""
-        notes.append(f"{case.source.name}: {len(out)} of {len(jobs)} jobs could never run there and are left out{how}")
+        notes.append(f"{case.source.name}: {len(out)} of {len(jobs)} jobs could never run there and are left out")
     return list(dict.fromkeys(notes))
 
 

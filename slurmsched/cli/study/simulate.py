@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from ...simulator.sweep import CellResult
     from ..json_answers import JobLeftOut, ReplayedTrace, Simulation
 
-NAMED = 5  #: jobs left out that are named in text
 ABOVE_0 = click.FloatRange(0, math.inf, min_open=True, max_open=True)
 
 
@@ -158,6 +157,8 @@ def simulate(app: App, /, check: bool, page_path: str | None, csv_wanted: bool, 
 
 def _missing(left_out: Sequence[JobLeftOut]) -> Iterator[str]:
     """Describe the jobs that are not replayed, and why."""
+    from .replays import NAMED
+
     if left_out:
         listed = ", ".join(f"{one['job_id']} ({one['why']})" for one in left_out[:NAMED])
         more = f" and {len(left_out) - NAMED} more" if len(left_out) > NAMED else ""
