@@ -145,6 +145,19 @@ def nodes_in(table: ReservationTable, row: int, nodes: NodeTable) -> BoolArray:
     return nodes.name.map([name in names for name in nodes.name.names], np.bool_)
 
 
+def in_the_way(table: ReservationTable, row: int, nodes: NodeTable, jobs: JobTable) -> BoolArray:
+    """Select *jobs* with nodes of their partitions in the window in *row*, which is not their own reservation.
+
+    One that could not be read is on all nodes.
+    """
+    here = nodes_in(table, row, nodes) | bool(table.has(UNREAD)[row])
+    codes = np.unique(nodes.partitions.codes[here]).tolist()
+    touched = set().union(*(nodes.partitions.names[code].split(",") for code in codes))
+    there = jobs.partition.map([bool(touched & set(text.split(","))) for text in jobs.partition.names], np.bool_)
+    own = jobs.reservation.map([table.name[row] in text.split(",") for text in jobs.reservation.names], np.bool_)
+    return np.asarray(there & ~own)
+
+
 def on_node(table: ReservationTable, node: str) -> BoolArray:
     """Select the windows that *node* is in."""
     return table.nodes.map([node in expanded(text) for text in table.nodes.names], np.bool_)

@@ -18,7 +18,7 @@ from ..cluster.limits import by_known_limits
 from ..cluster.plan import Standing
 from ..cluster.reasons import ReasonKind, where_kind
 from ..cluster.records.predictions import PredictionKind, PredictionTable, prediction_table
-from ..cluster.reservations import followed
+from ..cluster.reservations import followed, in_the_way, own_bounds_s
 from ..cluster.state import View
 from ..decide.job_nodes import nodes_by_kind
 from ..explain.obstacles import cannot_run, obstacles
@@ -38,6 +38,9 @@ PASSES = 12
 """Passes of backfill before the interval doubles with each one."""
 
 DOUBLINGS = 20
+
+SOON_S = 60.0
+"""A job that is predicted to start as soon after the end of a window waits for it."""
 
 _AWAY_S = 10 * 365 * 86_400.0  # so far ahead that they do not matter
 
@@ -281,6 +284,7 @@ def _pending(
         finish_s=finishes_s,
         finish_from_s=finishes_s + np.minimum(0.0, forecast.low_s - forecast.runtime_s),
         finish_by_s=finishes_s + np.maximum(0.0, forecast.high_s - forecast.runtime_s),
+        begins_s=_begins_s(view, starts_s),
         slurm_start_s=jobs.slurm_start_s,
         rank=spread(rank, -1),
         ahead=spread(before, 0),
@@ -291,6 +295,19 @@ def _pending(
         source=forecast.source,
         obstacle=Labels.of(kept.get(row, "") for row in range(len(jobs))),
     )
+
+
+def _begins_s(view: View, starts_s: FloatArray) -> FloatArray:
+    """Return the time before which each waiting job cannot start: its begin time, or a window that it waits for."""
+    jobs, windows = view.pending, view.reservations
+    own_s, _ = own_bounds_s(windows, jobs, view.now_s)
+    eligible_s = np.where(np.isfinite(jobs.eligible_s), jobs.eligible_s, 0.0)
+    begins_s = np.maximum(np.maximum(own_s, eligible_s), 0.0)
+    for row in range(len(windows)):
+        over_s = windows.end_s[row]
+        behind = (starts_s >= over_s) & (starts_s <= over_s + SOON_S) & in_the_way(windows, row, view.nodes, jobs)
+        begins_s[behind] = np.maximum(begins_s[behind], over_s)
+    return np.asarray(np.where(begins_s > view.now_s, begins_s, 0.0))
 
 
 def _power_s(view: View, able: IntArray, start_s: FloatArray) -> FloatArray:

@@ -89,6 +89,22 @@ def test_a_first_prediction_is_a_guess_and_says_so():
     assert told.finish_from_s[0] < told.finish_s[0] == NOW_S + 1600.0 < told.finish_by_s[0]
 
 
+def test_what_is_certain_of_a_wait_is_not_stretched():
+    begins_s = NOW_S + 7200.0
+    soon, later = (raw([1], wait_s, begins_s=np.array([at_s])) for wait_s, at_s in ((600.0, 0.0), (7800.0, begins_s)))
+    kept = lived(400, 3.0)
+    for calibration in (Calibration.of(NO_RECORDS), Calibration.of(kept)):
+        one, other = calibration.calibrated(soon), calibration.calibrated(later)
+        for name in TIMES[1:]:
+            assert getattr(other, name)[0] - getattr(one, name)[0] == pytest.approx(7200.0), name
+
+
+def test_a_prediction_before_a_begin_time_is_not_recorded_and_one_before_a_window_is():
+    early = raw([1, 2, 3], begins_s=np.array([NOW_S + 60.0, NOW_S - 60.0, NOW_S + 60.0]))
+    kept, _ = with_new(NO_RECORDS, early, early, window=np.array([False, False, True]))
+    assert kept.job_id.tolist() == [2, 3]
+
+
 @pytest.mark.parametrize("factor", [1.0, 3.0])
 def test_nine_in_ten_come_by_the_moment_told_also_where_the_play_forward_is_always_early(factor):
     kept = lived(1500, factor)

@@ -10,13 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from examples import examples
-from slurmsched.cluster.columns import Labels
+from slurmsched.cluster.columns import Labels, table_of
 from slurmsched.cluster.forecast import Forecast
 from slurmsched.cluster.jobs import JobState, job_table
 from slurmsched.cluster.limits import LimitTable
 from slurmsched.cluster.plan import Standing
 from slurmsched.cluster.records.predictions import PredictionKind, PredictionTable
 from slurmsched.cluster.records.promises import PromiseState, promise_table
+from slurmsched.cluster.reservations import ReservationTable
 from slurmsched.cluster.state import View
 from slurmsched.explain.eta import etas
 from slurmsched.foresee.predict_completion import predict_completion
@@ -333,3 +334,15 @@ def test_a_job_that_waits_for_the_end_of_a_maintenance_has_no_time_and_those_beh
     assert waits_s(table)[1] == 0.0
     several = told(view((60.0, 4), (60.0, 4), reason=waits, partition=["gpu,fast", "gpu"]))
     assert several.kind[0] != PredictionKind.LIMITED, "its reason is about one of them"
+
+
+def test_before_a_begin_time_and_the_end_of_a_window_no_start_is_possible():
+    begins = told(view((60.0, 1), (60.0, 1), eligible_s=[NOW_S - 9, NOW_S + 7200.0]))
+    assert begins.begins_s.tolist() == [0.0, NOW_S + 7200.0]
+    texts = {name: Labels.of([text]) for name, text in (("name", "maint"), ("nodes", "n1"), ("flags", "MAINT"))}
+    moments = {"start_s": [NOW_S + 300.0], "end_s": [NOW_S + 7200.0], "whole": [True]}
+    window = table_of(ReservationTable, 1, {}, texts | moments)
+    seen = replace(view((600.0, 4), (20.0, 4)), reservations=window)
+    table = told(seen)
+    assert table.start_s.tolist() == pytest.approx([NOW_S + 7200.0, NOW_S], abs=LATER_S)
+    assert table.begins_s.tolist() == [NOW_S + 7200.0, 0.0]

@@ -62,6 +62,7 @@ class PredictionTable(Table):
     finish_s: FloatArray  #: median
     finish_from_s: FloatArray
     finish_by_s: FloatArray
+    begins_s: FloatArray  #: no start is possible before: its begin time, the end of a window; 0 where none is known
     slurm_start_s: FloatArray  #: Slurm's own estimate at the time (squeue --start)
     rank: IntArray  #: place in the order that was played, 0 the first; -1 for jobs that were not played or run
     ahead: IntArray  #: waiting jobs (tasks of arrays) before it in that order that may use nodes of its own

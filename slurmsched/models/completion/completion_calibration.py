@@ -131,11 +131,11 @@ class Calibration:
         waits = raw.has_value & (raw.kind != PredictionKind.RUNNING)
         rows = np.flatnonzero(waits)
         some = raw.take(rows)
-        keys, scale = _keys(some.partition, some.gpus), scales(some)
-        starts, start_basis = self.starts.quantiles(keys, _ahead(some.start_s, some.made_s))
-        finishes, finish_basis = self.finishes.quantiles(keys, _ahead(some.finish_s, some.made_s))
-        start_s = np.array([_later(some.start_s, some.made_s, log * GUESS) for log in starts])
-        finish_s = np.array([_later(some.finish_s, some.made_s, log * scale) for log in finishes])
+        keys, scale, from_s = _keys(some.partition, some.gpus), scales(some), _unsure_from_s(some)
+        starts, start_basis = self.starts.quantiles(keys, _ahead(some.start_s, from_s))
+        finishes, finish_basis = self.finishes.quantiles(keys, _ahead(some.finish_s, from_s))
+        start_s = np.array([_later(some.start_s, from_s, log * GUESS) for log in starts])
+        finish_s = np.array([_later(some.finish_s, from_s, log * scale) for log in finishes])
         last_s = some.time_limit_s + LATE_S
         finish_s = np.clip(finish_s, some.made_s, np.maximum(start_s[2], start_s[1]) + last_s)
         columns: dict[str, Any] = {}
@@ -151,9 +151,15 @@ class Calibration:
 
 def scales(raw: PredictionTable) -> FloatArray:
     """Return the uncertainty of each finish from the job's own forecast: the log of its wider side, from now."""
-    middle = _span(raw.finish_s, raw.made_s)
-    wider = np.maximum(_span(raw.finish_by_s, raw.made_s) / middle, middle / _span(raw.finish_from_s, raw.made_s))
+    from_s = _unsure_from_s(raw)
+    middle = _span(raw.finish_s, from_s)
+    wider = np.maximum(_span(raw.finish_by_s, from_s) / middle, middle / _span(raw.finish_from_s, from_s))
     return np.maximum(GUESS, np.log(wider))
+
+
+def _unsure_from_s(raw: PredictionTable) -> FloatArray:
+    """Return from when on the time ahead is uncertain: nothing is before a begin time."""
+    return np.asarray(np.fmax(raw.made_s, np.fmin(raw.begins_s, raw.start_s)))
 
 
 def survived(misses: FloatArray, came: BoolArray, worth: FloatArray, shares: tuple[float, ...]) -> FloatArray:

@@ -11,7 +11,7 @@ from ...cluster.jobs import JobState, JobTable
 from ...cluster.records.outcomes import OutcomeTable
 from ...cluster.records.prediction_records import KeptState, PredictionRecords, kept_table
 from ...cluster.records.predictions import PredictionTable
-from ...cluster.reservations import UNREAD, nodes_in
+from ...cluster.reservations import in_the_way
 from ...cluster.state import View
 from .completion_calibration import keepable, scales
 
@@ -37,11 +37,13 @@ def with_new(
 
     *delays* says whether we delay jobs for promises now, *window* which jobs have reservations of others before them.
     Slurm has no estimate for a job before its backfill has tried it. Its first estimate then counts, beside our
-    earlier prediction.
+    earlier prediction. A job whose begin time is still to come has none that could teach or be judged.
     """
     records, changed = _with_slurms(records, raw)
     number = _numbers(records, raw)
-    rows = np.flatnonzero(keepable(raw.kind) & raw.has_value & (number >= 0) & (number < MOST_OF_A_JOB))
+    early = (raw.begins_s > raw.made_s) & ~(False if window is None else window)
+    fitting = keepable(raw.kind) & raw.has_value & ~early
+    rows = np.flatnonzero(fitting & (number >= 0) & (number < MOST_OF_A_JOB))
     ours, some = calibrated.take(rows), raw.take(rows)
     fresh = kept_table(
         len(rows),
@@ -65,20 +67,15 @@ def with_new(
 def before_windows(raw: PredictionTable, view: View) -> BoolArray:
     """Select the predictions of jobs with a window of others on nodes of their partitions before they may have ended.
 
-    A job's own reservation is none of others. One that could not be read is on all nodes.
+    A job's own reservation is none of others.
     """
     found = np.zeros(len(raw), dtype=np.bool_)
     windows, jobs = view.reservations, view.pending.joined(view.running)
     if not len(windows) or len(jobs) != len(raw):
         return found
-    of_nodes = [set(text.split(",")) for text in view.nodes.partitions.names]
     for row in range(len(windows)):
-        on = nodes_in(windows, row, view.nodes) | bool(windows.has(UNREAD)[row])
-        touched = set().union(*(of_nodes[code] for code in np.unique(view.nodes.partitions.codes[on]).tolist()))
-        there = raw.partition.map([bool(touched & set(text.split(","))) for text in raw.partition.names], np.bool_)
-        own = jobs.reservation.map([windows.name[row] in text.split(",") for text in jobs.reservation.names], np.bool_)
         ahead = (windows.start_s[row] < raw.finish_by_s) & (windows.end_s[row] > raw.made_s)
-        found |= there & ~own & ahead
+        found |= in_the_way(windows, row, view.nodes, jobs) & ahead
     return found
 
 
