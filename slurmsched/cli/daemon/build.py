@@ -122,8 +122,7 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
     metrics = _metrics(policy, now)
     cluster = _cluster(app, metrics, calls, now)
     facts = now.facts = ClusterFacts(cluster, app.clock, patience_s)
-    name = facts.latest.cluster
-    store = _opened(app, dry)
+    name, store = facts.latest.cluster, _opened(app, dry)
     leads = leadership(store, name)
     memory = now.memory = Memory(store, cluster=name, monotonic=app.clock.monotonic, leads=leads.held)
     knowledge = _knowledge(app, now, cluster, store, metrics)
@@ -142,8 +141,7 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
         shadow=shadow,
         gpu_parts=GpuParts.of_text(settings.slurm.gpu_parts),
     )
-    synthesis = _synthesis(app, policy, now, store, metrics)
-    beside = PlayForward(now.policy, now.config, PredictionWorker(PREDICTION_WORKER))
+    synthesis, beside = _synthesis(app, policy, now, store, metrics), _play_forward(now)
     parts = Parts(
         settings=settings,
         read_settings=app.reload,
@@ -222,11 +220,17 @@ def _synthesis(app: App, policy: ActivePolicy, now: Present, store: Store, metri
     return SynthesisService(policy, player, now.policy, now.config, history, app.clock, metrics.synthesis_played)
 
 
+def _play_forward(now: Present) -> PlayForward:
+    """Return a play-forward of the order in force, in a process of its own."""
+    return PlayForward(now.policy, now.config, PredictionWorker(PREDICTION_WORKER))
+
+
 def _predictions(app: App, now: Present, store: Store, metrics: Metrics) -> PredictionService | None:
     """Return the prediction service, where it is on and possible."""
-    forward = PlayForward(now.policy, now.config, PredictionWorker(PREDICTION_WORKER))
     predict = app.settings().predict
-    return prediction_service(predict, forward, PredictionStore(store, now.facts.latest.cluster), app.clock, metrics)
+    return prediction_service(
+        predict, _play_forward(now), PredictionStore(store, now.facts.latest.cluster), app.clock, metrics
+    )
 
 
 def _idle(app: App, forward: PlayForward, now: Present, store: Store, metrics: Metrics) -> IdleGpusOfJobs:
