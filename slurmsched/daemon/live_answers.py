@@ -92,7 +92,7 @@ class LiveAnswers:
         if row is None or beside.order_off or plan.jobs.rank[row] < 0:
             return ""
         passed = self._parts.passed.count(job_id, float(view.pending.first_submit_s[row]))
-        return passed_words(view, plan, row, passed)
+        return passed_words(view, plan, row, passed, self._parts.replay.place_words(view, row))
 
     def _chosen_composition(self) -> str:
         """Return the composition that ``auto`` chose last, and why, in a sentence; empty where it chose none."""

@@ -21,6 +21,7 @@ from .idle.idle_service import IdleGpusOfJobs
 from .knowledge import Knowledge
 from .metrics import Metrics
 from .order_effects_service import OrderEffectsService
+from .order_replay import OrderReplay
 from .plugin_decider import PluginDecider
 from .predictions.prediction_service import PredictionService
 from .profiling_controller import ProfilingController
@@ -58,6 +59,7 @@ class Parts:
     suggestions: Suggestions
     trial: TrialPolicy
     orders: OrderEffectsService
+    replay: OrderReplay
     passed: PassedBy = field(default_factory=PassedBy)
 
     @property

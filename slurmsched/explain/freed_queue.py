@@ -20,7 +20,7 @@ from ..cluster.text.tres import slots_in
 
 TASKS_MOST = 32  #: waiting tasks of an array that are played one by one
 SOONER_S = 60.0  #: a job would have started earlier where the difference is more than that
-FIRST = 2**31  #: the priority of jobs that would run by now
+FIRST = 2**31  #: the priority of jobs that would run by now, to which their GPUs are added
 
 _PENDING_SPANS = ("runtime_s", "low_s", "high_s")
 
@@ -264,8 +264,9 @@ def _split(queue: Queue, waiting: Mapping[JobKey, tuple[Would, ...]], rows: Mapp
     some = jobs.take(at_)
     pending = some.changed(
         tasks=np.array(tasks, dtype=np.int64),
-        priority=np.where(ahead, FIRST, some.priority),
+        priority=np.where(ahead, FIRST + some.gpus, some.priority),  # the largest first: they fit beside small ones
         eligible_s=np.where(ahead, np.fmin(some.eligible_s, now_s), some.eligible_s),
+        time_limit_s=np.maximum(some.time_limit_s - spent_s, 1.0),  # backfill plans by the limits
     )
     until_s = queue.delayed_until_s
     return Queue(

@@ -55,8 +55,11 @@ class PassedBy:
         return self._counts.get(_key(job_id, first_submit_s), 0)
 
 
-def passed_words(view: View, plan: Plan, row: int, passed: int) -> str:
-    """Say how many jobs passed a pending *row*, and where it stands by Slurm's priorities alone and in our order."""
+def passed_words(view: View, plan: Plan, row: int, passed: int, replayed: str = "") -> str:
+    """Say how many jobs passed a pending *row*, and where it stands by Slurm's priorities alone and in our order.
+
+    *replayed* says where it would be by now, had the queue been Slurm's all the time.
+    """
     rows = np.flatnonzero(competing(view, row)[0])
     own, ours = (
         int(np.flatnonzero(order == row)[0]) + 1
@@ -64,10 +67,11 @@ def passed_words(view: View, plan: Plan, row: int, passed: int) -> str:
     )
     place = f"By Slurm's own priorities alone it would stand in place {own} of {len(rows)}"
     place += f", in our order in place {ours}." if ours != own else ", as it does in our order."
+    more = f" {replayed}." if replayed else ""
     if not passed:
-        return place
+        return place + more
     went = f"{count(passed, 'job')} behind it by these {'has' if passed == 1 else 'have'} started before it"
-    return f"{place} Because of our order {went} since the daemon began."
+    return f"{place} Because of our order {went} since the daemon began.{more}"
 
 
 def _count(counts: dict[JobKey, int], view: View, now: View) -> None:

@@ -206,12 +206,26 @@ class OrderEffect(TypedDict):
     later: float
 
 
+class ReplayedWait(TypedDict):
+    """The change of the mean wait of jobs of an account by our order, the queue replayed in the order not in force."""
+
+    account: str  #: empty for all
+    hours: int  #: in which its jobs started, or waited longer or shorter
+    jobs: float  #: that started
+    change_s: float  #: negative is shorter
+    low_s: float  #: of 90 % of redraws
+    high_s: float
+    longer: float  #: hours of waits that jobs have in our order alone
+    shorter: float  #: and in Slurm's own alone
+
+
 class Order(TypedDict):
     """What the order changed (mode act) or would have changed (observe, advise)."""
 
     mode: str
     hours: float
     accounts: Sequence[OrderEffect]
+    replayed: Sequence[ReplayedWait]
 
 
 class Load(TypedDict):

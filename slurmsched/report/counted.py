@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..cluster.columns import FloatArray
 from ..cluster.records.hours import HOUR_S, HourTable
 from .answer import Cluster, Ledger, Load, Order, OrderEffect, Stranded
 from .hour_names import (
@@ -31,11 +30,10 @@ from .hour_names import (
     WRITES,
     named,
 )
+from .redraws import interval
+from .replayed import replayed_waits
 
 MODES = ("observe", "advise", "act")
-BLOCK = 6  #: hours that are redrawn together: the queue of one hour is much like that of the next
-DRAWS = 1000
-LEAST_HOURS = 12  #: of an account, below which there is no interval
 STRANDED_MOST = 20
 
 
@@ -96,23 +94,12 @@ def orders(table: HourTable) -> Iterator[Order]:
         if sums[named(EFFECT_SAMPLES, mode)]:
             accounts = list(_effects(table, mode))
             accounts.sort(key=lambda one: (-one["change_s"], one["account"]))
-            yield {"mode": mode, "hours": sums[named(COUNTED_S, mode)] / HOUR_S, "accounts": accounts}
-
-
-def interval(totals: FloatArray, jobs: FloatArray) -> tuple[float, float]:
-    """Return the interval of 90 % of redraws of the mean of *totals* over *jobs*, by hours in order.
-
-    Whole blocks of hours are redrawn (Kuensch 1989). NaN for fewer than LEAST_HOURS. The same input gives the same.
-    """
-    hours = len(totals)
-    if hours < LEAST_HOURS:
-        return np.nan, np.nan
-    blocks = -(-hours // BLOCK)
-    first = np.random.default_rng(0).integers(0, hours, (DRAWS, blocks))
-    rows = ((first[:, :, None] + np.arange(BLOCK)) % hours).reshape(DRAWS, -1)[:, :hours]
-    means = totals[rows].sum(axis=1) / np.maximum(jobs[rows].sum(axis=1), 1e-9)
-    low, high = np.percentile(means, (5, 95))
-    return float(low), float(high)
+            yield {
+                "mode": mode,
+                "hours": sums[named(COUNTED_S, mode)] / HOUR_S,
+                "accounts": accounts,
+                "replayed": list(replayed_waits(table, mode)),
+            }
 
 
 def _load(sums: HourSums, mode: str) -> Load:

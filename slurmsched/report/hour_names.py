@@ -23,6 +23,9 @@ IDLE_HELD_S = "idle_gpu_s_held"  #: GPU-seconds held without a process for half 
 IDLE_WAIT_S = "idle_wait_s"  #: seconds that jobs waited though they would have run, had these been free, by who waited
 IDLE_WAIT_GPU_S = "idle_wait_gpu_s"  #: the same times their GPUs
 IDLE_JOBS = "idle_wait_jobs"  #: jobs that began to wait so
+REPLAY_JOBS = "replay_jobs"  #: jobs that started, by account, behind a colon the mode
+REPLAY_LONGER_S = "replay_longer_s"  #: seconds that jobs wait in our order and would not in Slurm's own
+REPLAY_SHORTER_S = "replay_shorter_s"  #: seconds that jobs wait in Slurm's own order and not in ours
 EFFECT_SAMPLES = "order_samples"  #: samples, nobody's
 
 

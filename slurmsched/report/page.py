@@ -81,6 +81,8 @@ def _charts(answer: Answer) -> Iterator[tuple[str, Markup]]:
         yield "waits", _waits(answer["waits"][:1] + listed)
     yield from accuracy_charts(answer).items()
     for order in answer["order"]:
+        if any(one["low_s"] is not None for one in order["replayed"]):
+            yield f"replayed_{order['mode']}", _replayed(order)
         yield f"order_{order['mode']}", _order(order)
     for number, trial in enumerate(answer["trials"]):
         if any(one["low_s"] is not None for one in trial["effects"]):
@@ -161,8 +163,16 @@ def _order(order: Answer) -> Markup:
     return intervals(rows, "Change of the work ahead by account", wide="90 % of redraws", signed=True)
 
 
+def _replayed(order: Answer) -> Markup:
+    return _changes(order["replayed"], "Change of the mean wait by the order", "90 % of redraws")
+
+
 def _trial(trial: Answer) -> Markup:
-    known = [one for one in trial["effects"] if one["low_s"] is not None]
+    return _changes(trial["effects"], "Change of the mean wait with the policy", "interval of 95 %")
+
+
+def _changes(effects: Sequence[Answer], title_: str, wide: str) -> Markup:
+    known = [one for one in effects if one["low_s"] is not None]
     shown = known if len(known) <= ROWS_MOST else [*known[: ROWS_MOST // 2], *known[-ROWS_MOST // 2 :]]
     rows = [
         Interval(
@@ -174,7 +184,7 @@ def _trial(trial: Answer) -> Markup:
         )
         for one in shown
     ]
-    return intervals(rows, "Change of the mean wait with the policy", wide="interval of 95 %", signed=True)
+    return intervals(rows, title_, wide=wide, signed=True)
 
 
 def _number(value: Any) -> float:

@@ -10,13 +10,19 @@ from daemon_worlds import seen
 from db.db_worlds import nodes
 
 from slurmsched.clock import ManualClock
+from slurmsched.cluster.columns import Labels
+from slurmsched.cluster.records.hours import HourTable
 from slurmsched.cluster.records.scope import Scope
 from slurmsched.cluster.stranded_gpus import StrandedBy
 from slurmsched.daemon.hourly_counts import CallCounter, HourlyCounts
 from slurmsched.db.store import Store
 from slurmsched.errors import MemoryUnavailable
 from slurmsched.explain.impact import advice
-from slurmsched.report.counted import HourSums, cluster, interval, ledger, orders
+from slurmsched.report.counted import HourSums, cluster, ledger, orders
+from slurmsched.report.hour_names import REPLAY_JOBS, REPLAY_LONGER_S, REPLAY_SHORTER_S, named
+from slurmsched.report.redraws import interval
+from slurmsched.report.replayed import replayed_waits
+from slurmsched.report.sheets import order_words
 from slurmsched.slurm.port import ControllerLoad
 
 AT_S = 1_700_000_000.0 // 3600 * 3600 + 3590.0  # ten seconds before an hour ends
@@ -135,6 +141,28 @@ def test_the_effect_of_the_order_is_told_by_account_with_an_interval():
     assert high - low == pytest.approx(2 * 1.645 * 300 / 20, rel=0.35)
     assert interval(totals, jobs) == (low, high)
     assert np.isnan(interval(totals[:11], jobs[:11])).all()
+
+
+def test_waits_by_replay_are_told_by_account_with_an_interval_and_the_sum_of_all():
+    news = {}
+    for hour in range(24):
+        for account, jobs, longer_s, shorter_s in (("harmed", 4, 4000.0 + hour, 0.0), ("helped", 6, 0.0, 1200.0)):
+            for what, value in ((REPLAY_JOBS, jobs), (REPLAY_LONGER_S, longer_s), (REPLAY_SHORTER_S, shorter_s)):
+                news[hour * 3600.0, named(what, "act"), account] = value
+    columns = zip(*((*key, "", value) for key, value in news.items()), strict=True)
+    from_s, what, account, user, value = map(list, columns)
+    table = HourTable(np.array(from_s), Labels.of(what), Labels.of(account), Labels.of(user), np.array(value, float))
+    every, harmed, helped = replayed_waits(table, "act")
+    assert (every["account"], every["jobs"], every["hours"]) == ("", 240.0, 24)
+    assert every["change_s"] == pytest.approx((24 * 4000 + sum(range(24)) - 24 * 1200) / 240)
+    assert (harmed["account"], helped["account"]) == ("harmed", "helped")
+    assert harmed["low_s"] <= harmed["change_s"] <= harmed["high_s"]
+    assert (harmed["low_s"] > 0, helped["high_s"] < 0) == (True, True)
+    assert harmed["longer"] == pytest.approx((24 * 4000 + sum(range(24))) / 3600)
+    assert list(replayed_waits(table, "observe")) == []
+    words = order_words({"mode": "act", "hours": 24.0, "accounts": [], "replayed": [every, harmed, helped]})
+    assert "Longer, for sure: harmed by" in words
+    assert "helped" not in words
 
 
 def test_the_order_of_a_sample_is_that_of_advice(store):

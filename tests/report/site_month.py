@@ -164,6 +164,10 @@ def _hours(random: np.random.Generator) -> dict[Counted, float]:
                                 (names.EFFECT_SOONER, jobs * (0.7 if shift_s < 0 else 0.2)),
                                 (names.EFFECT_LATER, jobs * (0.1 if shift_s < 0 else 0.6))):  # fmt: skip
                 sums[Counted(from_s, names.named(what, mode), account)] = value
+            change_s = shift_s / 3 * (1 + 0.4 * math.sin(hour / 5))
+            for what, value in ((names.REPLAY_JOBS, 20.0), (names.REPLAY_LONGER_S, 20 * max(change_s, 0.0)),
+                                (names.REPLAY_SHORTER_S, 20 * max(-change_s, 0.0))):  # fmt: skip
+                sums[Counted(from_s, names.named(what, mode), account)] = value
             if shift_s > 0:
                 sums[Counted(from_s, names.STRANDED_CPUS_S, account, f"u{shift_s % 7:03}")] = random.uniform(0, 4000)
     return sums

@@ -38,6 +38,7 @@ from ...daemon.notices.recipients import Recipients
 from ...daemon.notices.service import NoticeService
 from ...daemon.notify import Notifier
 from ...daemon.order_effects_service import OrderEffectsService
+from ...daemon.order_replay import order_replay
 from ...daemon.parts import Parts
 from ...daemon.plugin_decider import PluginDecider
 from ...daemon.predictions.play_forward import PlayForward, PredictionStore, prediction_service
@@ -121,8 +122,7 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
     metrics = _metrics(policy, now)
     cluster = _cluster(app, metrics, calls, now)
     facts = now.facts = ClusterFacts(cluster, app.clock, patience_s)
-    name = facts.latest.cluster
-    store = _opened(app, dry)
+    name, store = facts.latest.cluster, _opened(app, dry)
     leads = leadership(store, name)
     memory = now.memory = Memory(store, cluster=name, monotonic=app.clock.monotonic, leads=leads.held)
     knowledge = _knowledge(app, now, cluster, store, metrics)
@@ -141,7 +141,7 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
         shadow=shadow,
         gpu_parts=GpuParts.of_text(settings.slurm.gpu_parts),
     )
-    synthesis = _synthesis(app, policy, now, store, metrics)
+    synthesis, beside = _synthesis(app, policy, now, store, metrics), _play_forward(now)
     parts = Parts(
         settings=settings,
         read_settings=app.reload,
@@ -163,7 +163,8 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
         predictions=None if dry else _predictions(app, now, store, metrics),
         code=CompiledCode(WARM_UP_WORKER, lambda: context.policy.rules.deadlines is not None),
         metrics=metrics,
-        idle=_idle(app, now, store, metrics),
+        idle=_idle(app, beside, now, store, metrics),
+        replay=order_replay(settings.predict, beside, partial(store.add_hours, name), app.clock),
         suggestions=Suggestions(store, name, app.clock),
         trial=TrialPolicy(store, name, lambda: memory.available),
         orders=OrderEffectsService(ORDERS_WORKER, now.policy, now.config, settings.daemon.every_s, app.clock),
@@ -219,16 +220,21 @@ def _synthesis(app: App, policy: ActivePolicy, now: Present, store: Store, metri
     return SynthesisService(policy, player, now.policy, now.config, history, app.clock, metrics.synthesis_played)
 
 
+def _play_forward(now: Present) -> PlayForward:
+    """Return a play-forward of the order in force, in a process of its own."""
+    return PlayForward(now.policy, now.config, PredictionWorker(PREDICTION_WORKER))
+
+
 def _predictions(app: App, now: Present, store: Store, metrics: Metrics) -> PredictionService | None:
     """Return the prediction service, where it is on and possible."""
-    forward = PlayForward(now.policy, now.config, PredictionWorker(PREDICTION_WORKER))
     predict = app.settings().predict
-    return prediction_service(predict, forward, PredictionStore(store, now.facts.latest.cluster), app.clock, metrics)
+    return prediction_service(
+        predict, _play_forward(now), PredictionStore(store, now.facts.latest.cluster), app.clock, metrics
+    )
 
 
-def _idle(app: App, now: Present, store: Store, metrics: Metrics) -> IdleGpusOfJobs:
+def _idle(app: App, forward: PlayForward, now: Present, store: Store, metrics: Metrics) -> IdleGpusOfJobs:
     """Return what becomes of idle GPUs: who holds them, and where jobs are played forward, who waits for them."""
-    forward = PlayForward(now.policy, now.config, PredictionWorker(PREDICTION_WORKER))
     log = IdleStore(store, now.facts.latest.cluster)
     return idle_gpus_of_jobs(app.settings().predict, forward, log, app.clock, metrics.idle_gpus)
 
@@ -286,6 +292,7 @@ def _followers(app: App, parts: Parts, notifier: Notifier, now: Present) -> list
         parts.counts,
         parts.synthesis,
         parts.idle.service,
+        parts.replay,
         parts.suggestions,
         TrialCounts(parts.trial, parts.store, parts.cluster_name, app.clock),
         _notices(app, parts, now),

@@ -60,12 +60,16 @@ class PlayForward:
         """Predict the starts and finishes of the jobs of *view*."""
         return self._played(self.order(view, plan, mode))
 
+    def in_force(self, mode: str) -> bool:
+        """Return True where our order is in force under *mode*."""
+        return mode == "act" and "order" in self.policy().rules.powers
+
     def order(self, view: View, plan: Plan, mode: str) -> Queue:
         """Return the jobs of *view* as they are played forward."""
         rules, standing = self.policy().rules, plan.jobs.standing
         rows, nobody = np.arange(len(view.pending)), np.full(len(view.pending), -1, dtype=np.int64)
         ahead = np.full(len(rows), -1)
-        if mode != "act" or "order" not in rules.powers:
+        if not self.in_force(mode):
             return Queue(view, nobody, standing, None, rows, ahead)
         delayed = delayed_jobs(view, plan)
         most_s = 0.0 if rules.deadlines is None else rules.deadlines.hold_most_s
