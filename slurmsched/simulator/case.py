@@ -33,6 +33,7 @@ class Case:
     until_measured: bool = False  #: stop once those ended
     speeds: SpeedFiles | None = None  #: how fast its jobs train; None where their runtimes are in the trace
     left_out: tuple[int, ...] = ()  #: rows of what is replayed that could never run on the cluster
+    any_type: bool = False  #: jobs take GPUs of any type, since the cluster names no types
     elastic: float | None = None  #: share of the jobs that run on half to twice their GPUs, and save their work
     lean: float | None = None  #: share of the jobs that need no more CPUs and memory than belong to their GPUs
 
@@ -70,6 +71,8 @@ def _whole(source: Source, seed: int | None, partitions: tuple[tuple[str, str], 
 def _trace(case: Case) -> Trace:
     whole = _whole(case.source, case.seed, case.partitions)
     trace = (whole if case.span is None else whole.jobs(case.span)).scaled(case.load)
+    if case.any_type:
+        trace = trace.of_any_type()
     if case.stops is not None:
         trace = stopped_at_convergence(trace, case.stops)
     if case.ckpt is not None:

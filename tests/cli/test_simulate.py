@@ -522,6 +522,15 @@ def test_on_nodes_of_several_kinds_too(tmp_path):
     assert "has a limit of 9999 s" in why[4]
 
 
+def test_where_the_cluster_names_no_types_of_gpus_those_of_jobs_do_not_count(tmp_path):
+    trace = tmp_path / "typed.csv"
+    trace.write_text("job_id,submit_s,runtime_s,gpus,gpu_type\n1,0,10,1,3090\n2,1,10,1,a100\n3,2,10,1,\n")
+    answer = told(str(trace), *ONE_NODE, "--policy", "slurm", "--policy", "fifo")
+    assert [row["jobs"] for row in answer["policies"]] == [3, 3]
+    assert answer["traces"][0]["left_out"] == []
+    assert answer["traces"][0]["notes"] == ["any type of GPUs will do: the cluster names no types"]
+
+
 def test_only_some_jobs_may_count_while_the_others_run_on(trace):
     options = (*ONE_NODE, "--policy", "fifo", "--policy", "sjf")
     answer = told(trace, *options, "--set", "measure=1:2")

@@ -138,7 +138,8 @@ def _that_fit(
 
     fitting: list[Case] = []
     left_out: list[list[JobLeftOut]] = []
-    for case in cases:
+    untyped = not (fleet.nodes.gpu_type.nonempty().any() or fleet.nodes.gpu_types.nonempty().any())
+    for case in [replace(one, any_type=untyped) for one in cases]:
         jobs = _read(case).workload
         unfit_jobs = unfit(jobs, fleet, setups) if setups else []
         fitting.append(replace(case, left_out=tuple(misfit.row for misfit in unfit_jobs)))

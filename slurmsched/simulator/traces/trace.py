@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ...cluster.columns import Labels
 from ...errors import SlurmschedError
 from ..workload.workload import NO_EARLIER_JOBS, EarlierJobs, Workload
 
@@ -80,6 +81,14 @@ class Trace:
         note = Note("load", len(jobs), f"times between arrivals are divided by {load:g}")
         earlier = self.earlier._replace(submit_s=since_s + (self.earlier.submit_s - since_s) / load)
         return replace(self._with(replace(jobs, submit_s=submit_s, deadline_s=deadline_s), note), earlier=earlier)
+
+    def of_any_type(self) -> Trace:
+        """Drop the types of GPUs that jobs ask for."""
+        typed = int(self.workload.gpu_type.nonempty().sum())
+        if not typed:
+            return self
+        untyped = replace(self.workload, gpu_type=Labels.of([""] * len(self)))
+        return self._with(untyped, Note("gpu_type", typed, "any type of GPUs will do: the cluster names no types"))
 
     def without(self, rows: Sequence[int]) -> Trace:
         """Drop *rows*; TraceError where no job is left."""
