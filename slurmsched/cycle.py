@@ -203,8 +203,8 @@ def run_cycle(context: CycleContext, number: int, now_s: float, mode: str) -> Cy
 def _predicted(context: CycleContext, state: ClusterState, promises: PromiseTable, now_s: float) -> View:
     """Return the view that policies get: *state* with share scores and forecasts."""
     state = context.beside.filled(state)
-    forecast = context.model.forecast(state.pending, now_s).in_whole_seconds()
-    forecast_running = context.model.forecast(state.running, now_s).in_whole_seconds()
+    forecast = context.model.forecast(state.pending, now_s, state.running).in_whole_seconds()
+    forecast_running = context.model.forecast(state.running, now_s, state.running).in_whole_seconds()
     solved, progress = context.beside.solved(), context.beside.progress()
     return View(
         now_s,

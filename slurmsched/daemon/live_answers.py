@@ -117,7 +117,8 @@ class LiveAnswers:
     def _check(self, view: View, plan: Plan, options: str, user: str) -> DeadlineAnswer:
         """Check the deadline that a job of *user* with these sbatch *options* would be promised now."""
         tried = new_job(view, self._facts.latest.permissions, options, user)
-        answer = check(view, plan, tried.job, self._context.model.forecast(tried.job, view.now_s), self._rules)
+        forecast = self._context.model.forecast(tried.job, view.now_s, view.running)
+        answer = check(view, plan, tried.job, forecast, self._rules)
         return replace(answer, not_understood=tried.not_understood)
 
     def _eta_check(self, view: View, plan: Plan, options: str, user: str) -> Eta:

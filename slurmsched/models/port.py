@@ -25,10 +25,11 @@ class Model(Protocol):
         """The Unix time before which all runs known to the model ended; -infinity where it knows none."""
         ...
 
-    def forecast(self, jobs: JobTable, now_s: float | None = None) -> Forecast:
+    def forecast(self, jobs: JobTable, now_s: float | None = None, running: JobTable | None = None) -> Forecast:
         """Forecast each job's runtime from start to end; never NaN, above 0, at most the job's time limit.
 
-        With *now_s* a running job's forecast allows for the time it has already run; pending jobs ignore it.
+        With *now_s* a running job's forecast allows for the time it has already run; pending jobs ignore it. *running*
+        jobs that have lasted far beyond their forecasts by *now_s* count for the ranks of their users' jobs.
         """
         ...
 

@@ -43,7 +43,7 @@ class FixedForecast:
         """Return the model itself, which does not learn."""
         return self
 
-    def forecast(self, jobs: JobTable, now_s: float | None = None) -> Forecast:
+    def forecast(self, jobs: JobTable, now_s: float | None = None, running: JobTable | None = None) -> Forecast:
         """Return the fixed forecast of each job; KeyError for a job without one."""
         at = np.minimum(np.searchsorted(self._sorted, jobs.job_id), max(0, len(self.job_id) - 1))
         rows = self._order[at] if len(self.job_id) else at

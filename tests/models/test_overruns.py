@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from outcome_worlds import busy_site, history, job, jobs_of
 
-from slurmsched.cluster.jobs import JobTable
+from slurmsched.cluster.jobs import JobState, JobTable, job_table
 from slurmsched.cluster.records.outcomes import OutcomeTable
 from slurmsched.models.runtime.active import overrunners_of
 from slurmsched.models.runtime.baseline import RuntimeModel
 from slurmsched.models.runtime.estimator import Estimator
 from slurmsched.models.runtime.guarded import GuardedModel
-from slurmsched.models.runtime.overruns import FAR_FOR_MEDIANS, FAR_FOR_TRAINED, WHY, WINDOW_S, Overruns
+from slurmsched.models.runtime.overruns import FAR_FOR_MEDIANS, FAR_FOR_TRAINED, WHY, WINDOW_S, OngoingRuns, Overruns
 from slurmsched.models.runtime.point_predictors import LAST_OF_NAME, repeating
 
 LONG_S, BAIT_S, DAY_S = 10_800.0, 12.0, 86_400.0
@@ -123,6 +123,63 @@ def test_only_short_runs_under_a_name_keep_a_short_forecast_in_its_place(length_
     of_train = overruns.name[[np.flatnonzero(order >= DAYS)[0]]]
     log_rank = overruns.raised_now(np.zeros(1, np.int64), of_train, np.log([BAIT_S]))
     assert np.exp(log_rank) == pytest.approx([rank_s])
+
+
+NOW_S = SINCE_S + 2 * DAY_S + 7200.0
+
+
+def going_on(lasted_s: float, user: str = "mallory", **columns: object) -> JobTable:
+    """The long job of the second day, which has run for *lasted_s* by NOW_S."""
+    started = {"state": int(JobState.RUNNING), "started_s": NOW_S - lasted_s}
+    return waiting(user, 1, job_id=7, **started | columns)
+
+
+def test_a_run_counts_as_soon_as_it_is_an_overrun_and_not_when_it_ends(fit):
+    model = fit(SITE).learn(baited(days=1)).learn(next_bait(day=1)).learn(next_bait(day=2))
+    pending = waiting(day=2)
+    alone_s = model.forecast(pending, NOW_S).rank_s[0]
+    assert alone_s < 20 * BAIT_S
+    assert model.forecast(pending, NOW_S, going_on(3600.0)).rank_s[0] > LONG_S / 3
+    for no_overrun in (going_on(500.0), going_on(3600.0, "bob"), going_on(3600.0, state=int(JobState.PENDING))):
+        assert model.forecast(pending, NOW_S, no_overrun).rank_s[0] == alone_s
+
+
+def test_a_run_that_goes_on_changes_no_forecast_and_nobody_elses_rank(fit):
+    model = fit(SITE).learn(baited(days=1)).learn(next_bait(day=1)).learn(next_bait(day=2))
+    jobs = jobs_of(SITE).take(slice(0, 50)).joined(waiting(day=2))
+    before, after = model.forecast(jobs, NOW_S), model.forecast(jobs, NOW_S, going_on(3600.0))
+    assert np.array_equal(before.runtime_s, after.runtime_s)
+    assert np.array_equal(before.rank_s[:-1], after.rank_s[:-1])
+    assert after.rank_s[-1] > before.rank_s[-1]
+
+
+@pytest.mark.parametrize("far", [FAR_FOR_MEDIANS, FAR_FOR_TRAINED])
+def test_a_run_counts_alike_while_it_goes_on_and_when_it_has_ended(far):
+    runs, log_length = baited(baits=0), np.full(DAYS, np.log(LONG_S))
+    log_forecast = log_length - np.log(2 * far)
+    all_of_them = Overruns.of(runs, log_length, log_forecast, far)
+    before = Overruns.of(runs.take(slice(0, -1)), log_length[:-1], log_forecast[:-1], far)
+    last = OngoingRuns(
+        np.zeros(1, np.int64), np.array([-1]), runs.first_submit_s[-1:], log_length[-1:], log_forecast[-1:]
+    )
+    new = np.array([-1]), log_forecast[:1]
+    ended, ongoing = (
+        all_of_them.raised_now(np.zeros(1, np.int64), *new),
+        before.raised_now(np.zeros(1, np.int64), *new, last),
+    )
+    assert ongoing == pytest.approx(ended)
+
+
+def test_on_a_site_of_steady_habits_running_jobs_raise_no_rank():
+    model = RuntimeModel.fit(SITE.take(slice(0, 500)))
+    later = SITE.take(slice(500, 600))
+    for moment_s in np.quantile(later.started_s, [0.2, 0.5, 0.8]).tolist():
+        running = later.take((later.started_s <= moment_s) & (later.ended_s > moment_s))
+        known = {
+            name: getattr(running, name) for name in ("job_id", "name", "user", "gpus", "first_submit_s", "started_s")
+        }
+        table = job_table(len(running), state=np.full(len(running), int(JobState.RUNNING)), **known)
+        assert not any(source.endswith(WHY) for source in model.forecast(jobs_of(later), moment_s, table).source)
 
 
 def test_no_job_is_ranked_beyond_its_time_limit(fit):

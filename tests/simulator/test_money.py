@@ -64,5 +64,11 @@ def test_no_strategy_shortens_the_cheaters_waits_by_much(way, name):
 
 
 @pytest.mark.soak
+def test_bait_on_every_second_day_pays_little_in_the_median_of_sixteen_sites():
+    found = gain("sjf", "alternating", tuple(range(1, 17)), 250)
+    assert found.median <= GAIN, found
+
+
+@pytest.mark.soak
 def test_without_job_submit_lua_a_begin_time_that_is_taken_back_passes_the_line():
     assert gain("line without job_submit.lua", "begin taken back", SEEDS[:1], 250).median > 4

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -174,7 +175,10 @@ def test_runs_outside_the_window_and_going_on_are_left_out():
     assert outcomes_of(text, 1795261070, 1795261100).job_id.tolist() == [1]
 
 
-@pytest.mark.parametrize("broken", [{"end": "Unknown"}, {"state": "SLEEPING"}, {"got": "gpu:x:y:z"}, {"id": "7_[1-2]"}])
+@pytest.mark.parametrize(
+    "broken",
+    [{"end": "Unknown"}, {"state": "SLEEPING"}, {"state": "OUT_OF_ME+"}, {"got": "gpu:x:y:z"}, {"id": "7_[1-2]"}],
+)
 def test_a_record_that_makes_no_sense_is_refused_and_counted(broken: dict[str, str]):
     table, refused = read_outcomes(Sacct(record(1) + record(2, **broken)), 1795261000, 1795262000, MARK)
     assert (table.job_id.tolist(), len(refused)) == ([1], 1)
@@ -255,6 +259,46 @@ def test_a_real_sacct_gives_back_what_was_run(lab: Lab):
     assert runs.restart.tolist() == [0, 1]
     assert runs.state.tolist() == [JobState.REQUEUED, JobState.COMPLETED]
     assert runs.first_submit_s[0] == runs.first_submit_s[1] <= runs.started_s[0]
+
+
+ODD = {
+    "a name with a pipe of a shell": {
+        "state": "CANCELLED by 1977600432",
+        "limit": "Partition_Limit",
+        "name": "some . | grep hot",
+    },
+    "out of memory": {"state": "OUT_OF_MEMORY"},
+    "a lost node": {"state": "NODE_FAIL"},
+    "past its deadline": {"state": "DEADLINE"},
+    "a user who was deleted": {"user": "", "uid": "12345"},
+    "a slice of a GPU": {"got": "billing=1,cpu=4,gres/gpu:1g.10gb=1,gres/gpu=1,mem=8G,node=1"},
+    "two types of GPUs": {"got": "billing=1,cpu=4,gres/gpu:tesla=1,gres/gpu:kepler=1,gres/gpu=2,mem=8G,node=1"},
+    "a name of two lines": {"name": "line one\nline|two"},
+    "a name outside UTF-8": {"name": b"train_\xfcber".decode("utf-8", "surrogateescape")},
+    "no eligible time and no limit": {"eligible": "Unknown", "limit": "UNLIMITED"},
+    "thousands of nodes": {"nodes": "1.5K", "cpus": "2K", "limit": "365-00:00:00"},
+    "an end before the start": {"start": "1795261100", "end": "1795261090", "elapsed": "0"},
+    "no account and several partitions": {"account": "", "qos": "", "partition": "a,b"},
+}
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_an_odd_record_of_a_finished_run_is_read(kind: str):
+    odd = outcomes_of(record(1) + record(2, **ODD[kind]) + record(3))
+    odd = odd.take(np.argsort(odd.job_id))
+    assert odd.job_id.tolist() == [1, 2, 3]
+    assert np.isfinite(odd.runtime_s).all()
+    assert (odd.runtime_s >= 0).all()
+    assert odd.name[1] == ODD[kind].get("name", "train")
+    assert odd.gpus.tolist() == [1, 2 if "two types" in kind else 1, 1]
+
+
+def test_runs_that_have_no_end_or_are_of_an_earlier_year_are_none_of_the_window():
+    runaway = record(2, state="RUNNING", submit="1732261000", eligible="1732261000", start="1732261010", end="Unknown")
+    reused = record(3, submit="1507045000", eligible="1507045000", start="1507045169", end="1507049000", elapsed="3831")
+    table = outcomes_of(record(1) + runaway + reused + record(3, name="new"))
+    assert table.job_id.tolist() == [1, 3]
+    assert (table.name[1], table.restart.tolist()) == ("new", [0, 0])
 
 
 def test_a_type_of_gpus_that_is_digits_alone_is_read():

@@ -72,7 +72,7 @@ class TimeLimits:
     def learn(self, ended: OutcomeTable) -> Self:
         return self
 
-    def forecast(self, jobs: JobTable, now_s: float) -> Forecast:
+    def forecast(self, jobs: JobTable, now_s: float, running: JobTable | None = None) -> Forecast:
         limit_s = jobs.time_limit_s.copy()
         return Forecast(limit_s, limit_s.copy(), limit_s.copy(), Labels.of(["time limit"] * len(jobs)))
 

@@ -63,6 +63,6 @@ def try_out(
     options that would be refused.
     """
     tried = new_job(view, permissions, options, user)
-    answer = predict(tried.job, model.forecast(tried.job, view.now_s))
+    answer = predict(tried.job, model.forecast(tried.job, view.now_s, view.running))
     notes = tuple(note.replace(str(PROBE_ID), "JOB") for note in answer.notes)
     return replace(answer, job_id=0, notes=notes, not_understood=tried.not_understood, suggestion=suggest(tried.job))

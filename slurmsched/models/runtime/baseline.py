@@ -10,7 +10,7 @@ from typing import Self
 
 import numpy as np
 
-from ...cluster.columns import FloatArray, Labels
+from ...cluster.columns import FloatArray, IntArray, Labels
 from ...cluster.forecast import Forecast
 from ...cluster.jobs import JobState, JobTable
 from ...cluster.outlook.remaining import UNKNOWN_S
@@ -18,7 +18,7 @@ from ...cluster.records.outcomes import OutcomeTable
 from .baseline_features import features
 from .group_statistics import KINDS, LAST_OF_ALL, LAST_OF_NAME, LAST_OF_USER, NOTHING, Estimate, GroupStatistics
 from .intervals import SHARES
-from .overruns import FAR_FOR_MEDIANS, Overrunner, Overruns, floored
+from .overruns import FAR_FOR_MEDIANS, LEAST_S, OngoingRuns, Overrunner, Overruns, floored
 from .residuals import ResidualQuantiles
 from .survivors import Survivors
 from .training_runs import Runs
@@ -72,8 +72,11 @@ class RuntimeModel:
             content.update(np.ascontiguousarray(column).tobytes())
         return content.hexdigest()
 
-    def forecast(self, jobs: JobTable, now_s: float | None = None) -> Forecast:
-        """Forecast each job's runtime from start to end; with *now_s*, given that running jobs lasted until then."""
+    def forecast(self, jobs: JobTable, now_s: float | None = None, running: JobTable | None = None) -> Forecast:
+        """Forecast each job's runtime from start to end; with *now_s*, given that running jobs lasted until then.
+
+        *running* jobs that are overruns already count in the records of their users.
+        """
         columns = features(jobs)
         groups, which = self._evidence.groups_of(columns).distinct()
         estimate = self._evidence.estimate(groups, np.full(len(groups.user), self.runs))
@@ -94,8 +97,25 @@ class RuntimeModel:
             for bound_s, more_s in zip((low_s, runtime_s, high_s), left_s, strict=True):
                 bound_s[past] = np.minimum(elapsed_s[past] + more_s, most_s[past])
         source = self._evidence.source(groups, estimate)
-        raised = self.overruns.raised_now(groups.user[which], groups.name[which], np.log(runtime_s))
+        ongoing = None if running is None else self._ongoing(running, now_s)
+        raised = self.overruns.raised_now(groups.user[which], groups.name[which], np.log(runtime_s), ongoing)
         return floored(Forecast(runtime_s, low_s, high_s, source.take(which)), raised, most_s)
+
+    def _ongoing(self, running: JobTable, now_s: float | None) -> OngoingRuns:
+        """Return the *running* jobs with what was forecast for them at their submission."""
+        elapsed_s = _elapsed(running, now_s)
+        rows = np.flatnonzero(elapsed_s >= LEAST_S)
+        jobs = running.take(rows)
+        columns = features(jobs)
+        groups = self._evidence.groups_of(columns)
+        ended_before = self._ended_before(jobs.first_submit_s)
+        estimate = self._evidence.estimate(groups, ended_before)
+        log = judged_by(self._evidence, estimate, groups.user, ended_before, columns.time_limit_s)
+        return OngoingRuns(groups.user, groups.name, jobs.first_submit_s, np.log(elapsed_s[rows]), log)
+
+    def _ended_before(self, moments_s: FloatArray) -> IntArray:
+        """Return the number of runs that had ended by each of *moments_s*."""
+        return np.searchsorted(self._evidence.runs.ended_s, moments_s, side="right").astype(np.int64)
 
     @cached_property
     def _survivors(self) -> Survivors:
@@ -114,9 +134,7 @@ class RuntimeModel:
         """
         evidence = self._evidence
         columns = features(runs)
-        ended_before = np.searchsorted(evidence.runs.ended_s, runs.first_submit_s, side="right")
-        groups = evidence.groups_of(columns)
-        estimate = evidence.estimate(groups, ended_before)
+        estimate = evidence.estimate(evidence.groups_of(columns), self._ended_before(runs.first_submit_s))
         limit_s = np.maximum(columns.time_limit_s, 1.0)
         guess = np.log(np.where(np.isinf(limit_s), UNKNOWN_S, limit_s))
         log = np.where(estimate.kind == NOTHING, guess, estimate.log_runtime)
@@ -140,19 +158,32 @@ def _bounded(runs: Runs) -> Runs:
 
 def log_forecast(evidence: GroupStatistics, estimate: Estimate) -> FloatArray:
     """Limit the *estimate* of each run to its time limit, natural logarithm of seconds; NaN where nothing was known."""
-    log = np.minimum(estimate.log_runtime, np.log(np.maximum(evidence.runs.time_limit_s, 1.0)))
-    return np.where(estimate.kind == NOTHING, np.nan, log)
+    return _within(estimate, evidence.runs.time_limit_s)
 
 
 def overruns_of(evidence: GroupStatistics, estimate: Estimate, far: float = FAR_FOR_MEDIANS) -> Overruns:
-    """Compute the overrun records of users from the *estimate* of each run at its submission.
+    """Compute the overrun records of users from the *estimate* of each run at its submission."""
+    runs, groups = evidence.runs, evidence.groups
+    ended_before = np.searchsorted(runs.ended_s, runs.submitted_s, side="right").astype(np.int64)
+    log = judged_by(evidence, estimate, groups.user, ended_before, runs.time_limit_s)
+    return Overruns(groups.user, groups.name, runs.submitted_s, runs.ended_s, runs.log_runtime, log, far)
+
+
+def judged_by(
+    evidence: GroupStatistics, estimate: Estimate, user: IntArray, ended_before: IntArray, limit_s: FloatArray
+) -> FloatArray:
+    """Return the log runtime against which a run is an overrun; NaN where nothing was known.
 
     The last runs are few: where the user's usual runtime exceeds their median, the run is compared with that instead.
     """
-    runs, groups = evidence.runs, evidence.groups
-    log = log_forecast(evidence, estimate)
-    log = np.where(np.isnan(log), log, np.fmax(log, evidence.usual(USUAL)))
-    return Overruns(groups.user, groups.name, runs.submitted_s, runs.ended_s, runs.log_runtime, log, far)
+    log = _within(estimate, limit_s)
+    return np.where(np.isnan(log), log, np.fmax(log, evidence.usual(user, ended_before, USUAL)))
+
+
+def _within(estimate: Estimate, limit_s: FloatArray) -> FloatArray:
+    return np.where(
+        estimate.kind == NOTHING, np.nan, np.minimum(estimate.log_runtime, np.log(np.maximum(limit_s, 1.0)))
+    )
 
 
 def _spread(evidence: GroupStatistics, estimate: Estimate) -> ResidualQuantiles:

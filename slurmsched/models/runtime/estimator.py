@@ -23,7 +23,7 @@ from .history_index import HistoryIndex
 from .intervals import SHARES, WINDOW, Interval, Misses, rolled
 from .model_inputs import Profiles, classes, inputs, rows_of
 from .name_buckets import NameBuckets
-from .overruns import FAR_FOR_TRAINED, LEAST_S, WINDOW_S, Overrunner, Overruns, floored
+from .overruns import FAR_FOR_TRAINED, LEAST_S, WINDOW_S, OngoingRuns, Overrunner, Overruns, floored
 from .point_predictors import Fit, LogForecast, PointPredictor, Reason, center_of, fit_ga2m
 from .survivors import Survivors
 
@@ -87,8 +87,18 @@ class Estimator:
         until_s = max(self.trained_until_s, float(new.ended_s.max(initial=-np.inf)))
         return replace(self, past=self.past.plus(new, KEPT), trained_until_s=until_s)
 
-    def forecast(self, jobs: JobTable, now_s: float | None = None, profiles: Profiles | None = None) -> Forecast:
-        """Forecast each job's runtime from start to end; with *now_s*, given that running jobs lasted until then."""
+    def forecast(
+        self,
+        jobs: JobTable,
+        now_s: float | None = None,
+        running: JobTable | None = None,
+        *,
+        profiles: Profiles | None = None,
+    ) -> Forecast:
+        """Forecast each job's runtime from start to end; with *now_s*, given that running jobs lasted until then.
+
+        *running* jobs that are overruns already count in the records of their users.
+        """
         columns = inputs(jobs, self.past, self.buckets, profiles=profiles)
         limit_s = np.maximum(np.where(np.isnan(jobs.time_limit_s), np.inf, jobs.time_limit_s), 1.0)
         log_forecast, source = self._log_forecast(columns)
@@ -104,9 +114,10 @@ class Estimator:
             bounds_s[:, past] = np.minimum(elapsed_s[past] + left_s, most_s[past])
         low_s, runtime_s, high_s = bounds_s
         said_s = Forecast(runtime_s, low_s, high_s, source)
-        if not self.overruns.active:
+        ongoing = None if running is None else self._ongoing(running, now_s)
+        if not (self.overruns.active or ongoing):
             return said_s
-        raised = self.overruns.raised_now(*self._whose(jobs), np.log(runtime_s))
+        raised = self.overruns.raised_now(*self._whose(jobs), np.log(runtime_s), ongoing)
         return floored(said_s, raised, most_s)
 
     def reasons(self, jobs: JobTable, row: int, profiles: Profiles | None = None) -> list[Reason]:
@@ -154,6 +165,17 @@ class Estimator:
     def overrunners(self) -> tuple[Overrunner, ...]:
         """Return the users whose runs went far beyond their forecasts."""
         return self.overruns.overrunners(self.past.runs.user.names)
+
+    def _ongoing(self, running: JobTable, now_s: float | None) -> OngoingRuns | None:
+        """Return the long *running* jobs with what was forecast for them at their submission."""
+        elapsed_s = _elapsed(running, now_s)
+        rows = np.flatnonzero(elapsed_s >= LEAST_S)
+        if not len(rows):
+            return None
+        jobs = running.take(rows)
+        columns = inputs(jobs, self.past, self.buckets, self.past.known_at(jobs.first_submit_s))
+        log = np.minimum(self._log_forecast(columns)[0].middle, _log_limit(jobs))
+        return OngoingRuns(*self._whose(jobs), jobs.first_submit_s, np.log(elapsed_s[rows]), log)
 
     def _whose(self, jobs: JobTable | OutcomeTable) -> tuple[IntArray, IntArray]:
         """Return the groups by which `overruns` records runs: user and kind."""
@@ -245,7 +267,7 @@ def _misses(runs: OutcomeTable, columns: Columns, forecast: LogForecast) -> tupl
     )
 
 
-def _log_limit(runs: OutcomeTable) -> FloatArray:
+def _log_limit(runs: OutcomeTable | JobTable) -> FloatArray:
     """Return the natural logarithm of the time limit in seconds; infinite where there is none."""
     return in_points(np.log(np.maximum(np.where(np.isnan(runs.time_limit_s), np.inf, runs.time_limit_s), 1.0)))
 

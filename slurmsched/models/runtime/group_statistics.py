@@ -98,10 +98,9 @@ class GroupStatistics:
         groups = Groups(self.groups.name[rows], self.groups.user[rows], self.groups.gpus[rows])
         return self.estimate(groups, ended_before), rows
 
-    def usual(self, last: int) -> FloatArray:
-        """Return the mean log runtime of the user's *last* runs as of each run's submission; NaN for a user's first."""
-        ended_before = np.searchsorted(self.runs.ended_s, self.runs.submitted_s, side="right")
-        mean, number = self._user.means(self.groups.user, ended_before, last)
+    def usual(self, user: IntArray, ended_before: IntArray, last: int) -> FloatArray:
+        """Return the mean log runtime of each *user*'s *last* runs of the first *ended_before*; NaN where none are."""
+        mean, number = self._user.means(user, ended_before, last)
         return np.where(number > 0, mean, np.nan)
 
     def source(self, groups: Groups, estimate: Estimate) -> Labels:

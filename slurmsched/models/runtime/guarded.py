@@ -109,9 +109,9 @@ class GuardedModel:
         losses = self.losses.joined(_losses(self.model, self.baseline, runs)).take(slice(-WINDOW, None))
         return replace(self, model=self.model.learn(new), baseline=self.baseline.learn(new), losses=losses)
 
-    def forecast(self, jobs: JobTable, now_s: float | None = None) -> Forecast:
+    def forecast(self, jobs: JobTable, now_s: float | None = None, running: JobTable | None = None) -> Forecast:
         """Forecast each job's runtime from start to end with the active model."""
-        return self._serving.forecast(jobs, now_s)
+        return self._serving.forecast(jobs, now_s, running)
 
     def overrunners(self) -> tuple[Overrunner, ...]:
         """Return the users whose runs went far beyond their forecasts, by the active model."""

@@ -12,6 +12,9 @@ logarithms. The position of the floor is the product of three shares: the certai
 overruns in the time of runs with a short forecast, and that share among the runs under the job's own name, where only
 rightly forecast ones count against. The forecast itself stays: most runs after a short forecast are short, honest or
 bait, and only the order rewards bait. Records of other users have no effect.
+
+A run that has lasted far beyond its forecast counts while it goes on: otherwise bait would pay for all jobs that are
+submitted before the first of them has ended.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels
+from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels, Table
 from ...cluster.forecast import Forecast
 from ...cluster.job_kind import printable
 from ...cluster.records.outcomes import OutcomeTable
@@ -89,6 +92,17 @@ class Sums:
 
 
 @dataclass(frozen=True, eq=False)
+class OngoingRuns(Table):
+    """Runs that have not ended."""
+
+    user: IntArray  #: as in `Overruns`; -1 for a user without ended runs
+    name: IntArray  #: -1 for a name without ended runs
+    submitted_s: FloatArray
+    log_runtime: FloatArray  #: of the time until now
+    log_forecast: FloatArray  #: at submission; NaN where there was none
+
+
+@dataclass(frozen=True, eq=False)
 class Overruns:
     """The records of all users, from runs in the order they ended."""
 
@@ -123,12 +137,19 @@ class Overruns:
             self._record(user, since, ended_before), self._names.between(name, since, ended_before), log_forecast
         )
 
-    def raised_now(self, user: IntArray, name: IntArray, log_forecast: FloatArray) -> FloatArray:
-        """Return *log_forecast* raised by the records of all runs, from precomputed sums."""
-        if not self.active:
+    def raised_now(
+        self, user: IntArray, name: IntArray, log_forecast: FloatArray, ongoing: OngoingRuns | None = None
+    ) -> FloatArray:
+        """Return *log_forecast* raised by the records of all runs, and of *ongoing* ones that are overruns already."""
+        runs = None if ongoing is None else ongoing.take(self._far_already(ongoing))
+        if runs is not None and len(runs):
+            record, names = self._with_ongoing(runs)
+        elif self.active:
+            record, names = self.now, self._names_now
+        else:
             return log_forecast
-        record = Record(*(np.append(column, 0.0).take(user) for column in self.now))
-        return _raised(record, self._names_now.take(name, axis=1), log_forecast)
+        record = Record(*(np.append(column, 0.0).take(user) for column in record))
+        return _raised(record, names.take(name, axis=1), log_forecast)
 
     def overrunners(self, users: Sequence[str]) -> tuple[Overrunner, ...]:
         """Return those of *users*, by their numbers, who have overruns, the highest *raised* first."""
@@ -153,9 +174,7 @@ class Overruns:
     @cached_property
     def now(self) -> Record:
         """The record of each user when all runs have ended."""
-        users = np.arange(int(self.user.max(initial=-1)) + 1)
-        ended_before = np.full(len(users), len(self.user))
-        return self._record(users, self._since(ended_before), ended_before)
+        return _record(self._users_now)
 
     @cached_property
     def _miss(self) -> FloatArray:
@@ -164,9 +183,44 @@ class Overruns:
     @cached_property
     def _log_far(self) -> FloatArray:
         """The log(runtime / forecast) from which each run is an overrun."""
-        _, first, which = np.unique(self.name, return_index=True, return_inverse=True)
-        is_new = self.ended_s[first][which] > self.submitted_s
+        return self._log_far_of(self.name, self.submitted_s)
+
+    def _log_far_of(self, name: IntArray, submitted_s: FloatArray) -> FloatArray:
+        """Return the same for runs under these names; names are new until the first run under them has ended."""
+        is_new = np.append(self._first_end_s, np.inf)[name] > submitted_s
         return np.log(np.where(is_new, NEW * self.far, self.far)).astype(np.float64)
+
+    @cached_property
+    def _first_end_s(self) -> FloatArray:
+        """The end of the first run under each name."""
+        first_s = np.full(int(self.name.max(initial=-1)) + 1, np.inf)
+        np.minimum.at(first_s, self.name, self.ended_s)
+        return first_s
+
+    def _far_already(self, ongoing: OngoingRuns) -> BoolArray:
+        """Select the *ongoing* runs of users with ended ones that are overruns already."""
+        miss = ongoing.log_runtime - ongoing.log_forecast  # NaN is far from nothing
+        far = miss > self._log_far_of(ongoing.name, ongoing.submitted_s)
+        is_overrun: BoolArray = (ongoing.user >= 0) & (ongoing.log_runtime >= np.log(LEAST_S)) & far
+        return is_overrun
+
+    def _with_ongoing(self, overruns: OngoingRuns) -> tuple[Record, FloatArray]:
+        """Return the record of each user and the sums of each name with *overruns* that go on."""
+        length_s = np.exp(overruns.log_runtime)
+        pieces = _pieces(overruns.log_runtime, overruns.log_runtime - overruns.log_forecast)
+        users, names = self._users_now.copy(), self._names_now.copy()
+        for place, piece in enumerate(pieces):
+            np.add.at(users[place], overruns.user, piece)
+        has_name = overruns.name >= 0
+        np.add.at(names[0], overruns.name[has_name], length_s[has_name])
+        return _record(users), names
+
+    @cached_property
+    def _users_now(self) -> FloatArray:
+        """The sums of ``_users`` for each user."""
+        users = np.arange(int(self.user.max(initial=-1)) + 1)
+        ended_before = np.full(len(users), len(self.user))
+        return self._users.between(users, self._since(ended_before), ended_before)
 
     @cached_property
     def _names_now(self) -> FloatArray:
@@ -182,20 +236,12 @@ class Overruns:
         return np.searchsorted(self.ended_s, self.ended_s[np.maximum(ended_before - 1, 0)] - WINDOW_S).astype(np.int64)
 
     def _record(self, user: IntArray, since: IntArray, ended_before: IntArray) -> Record:
-        sums = self._users.between(user, since, ended_before)
-        count, length_s, weighted, log_excess = sums[:_PIECES]
-        count = np.rint(count)
-        log_length = np.where(count > 0, weighted / np.maximum(length_s, 1.0), 0.0)
-        share = length_s / np.maximum(length_s + _short_s(sums, log_length), 1.0)
-        weight = _ramp(share, SHARE) * _ramp(log_excess, CERTAIN)
-        return Record(count, log_length, log_excess / np.maximum(count, 1.0), np.where(count > 0, weight, 0.0))
+        return _record(self._users.between(user, since, ended_before))
 
     @cached_property
     def _users(self) -> Sums:
         """Sums by user: of overruns the columns of a Record, of other runs the time by band."""
-        length_s = np.exp(self.log_runtime)
-        pieces = (np.ones(len(length_s)), length_s, length_s * self.log_runtime, self._miss)
-        overruns = [np.where(self.beyond, piece, 0.0) for piece in pieces]
+        overruns = [np.where(self.beyond, piece, 0.0) for piece in _pieces(self.log_runtime, self._miss)]
         return Sums.of(self.user, np.array([*overruns, *self._time_by_band(self._miss <= self._log_far)]))
 
     @cached_property
@@ -208,6 +254,22 @@ class Overruns:
         """Return the seconds of the *counted* runs whose forecast was short for overruns of each band."""
         band = _band(self.log_runtime - self._miss + np.log(NEW * self.far))
         return [np.where(counted & (band < at), np.exp(self.log_runtime), 0.0) for at in range(_BANDS)]
+
+
+def _pieces(log_runtime: FloatArray, miss: FloatArray) -> tuple[FloatArray, ...]:
+    """Return what each overrun adds to the sums of its user."""
+    length_s = np.exp(log_runtime)
+    return np.ones(len(length_s)), length_s, length_s * log_runtime, miss
+
+
+def _record(sums: FloatArray) -> Record:
+    """Compute records from sums by user."""
+    count, length_s, weighted, log_excess = sums[:_PIECES]
+    count = np.rint(count)
+    log_length = np.where(count > 0, weighted / np.maximum(length_s, 1.0), 0.0)
+    share = length_s / np.maximum(length_s + _short_s(sums, log_length), 1.0)
+    weight = _ramp(share, SHARE) * _ramp(log_excess, CERTAIN)
+    return Record(count, log_length, log_excess / np.maximum(count, 1.0), np.where(count > 0, weight, 0.0))
 
 
 def floored(forecast: Forecast, log_raised: FloatArray, most_s: FloatArray) -> Forecast:
