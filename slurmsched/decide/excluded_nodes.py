@@ -91,6 +91,8 @@ def _one_list(view: View, row: int, left: frozenset[str], steers: Action | None)
 def _shorter_lists(view: View, off: Mapping[int, frozenset[str]], changed: Collection[int]) -> list[Action]:
     """Return the ends of exclusions of nodes that jobs left earlier, and are not kept *off* any more."""
     jobs, found, names = view.pending, list[Action](), view.pending.steered.names
+    if not any(names):
+        return found
     ours = jobs.steered.map([types == ANY_TYPE for types in names], np.bool_)
     ours |= (jobs.left_s > 0) & jobs.steered.nonempty()
     for row in np.flatnonzero(ours).tolist():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from ..cluster.columns import BoolArray, IntArray
@@ -58,8 +60,9 @@ def _points(
     capped_scope = rules.scope == "points" or (native and rules.scope == "qos")
     cap = most if capped_scope else MOST_POINTS
     length = min(rules.window, cap, max(FEW, cap // ROOM))
-    ends = np.flatnonzero(np.diff(tier[ranked])) + 1  # tiers are ranked one after the other
-    for chain in np.split(ranked, ends) if len(ranked) else ():
+    ends = (np.flatnonzero(np.diff(tier[ranked])) + 1).tolist()  # tiers are ranked one after the other
+    for begin, end in pairwise([0, *ends, len(ranked)] if len(ranked) else []):
+        chain = ranked[begin:end]
         top, rest = chain[:length], chain[length:]
         floor = int(base[rest].max(initial=0))
         labelling = label(base[top], jobs.site_points[top], floor, cap)

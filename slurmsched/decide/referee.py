@@ -97,7 +97,7 @@ def migration_is_on(action: Action, jobs: JobTable, row: int, rules: Rules) -> s
 
 def owner_did_not_opt_out(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
     """Refuse actions on a job with ``slurmsched:off``, except those that give it back, and the line of load control."""
-    if not jobs.off[row] or action.gives_back or (isinstance(action, Hold) and rules.admission is not None):
+    if not jobs.off.item(row) or action.gives_back or (isinstance(action, Hold) and rules.admission is not None):
         return None
     return "its owner said slurmsched:off"
 
@@ -389,7 +389,7 @@ def owner_agreed_to_restarts(action: Action, jobs: JobTable, row: int, rules: Ru
 
 
 def _in_state(jobs: JobTable, row: int, wanted: JobState) -> str | None:
-    state = int(jobs.state[row])
+    state = jobs.state.item(row)
     return None if state == wanted else f"the job is {JobState(state).name.lower()}, not {wanted.name.lower()}"
 
 
@@ -648,7 +648,15 @@ def judge(wishes: Sequence[Action], view: View, rules: Rules) -> tuple[list[Acti
     nodes, may = _nodes_of_sized(wishes, places, view), Allowances(view.nodes, view.partitions)
     limits = JobLimits(view.limits, view.partitions)
     for wish, place in zip(wishes, places, strict=True):
-        refusal = _of_move(wish, view, rules) if place is None else _of_job(wish, *place, rules)
+        refusal = None
+        if place is None:
+            refusal = _of_move(wish, view, rules)
+        else:
+            jobs, row = place
+            for rule in RULES[type(wish)]:  # not in a function of its own: a cold start has thousands of wishes
+                if (why := rule(wish, jobs, row, rules)) is not None:
+                    refusal = Refusal(wish, rule.__name__, why)
+                    break
         if refusal is None and type(wish) in ASKS_ANEW and _waits(place, view):
             row = place[1]
             refusal = _of_size(wish, view, row, nodes[wish.job_id], may) if isinstance(wish, Rightsize) else None
@@ -660,14 +668,6 @@ def judge(wishes: Sequence[Action], view: View, rules: Rules) -> tuple[list[Acti
         else:
             refusals.append(refusal)
     return allowed, refusals
-
-
-def _of_job(wish: Action, jobs: JobTable, row: int, rules: Rules) -> Refusal | None:
-    for rule in RULES[type(wish)]:
-        why = rule(wish, jobs, row, rules)
-        if why is not None:
-            return Refusal(wish, rule.__name__, why)
-    return None
 
 
 def _of_pair(start: Start, view: View, joined: dict[int, int], rules: Rules) -> Refusal | None:

@@ -20,9 +20,6 @@ name = "order"
 section = ""
 can_wait = False
 
-PRIORITY_BITS = 32
-"""The length of Slurm's priorities, which are below those of any higher tier."""
-
 
 def terms(settings: Settings) -> None:
     """Return nothing: ``[order]`` has the terms of the plan, whatever writes it."""
@@ -59,10 +56,23 @@ def _rank_wishes(
     rows = np.flatnonzero(differs)
     if not len(rows):
         return []
-    slurms = (tier << PRIORITY_BITS) + jobs.priority
-    present = len(jobs) - np.searchsorted(np.sort(slurms), slurms[rows], side="right")
     wanted = np.where(rank >= 0, rank, len(jobs))[rows]
-    rows = rows[np.lexsort((jobs.job_id[rows], wanted, np.minimum(present, wanted)))]
+    rows = rows[np.lexsort((jobs.job_id[rows], wanted, _higher_places(tier, jobs.priority, rows, wanted)))]
     return [
         Rank(job_id, value) for job_id, value in zip(jobs.job_id[rows].tolist(), points[rows].tolist(), strict=True)
     ]
+
+
+def _higher_places(tier: IntArray, priority: IntArray, rows: IntArray, wanted: IntArray) -> IntArray:
+    """Return the higher of the present places of *rows*, by *tier* and *priority*, and the *wanted* ones.
+
+    Of each tier only the jobs are sorted whose places may be higher than a wanted one: a long queue has few.
+    """
+    higher, tiers = wanted.copy(), tier[rows]
+    for one in set(tiers.tolist()):
+        mine, here, above = tiers == one, priority[tier == one], int(np.count_nonzero(tier > one))
+        some = min(max(int(wanted[mine].max()) - above, 1), len(here))
+        best = np.sort(np.partition(here, len(here) - some)[len(here) - some :] if some < len(here) else here)
+        present = above + some - np.searchsorted(best, priority[rows[mine]], side="right")
+        higher[mine] = np.minimum(present, wanted[mine])
+    return higher

@@ -18,7 +18,7 @@ from slurmsched.decide.phrasing import spell
 from slurmsched.decide.rules import Rules
 from slurmsched.decide.sharing.queue_wait import own_waits_s
 from slurmsched.explain.eta import eta_of
-from slurmsched.explain.explain import explain
+from slurmsched.explain.explain import explain, queue
 from slurmsched.explain.why import Circumstances, why
 from slurmsched.foresee.predict_completion import predict_completion
 from slurmsched.foresee.whatif import Option, compare
@@ -115,6 +115,8 @@ def test_every_answer_has_the_same_remaining_time_and_the_same_start(seen):
     assert eta.start_s - NOW_S == free_s
     when = "now" if free_s <= 1 else f"in about {spell(free_s)}"
     assert f"It should start {when}" in why(seen, plan, rules, 1, Circumstances(eta=eta)).time
+    (waiting,) = queue(seen, plan)
+    assert (waiting.job_id, waiting.runs) == (1, False)  # its GPUs come free in a second at the earliest
     (now,) = compare(seen, SLURM, [Option("now")], 15.0).rows
     assert now.mean_wait_s == free_s
 

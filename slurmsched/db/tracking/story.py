@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy import CompoundSelect, Connection, select
 
-from ...cluster.actions import ACTIONS, Action, job_of
+from ...cluster.actions import ACTIONS, Action, Hold, job_of
 from ...cluster.columns import IntArray
 from ...cluster.events import Event, JobEnded, JobModified, JobRequeued, JobStarted, JobSubmitted
 from ...cluster.job_tracker import SAME_TIME_S
@@ -207,8 +207,9 @@ def load_held(
     connection: Connection, cluster: str, since_s: float, job_ids: CompoundSelect[Any] | None = None
 ) -> frozenset[JobKey]:
     """Return the jobs that we held since *since_s*; with *job_ids* only of these."""
+    kinds = [kind for kind, _ in Hold.story]
     query = select(job_events.c.job_id, job_events.c.first_submit_s).where(
-        job_events.c.cluster == cluster, job_events.c.kind == "held", job_events.c.at_s >= since_s
+        job_events.c.cluster == cluster, job_events.c.kind.in_(kinds), job_events.c.at_s >= since_s
     )
     if job_ids is not None:
         query = query.where(job_events.c.job_id.in_(job_ids))

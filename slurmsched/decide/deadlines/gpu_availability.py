@@ -66,13 +66,13 @@ class GpuAvailability:
         startup_s: float = 0.0,
     ) -> None:
         self._view, self.soonest_s = view, view.now_s + max(lead_s, 1.0)
-        self._jobs = view.pending.joined(view.running)
+        self._jobs = view.pending.followed_by(view.running)
         self.stoppable = np.zeros(len(self._jobs), dtype=np.bool_) if stoppable is None else stoppable
         past_s = np.concatenate([np.zeros(len(view.pending)), ran_s(view)])
         unpaced = view.forecast.joined(view.forecast_running)
         forecast = paced(unpaced, self._jobs, past_s)
         costs_s = np.broadcast_to(restart_s, len(self._jobs))
-        earlier = replace(self._jobs, ran_s=earlier_s(self._jobs, past_s) + past_s)
+        earlier = self._jobs.changed(ran_s=earlier_s(self._jobs, past_s) + past_s)
         self.work = remaining_work(earlier, forecast, view.now_s, costs_s)
         self.needs_s = self.work.within_s(margin)
         #: the time that counts against quotas: a pace is its owner's own word
@@ -85,6 +85,9 @@ class GpuAvailability:
         self.ends_s = view.now_s + self.needs_s[len(view.pending) :]
         self._nodes: dict[_Kind, BoolArray] = {}
         self._widest: dict[_Kind, int] = {}  #: GPUs of the widest of these nodes
+        self._may = Allowances(view.nodes, view.partitions)
+        self._masks: list[BoolArray] = []  #: the nodes of which some jobs may have their parts
+        self._mask_of: dict[bytes, int] = {}  #: their numbers, by what such jobs ask for
         self._rows: list[_Row] = []
         self._counts: dict[_Shape, list[bool]] = {}
         self._begins_s, self._free = self._over_time(self.ends_s, stops_s)
@@ -180,12 +183,13 @@ class GpuAvailability:
         """Return the kind of nodes that each of *rows* may run on, and its GPUs on each of them (0 without nodes)."""
         jobs = self._jobs
         columns = (
-            *(jobs.partition.codes, jobs.gpu_type.codes, self._holding[0]),
+            *(jobs.partition.codes, jobs.gpu_type.codes),
             *(jobs.gpus, jobs.nodes, self._early_s),
         )
+        values, holding = (column[rows].tolist() for column in columns), self._holding(rows)
         shapes: list[_Shape] = []
-        for *codes, gpus, count, early_s in zip(*(column[rows].tolist() for column in columns), strict=True):
-            kind = codes[0], codes[1], codes[2]
+        for mask, partitions, gpu_type, gpus, count, early_s in zip(holding, *values, strict=True):
+            kind = partitions, gpu_type, mask
             widest = self._widest[kind] if kind in self._widest else self._find(kind)
             count = max(count, -(-gpus // widest) if widest else 1)
             shapes.append((kind, -(-gpus // count) if widest else 0, early_s))
@@ -207,30 +211,35 @@ class GpuAvailability:
         spare_s = self._jobs.time_limit_s - self.needs_s - self._startup_s
         return np.where(waits, np.maximum(spare_s, 0.0), 0.0)
 
-    @cached_property
-    def _holding(self) -> tuple[IntArray, list[BoolArray]]:
-        """The number of the nodes of which each job may have its part, and these nodes; all where none may hold it."""
-        jobs, may = self._jobs, Allowances(self._view.nodes, self._view.partitions)
+    def _holding(self, rows: IntArray) -> list[int]:
+        """Return the number of the nodes of which each of *rows* may have its part; of all where none may hold it."""
+        jobs = self._jobs
         asked = (
             *(jobs.partition.codes, jobs.nodes, jobs.cpus, jobs.ntasks),
             *(jobs.memory_mib, jobs.cpu_memory_mib, jobs.exclusive),
         )
-        _, first, which = np.unique(np.stack(asked), axis=1, return_index=True, return_inverse=True)
-        found: dict[bytes, int] = {}
-        masks, numbers = list[BoolArray](), list[int]()
-        for row in first.tolist():
-            nodes = np.asarray(may.holding(jobs.partition[row], node_part(jobs, row)).any(axis=0), dtype=np.bool_)
-            nodes = nodes if nodes.any() else np.ones(len(nodes), dtype=np.bool_)
-            numbers.append(found.setdefault(nodes.tobytes(), len(found)))
-            if len(found) > len(masks):
-                masks.append(nodes)
-        return np.array(numbers, dtype=np.int64)[which.reshape(-1)], masks
+        table = np.stack([column[rows] for column in asked], axis=1).astype(np.float64)
+        numbers: list[int] = []
+        for row, key in zip(rows.tolist(), map(bytes, table), strict=True):
+            if key not in self._mask_of:
+                nodes = np.asarray(self._may.holding(jobs.partition[row], node_part(jobs, row)).any(axis=0), np.bool_)
+                self._mask_of[key] = self._numbered(nodes if nodes.any() else np.ones(len(nodes), dtype=np.bool_))
+            numbers.append(self._mask_of[key])
+        return numbers
+
+    def _numbered(self, nodes: BoolArray) -> int:
+        """Return the number of some *nodes* among ``_masks``."""
+        for number, mask in enumerate(self._masks):
+            if np.array_equal(mask, nodes):
+                return number
+        self._masks.append(nodes)
+        return len(self._masks) - 1
 
     def _find(self, kind: _Kind) -> int:
         """Find the nodes for jobs of a kind; return the GPUs of the widest one."""
         jobs, have = self._jobs, self._view.nodes
         fitting = have.with_gpus_for(jobs.partition.names[kind[0]], jobs.gpu_type.names[kind[1]])
-        fitting &= self._holding[1][kind[2]]
+        fitting &= self._masks[kind[2]]
         self._nodes[kind] = fitting
         self._widest[kind] = int(have.gpus[fitting].max(initial=0))
         return self._widest[kind]
@@ -282,7 +291,7 @@ class PooledGpus(GpuAvailability):
     """GPUs counted as one pool: one row of room, in which each job counts; jobs with consent can be stopped."""
 
     def __init__(self, view: View, margin: float, lead_s: float) -> None:
-        jobs = view.pending.joined(view.running)
+        jobs = view.pending.followed_by(view.running)
         super().__init__(view, margin, lead_s, stoppable=can_be_stopped(jobs))
 
     @cached_property

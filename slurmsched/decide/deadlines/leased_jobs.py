@@ -23,7 +23,7 @@ class LeasedJobs:
 
     def __init__(self, view: View, promises: PromiseTable, rules: DeadlineRules, terms: LeaseTerms) -> None:
         self.now_s, self.terms, self.promises = view.now_s, terms, promises
-        self.jobs, self._waiting = view.running.joined(view.pending), len(view.pending)
+        self.jobs, self._waiting = view.running.followed_by(view.pending), len(view.pending)
         forecast, restart_s = view.forecast_running.joined(view.forecast), terms.restart_costs_s(self.jobs.gpus)
         self.work: RemainingWork = remaining_work(self.jobs, forecast, view.now_s, restart_s)
         self.ends_s = promised_ends(view.now_s, self.jobs, self.work, promises, terms, rules.soft_steps)

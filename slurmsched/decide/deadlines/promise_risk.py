@@ -31,7 +31,7 @@ def announced(
     by the time that it needs if it runs from now on, one without a place from its earliest possible start; what an
     earlier run has done counts, so that a job in doubt remains so after a stop.
     """
-    jobs, work = view.pending.joined(view.running), availability.work
+    jobs, work = view.pending.followed_by(view.running), availability.work
     waits = np.arange(len(jobs)) < len(view.pending)
     begins_s = np.where(waits, availability.soonest_s, view.now_s)
     for place in np.flatnonzero(np.isnan(starts_s)).tolist():

@@ -26,7 +26,12 @@ def fill(jobs: JobTable, rows: IntArray, nodes: NodeTable) -> BoolArray:
     may_use, free = _cells(nodes, kinds)
     sets, set_of_kind = _distinct(may_use)
     room = sets @ free
-    gpus, set_of = (jobs.gpus * jobs.tasks)[rows], set_of_kind[kind_of]
+    gpus = (jobs.gpus * jobs.tasks)[rows]
+    if len(sets) == 1:  # on most clusters each job may use all GPUs
+        candidates = np.flatnonzero((gpus > 0) & (gpus <= room[0]))
+        runs[candidates] = _those_that_fit(gpus[candidates], int(room[0]))
+        return runs
+    set_of = set_of_kind[kind_of]
     candidates = np.flatnonzero((gpus > 0) & (gpus <= room[set_of]))
     shared: BoolArray = np.any(sets[:, np.flatnonzero(sets.sum(axis=0) > 1)], axis=1)
     for one in np.flatnonzero((room > 0) & ~shared).tolist():

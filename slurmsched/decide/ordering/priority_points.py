@@ -84,6 +84,8 @@ def _wanted(base: IntArray, points: IntArray, lowest: IntArray, floor: int, cap:
     highest = np.minimum.accumulate(base + cap + place) - place
     step = max(1, min(WIDEST_STEP, cap // (2 * count)))
     unchanged = _unchanged(current, lowest, highest, place)
+    if len(unchanged) == count:  # so it is in most cycles
+        return current
     wanted: IntArray = np.minimum(np.maximum(_fill(unchanged, current, highest, floor, step), lowest), highest)
     return wanted
 
