@@ -7,7 +7,7 @@ APT := slurm-wlm slurmdbd slurm-wlm-basic-plugins slurm-wlm-jwt-plugin munge mar
 
 ACTOR := tests/simulator/test_actor.py::test_the_loop_of_the_training_starts_every_job_when_simulate_does
 MACHINE := tests/simulator/test_predict_completion.py tests/simulator/test_direct.py tests/simulator/test_feasibility.py $(ACTOR) -k 'not on_one_node or fifo'
-PACKAGED := deadlines jwt learn postgres profile report sim web
+PACKAGED := deadlines jwt learn postgres profile sim web
 POOL := tests/simulator/test_elastic_replay.py tests/policies/test_latest_leases.py
 
 # Without bytecode each of many processes would compile all tests and the package for itself.

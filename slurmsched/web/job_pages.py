@@ -9,7 +9,7 @@ from typing import Any
 from ..cluster.text.plural import count
 from ..explain.story_words import sentence
 from ..pages.formats import UNKNOWN, amount, duration, moment, percent
-from ..pages.lease_chart import LeaseBar, lease_chart
+from ..pages.lease_chart import plan_of
 from ..pages.timeline import Course, Window, timeline
 from .cluster_pages import as_of, page_links
 
@@ -90,42 +90,13 @@ def job(
         "chart": chart,
         "details": list(told["details"]),
         "promise": list(promise["deadline"]["sentences"]) if promise["deadline"]["answer"] != "unasked" else [],
-        "plan": None if plan is None else _plan(plan["chart"], now_s),
+        "plan": None if plan is None else plan_of(plan["chart"], now_s),
         "gpus": list(_gpus(gpus["gpus"], now_s)),
         "terms": [[one["text"], amount(one["value"])] for one in terms["terms"] if one["value"]],
         "forecast": _forecast(terms),
         "story": [(moment(event["at_s"]), sentence(event)) for event in story["story"]],
         "as_of": as_of(why),
     }
-
-
-def _plan(drawn: Answer, now_s: float) -> Answer | None:
-    """Return the plan around a job as a chart, a table, and what would change the answer."""
-    if not drawn["known"]:
-        return None
-    bars = [
-        LeaseBar(
-            f"{one['job_id']} {one['user']}" if one["job_id"] else "somebody else's",
-            one["gpus"],
-            one["kind"],
-            one["from_s"] - now_s,
-            math.nan if one["until_s"] is None else one["until_s"] - now_s,
-        )
-        for one in drawn["bars"]
-    ]
-    named = (("its deadline", drawn["deadline_s"]), ("promised", drawn["promised_s"]))
-    moments = [(name, at_s - now_s) for name, at_s in named if at_s is not None and at_s > now_s]
-    return {
-        "chart": lease_chart(bars, moments, "The plan around this job"),
-        "sentences": list(drawn["sentences"]),
-        "changes": list(drawn["changes"]),
-        "columns": ("job", "GPUs", "is", "from", "until"),
-        "rows": [
-            [bar.name, amount(bar.gpus), bar.kind, "now" if bar.from_s <= 0 else f"in {duration(bar.from_s)}",
-             duration(bar.until_s)]
-            for bar in bars
-        ],
-    }  # fmt: skip
 
 
 def _gpus(found: Answer, now_s: float) -> Iterator[tuple[str, str]]:
