@@ -63,11 +63,11 @@ def times(values: Sequence[float], start: float, end: float) -> Scale:
     return Scale(float(low), float(max(high, low * 6)), start, end, log=True, ticks=ticks)
 
 
-def ratios(values: Sequence[float], start: float, end: float) -> Scale:
-    """Return a logarithmic axis that has 1 and all *values* above 0, with room at both ends."""
+def ratios(values: Sequence[float], start: float, end: float, *, room: float = 0.22) -> Scale:
+    """Return a logarithmic axis that has 1 and all *values* above 0, with *room* at both ends as a part of it."""
     logs = [math.log10(value) for value in values if math.isfinite(value) and value > 0]
     widest = max([0.05, *map(abs, logs)])
-    low, high = min([0.0, *logs]) - 0.22 * widest, max([0.0, *logs]) + 0.22 * widest
+    low, high = min([0.0, *logs]) - room * widest, max([0.0, *logs]) + room * widest
     return Scale(10.0**low, 10.0**high, start, end, log=True, ticks=tuple(_ratio_ticks(low, high)))
 
 

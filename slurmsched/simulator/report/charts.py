@@ -70,7 +70,7 @@ def _tick(ratio: float) -> str:
 
 
 SHARE = Axis("share of jobs", percent, _shares)
-_RATIO = Axis("ρ = JCT / fair JCT (log axis)", _tick, ratios)
+_RATIO = Axis("ρ = JCT / fair JCT (log axis)", _tick, partial(ratios, room=0.03))
 
 
 def charts(replays: Sequence[Replay], labels: Sequence[str], first: int = 0) -> list[Chart]:
