@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from .scales import Axis, Scale
-from .svg import circle, foot, frame, grid_y, names, text
+from .svg import WIDTH, circle, foot, frame, grid_y, names, text
 
-_LABELS_LEFT = 640.0  #: points further right have their names on the left
+_LETTER = 7.0  #: pixels of one, at most
 
 
 @dataclass(frozen=True)
@@ -87,5 +87,6 @@ def _point(x: float, y: float, here: Sequence[Choice], kind: str, told: str) -> 
     dot = circle(x, y, kind, told)
     address = here[0].address
     yield Markup('<a href="{}">{}</a>').format(address, dot) if address else dot
-    beside, anchor = (x + 9, "start") if x < _LABELS_LEFT else (x - 9, "end")
+    fits = x + 9 + _LETTER * len(words) < WIDTH
+    beside, anchor = (x + 9, "start") if fits else (x - 9, "end")
     yield text(beside, y - 7, words, anchor, "" if kind == "behind" else "name")

@@ -88,6 +88,7 @@ def job(
         "job_id": job_id,
         "sentences": [text for text in (told["reason"], told["time"], told["advice"]) if text],
         "chart": chart,
+        "times": _times(known, now_s) if known else [],
         "details": list(told["details"]),
         "promise": list(promise["deadline"]["sentences"]) if promise["deadline"]["answer"] != "unasked" else [],
         "plan": None if plan is None else plan_of(plan["chart"], now_s),
@@ -132,7 +133,14 @@ def _forecast(terms: Answer) -> str:
     if terms["forecast_s"] is None:
         return ""
     low, high = duration(terms["low_s"]), duration(terms["high_s"])
-    return f"{duration(terms['forecast_s'])}, 80 % between {low} and {high} ({terms['source']})."
+    source = f" ({terms['source']})" if terms["source"] else ""
+    return f"{duration(terms['forecast_s'])}, 80 % between {low} and {high}{source}."
+
+
+def _times(one: Answer, now_s: float) -> list[tuple[str, str | int]]:
+    row = _row(one, {}, now_s)
+    named = (("starts, median", "start"), ("80 % interval", "between"), (SLURMS, "slurms"), ("done, median", "done"))
+    return [(words, row[name]) for words, name in named if row[name]]
 
 
 def _row(one: Answer, why: Mapping[int, str], now_s: float) -> dict[str, str | int]:
