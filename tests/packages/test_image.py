@@ -171,7 +171,7 @@ import subprocess, sys, time, urllib.request
 with subprocess.Popen(["/usr/bin/slurmsched", "web", "--demo"], stdout=subprocess.PIPE, text=True) as program:
     line = program.stdout.readline()
     address = next(word for word in line.split() if word.startswith("http://")).rstrip("/.,")
-    print(urllib.request.urlopen(address + "/queue", timeout=120).read().decode()[:4000])
+    print(urllib.request.urlopen(address + "/queue", timeout=120).read().decode())
     program.terminate()
 """
 
