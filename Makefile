@@ -7,13 +7,13 @@ APT := slurm-wlm slurmdbd slurm-wlm-basic-plugins slurm-wlm-jwt-plugin munge mar
 
 ACTOR := tests/simulator/test_actor.py::test_the_loop_of_the_training_starts_every_job_when_simulate_does
 MACHINE := tests/simulator/test_predict_completion.py tests/simulator/test_direct.py tests/simulator/test_feasibility.py $(ACTOR) -k 'not on_one_node or fifo'
-PACKAGED := deadlines jwt learn postgres profile report sim web
+PACKAGED := deadlines jwt learn postgres profile sim web
 POOL := tests/simulator/test_elastic_replay.py tests/policies/test_latest_leases.py
 
 # Without bytecode each of many processes would compile all tests and the package for itself.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-fast test-lowest test-releases soak lint compile-machine compile-pool compile-tests bench packages \
+.PHONY: demo test test-fast test-lowest test-releases soak lint compile-machine compile-pool compile-tests bench packages image \
 	packages-test packages-lock screenshots setup clean
 
 setup: .venv/.ready
@@ -89,6 +89,13 @@ bench: setup
 # downloaded, each with the hash of the lock. TARGETS names some: make packages TARGETS=deb12
 packages: build/packages/.ready
 	$(BIN)/python packages/build.py $(TARGETS)
+
+# As root, to dist/: an OCI image for SUITE from the package for that Debian, which is built where it is missing.
+SUITE := bookworm
+image: build/packages/.ready
+	ls dist/slurmsched_*~$(if $(filter trixie,$(SUITE)),deb13,deb12)_*.deb >/dev/null 2>&1 || \
+		$(MAKE) --no-print-directory packages TARGETS=$(if $(filter trixie,$(SUITE)),deb13,deb12)
+	$(BIN)/python packages/image.py --suite $(SUITE)
 
 # As root: installs the packages for Debian in bare chroots without a network, by hand and by the roles of Ansible, upgrades
 # them and takes them away again.

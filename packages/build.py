@@ -221,6 +221,16 @@ class Builder:
                 tar.add(path, f"{name}/{path.name}", filter=self._of_nobody)
         return archive
 
+    def bill(self, name: str, python: str) -> Path:
+        """Write the bill of materials of a target, or of the wheels of a Python."""
+        from cyclonedx.model.component import ComponentType
+        from sbom import bill, python_components
+
+        path = self.out / f"slurmsched-{self.python_version}-{name}.cdx.json"
+        parts = python_components((HERE / f"wheels-{python}.txt").read_text(), self.wheels(python).glob("*.whl"))
+        path.write_text(bill("slurmsched", self.python_version, ComponentType.APPLICATION, parts, self.epoch_s))
+        return path
+
     def finished(self, packages: Iterable[Path]) -> list[Path]:
         """Move packages to where they are wanted; return them."""
         return [Path(shutil.move(path, self.out / path.name)) for path in sorted(packages)]
@@ -294,11 +304,16 @@ def main() -> None:
     for name in options.targets or [*TARGETS, "wheelhouse"]:
         if name == "wheelhouse":
             made = [builder.wheelhouse(python) for python in WHEELHOUSES]
+            made += [builder.bill(f"wheels-python{python}", python) for python in WHEELHOUSES]
         else:
             target = TARGETS[name]
             made = builder.deb(target) if target.format == "deb" else builder.rpm(target)
+            made.append(builder.bill(name, target.python))
         for path in made:
             print(f"{path}  {path.stat().st_size / 1e6:.1f} MB", flush=True)
+    from sbom import write_sums
+
+    write_sums(builder.out)
 
 
 if __name__ == "__main__":

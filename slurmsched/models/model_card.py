@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.resources import files
 from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 
 from ..cluster.columns import FloatArray
 from ..errors import ModelUnusable
+from ..pages.environment import render
 from .artifact import Artifact
 from .ebm.additive import Additive, AdditiveTerm
 from .model_drawing import bars, line, shape
@@ -26,17 +26,6 @@ from .throughput import ThroughputModel
 
 SUMS = np.arange(0.25, 2.01, 0.25)  #: of GPU utilisations, for which the speed curve is shown
 KINDS_SHOWN = 20
-
-_STYLE = """
-svg { width: 100%; height: auto; font: 11px system-ui, sans-serif; }
-svg text { fill: var(--faint); }
-svg polyline { fill: none; stroke: var(--better); stroke-width: 1.5; }
-svg circle { fill: var(--better); }
-svg .axis { stroke: var(--line); }
-svg .above { fill: var(--worse); }
-svg .below { fill: var(--better); }
-pre { white-space: pre-wrap; }
-"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,41 +49,28 @@ class ModelCard:
 
     def page(self) -> str:
         """Return one HTML file that loads nothing and sends nothing."""
-        style = files("slurmsched").joinpath("data/page.css").read_text("utf-8") + _STYLE
-        title = _text(f"{self.artifact.kind} model")
-        policy = "default-src 'none'; style-src 'unsafe-inline'; form-action 'none'; base-uri 'none'"
-        return (
-            f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-            f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-            f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-            f'<meta name="color-scheme" content="light dark">\n<title>{title}</title>\n<style>\n{style}</style>\n'
-            f"</head>\n<body>\n<header><h1>{title}</h1>{''.join(self._head())}</header>\n"
-            f'<section class="grid">{"".join(self._figures())}</section>\n</body>\n</html>\n'
-        )
-
-    def _head(self) -> Iterator[str]:
         artifact = self.artifact
-        yield f"<p>Trained on {_text(span(artifact))}. Digest {artifact.digest}.</p>"
-        rows = "".join(
-            f"<tr><td>{_text(name)}</td><td>{value:.4g}</td></tr>" for name, value in artifact.scores.items()
+        return render(
+            "model.html",
+            title=f"{artifact.kind} model",
+            lead=f"Trained on {span(artifact)}. Digest {artifact.digest}.",
+            scores=[(name, f"{value:.4g}") for name, value in artifact.scores.items()],
+            text=self.text.split("\n") if self.text else [],
+            figures=list(self._figures()),
         )
-        yield f"<table><thead><tr><th>score</th><th>value</th></tr></thead>{rows}</table>"
 
-    def _figures(self) -> Iterator[str]:
-        if self.text:
-            yield f"<figure><figcaption><h2>In words</h2></figcaption><pre>{_text(self.text)}</pre></figure>"
+    def _figures(self) -> Iterator[tuple[str, str, Markup]]:
         if len(self.covered):
             calibration = ", ".join(f"{share:.0%} for {name}" for name, share in self.calibration.items())
             shares = f"Share of held-out runs below the bounds: {calibration}."
             caption = f"{shares} Below: done by the 90 % bound, per {STEP} runs."
-            yield _figure("Calibration", caption, line(self.covered, SHARES[-1]))
+            yield "Calibration", caption, line(self.covered, SHARES[-1])
         for name, model in self.additive.items():
             rows = list(self.importances[name].items())
-            yield _figure(f"Importance: {name}", "Mean absolute score over the training rows.", bars(rows[:30]))
-            terms = sorted(model.terms, key=lambda term: -term.importance)
-            for term in terms:
+            yield f"Importance: {name}", "Mean absolute score over the training rows.", bars(rows[:30])
+            for term in sorted(model.terms, key=lambda term: -term.importance):
                 caption = f"Added to the forecast of {name}; importance {term.importance:.3g}."
-                yield _figure(_worded(term), caption, shape(model, term))
+                yield _worded(term), caption, shape(model, term)
 
 
 def model_card(artifact: Artifact) -> ModelCard:
@@ -165,11 +141,3 @@ def _date(moment_s: float) -> str:
         return datetime.fromtimestamp(moment_s, UTC).strftime("%Y-%m-%d")
     except (OverflowError, ValueError, OSError) as error:
         raise ModelUnusable(f"the model was trained at no time there is: {moment_s!r}") from error
-
-
-def _figure(title: str, caption: str, drawing: str) -> str:
-    return f"<figure><figcaption><h2>{_text(title)}</h2><p>{_text(caption)}</p></figcaption>{drawing}</figure>"
-
-
-def _text(text: str) -> str:
-    return html.escape(text.encode("utf-8", "replace").decode())

@@ -17,13 +17,13 @@ _PACKAGE = __name__.rpartition(".")[0]
 _FILTERS = ("amount", "day", "duration", "moment", "percent")
 
 
-def render(template: str, **values: Any) -> str:
+def render(template: str, *, more_style: str = "", **values: Any) -> str:
     """Return the page of *template*; every text in *values* is escaped, and made visible where it is a control.
 
-    Its policy lets a browser use no style but its own, and no script at all.
+    Its policy lets a browser use no style but its own, and no script at all. *more_style* is ours: it is not escaped.
     """
-    shown = formats.legible(values)
-    return _environment().get_template(template).render(style=_style(), style_digest=_digest(_style()), **shown)
+    shown, style = formats.legible(values), _style() + Markup(more_style)  # noqa: S704
+    return _environment().get_template(template).render(style=style, style_digest=_digest(style), **shown)
 
 
 def policy_of_page() -> str:

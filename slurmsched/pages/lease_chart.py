@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from markupsafe import Markup
 
@@ -31,6 +32,38 @@ class LeaseBar:
     kind: str  #: a key of KINDS
     from_s: float
     until_s: float
+
+
+def plan_of(answer: Mapping[str, Any], now_s: float) -> dict[str, Any] | None:
+    """Return the plan around a job as a chart, a table, and what would change the answer; None where there is none.
+
+    *answer* is that of the question ``chart``.
+    """
+    if not answer["known"]:
+        return None
+    bars = [
+        LeaseBar(
+            f"{one['job_id']} {one['user']}" if one["job_id"] else "somebody else's",
+            one["gpus"],
+            one["kind"],
+            one["from_s"] - now_s,
+            math.nan if one["until_s"] is None else one["until_s"] - now_s,
+        )
+        for one in answer["bars"]
+    ]
+    named = (("its deadline", answer["deadline_s"]), ("promised", answer["promised_s"]))
+    moments = [(name, at_s - now_s) for name, at_s in named if at_s is not None and at_s > now_s]
+    return {
+        "chart": lease_chart(bars, moments, "The plan around this job"),
+        "sentences": list(answer["sentences"]),
+        "changes": list(answer["changes"]),
+        "columns": ("job", "GPUs", "is", "from", "until"),
+        "rows": [
+            [bar.name, amount(bar.gpus), bar.kind, "now" if bar.from_s <= 0 else f"in {duration(bar.from_s)}",
+             duration(bar.until_s)]
+            for bar in bars
+        ],
+    }  # fmt: skip
 
 
 def lease_chart(bars: Sequence[LeaseBar], moments: Sequence[tuple[str, float]], title: str) -> Markup:

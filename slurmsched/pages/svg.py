@@ -15,7 +15,7 @@ from .formats import amount, duration
 from .scales import Scale, linear, times
 
 WIDTH = 760.0
-_LABELS = 170.0  #: of the names beside rows
+LABELS = 170.0  #: of the names beside rows
 _LETTERS = 26  #: of a name that fit there
 _ROW = 26.0
 _TICK = 44.0  #: room of the name of a tick
@@ -72,11 +72,11 @@ def intervals(rows: Sequence[Interval], title: str, *, wide: str, other: str = "
     """
     values = [value for row in rows for value in (row.low, row.value, row.high, row.other)]
     right, bottom = WIDTH - 24, 24 + _ROW * len(rows)
-    scale = linear(values, _LABELS, right, timed=True) if signed else times(values, _LABELS, right)
+    scale = linear(values, LABELS, right, timed=True) if signed else times(values, LABELS, right)
     drawn = [_grid_x(scale, bottom)]
     for number, row in enumerate(rows):
         y = 24 + _ROW * (number + 0.5)
-        drawn.append(text(_LABELS - 8, y + 4, cut(row.name), "end"))
+        drawn.append(text(LABELS - 8, y + 4, cut(row.name), "end"))
         if math.isfinite(row.low) and math.isfinite(row.high):
             low, high = scale.place(row.low), scale.place(row.high)
             told = f"{row.name}: {duration(row.low)} to {duration(row.high)}"
@@ -90,7 +90,7 @@ def intervals(rows: Sequence[Interval], title: str, *, wide: str, other: str = "
     kinds = [("used band", wide), ("used", "median")] + ([("hollow", other)] if other else [])
     if signed:
         kinds = [("better", "sooner, mean"), ("worse", "later, mean"), ("unmeasured", wide)]
-    return frame(height, title, [*drawn, marks(kinds, _LABELS, height - 8)])
+    return frame(height, title, [*drawn, marks(kinds, LABELS, height - 8)])
 
 
 def curves(lines: Sequence[tuple[Series, Sequence[float]]], title: str, *, x_name: str, y_name: str) -> Markup:

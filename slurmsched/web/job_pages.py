@@ -9,7 +9,7 @@ from typing import Any
 from ..cluster.text.plural import count
 from ..explain.story_words import sentence
 from ..pages.formats import UNKNOWN, amount, duration, moment, percent
-from ..pages.lease_chart import LeaseBar, lease_chart
+from ..pages.lease_chart import plan_of
 from ..pages.timeline import Course, Window, timeline
 from .cluster_pages import as_of, page_links
 
@@ -88,44 +88,16 @@ def job(
         "job_id": job_id,
         "sentences": [text for text in (told["reason"], told["time"], told["advice"]) if text],
         "chart": chart,
+        "times": _times(known, now_s) if known else [],
         "details": list(told["details"]),
         "promise": list(promise["deadline"]["sentences"]) if promise["deadline"]["answer"] != "unasked" else [],
-        "plan": None if plan is None else _plan(plan["chart"], now_s),
+        "plan": None if plan is None else plan_of(plan["chart"], now_s),
         "gpus": list(_gpus(gpus["gpus"], now_s)),
         "terms": [[one["text"], amount(one["value"])] for one in terms["terms"] if one["value"]],
         "forecast": _forecast(terms),
         "story": [(moment(event["at_s"]), sentence(event)) for event in story["story"]],
         "as_of": as_of(why),
     }
-
-
-def _plan(drawn: Answer, now_s: float) -> Answer | None:
-    """Return the plan around a job as a chart, a table, and what would change the answer."""
-    if not drawn["known"]:
-        return None
-    bars = [
-        LeaseBar(
-            f"{one['job_id']} {one['user']}" if one["job_id"] else "somebody else's",
-            one["gpus"],
-            one["kind"],
-            one["from_s"] - now_s,
-            math.nan if one["until_s"] is None else one["until_s"] - now_s,
-        )
-        for one in drawn["bars"]
-    ]
-    named = (("its deadline", drawn["deadline_s"]), ("promised", drawn["promised_s"]))
-    moments = [(name, at_s - now_s) for name, at_s in named if at_s is not None and at_s > now_s]
-    return {
-        "chart": lease_chart(bars, moments, "The plan around this job"),
-        "sentences": list(drawn["sentences"]),
-        "changes": list(drawn["changes"]),
-        "columns": ("job", "GPUs", "is", "from", "until"),
-        "rows": [
-            [bar.name, amount(bar.gpus), bar.kind, "now" if bar.from_s <= 0 else f"in {duration(bar.from_s)}",
-             duration(bar.until_s)]
-            for bar in bars
-        ],
-    }  # fmt: skip
 
 
 def _gpus(found: Answer, now_s: float) -> Iterator[tuple[str, str]]:
@@ -161,7 +133,14 @@ def _forecast(terms: Answer) -> str:
     if terms["forecast_s"] is None:
         return ""
     low, high = duration(terms["low_s"]), duration(terms["high_s"])
-    return f"{duration(terms['forecast_s'])}, 80 % between {low} and {high} ({terms['source']})."
+    source = f" ({terms['source']})" if terms["source"] else ""
+    return f"{duration(terms['forecast_s'])}, 80 % between {low} and {high}{source}."
+
+
+def _times(one: Answer, now_s: float) -> list[tuple[str, str | int]]:
+    row = _row(one, {}, now_s)
+    named = (("starts, median", "start"), ("80 % interval", "between"), (SLURMS, "slurms"), ("done, median", "done"))
+    return [(words, row[name]) for words, name in named if row[name]]
 
 
 def _row(one: Answer, why: Mapping[int, str], now_s: float) -> dict[str, str | int]:

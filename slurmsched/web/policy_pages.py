@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from ..pages.formats import amount, duration, moment
 from ..pages.front import Choice, front_chart, front_of, nearest
+from ..pages.scales import Axis, linear
 from .cluster_pages import as_of
 
 Answer = Mapping[str, Any]
@@ -31,7 +33,7 @@ def policies(compared: Answer, impact: Answer, weight: int) -> Answer:
 def _compared(effects: Answer, weight: int) -> dict[str, Any]:
     rows = effects["rows"]
     choices = [Choice(one["order"], _number(one["mean_wait_s"]), _loss(one)) for one in rows]
-    known = [one for one in choices if math.isfinite(one.across_s)]
+    known = [one for one in choices if math.isfinite(one.across)]
     best = nearest(front_of(known), weight / 100) if known else None
     chosen = best.name if best else NOW
     return {
@@ -48,7 +50,9 @@ def _compared(effects: Answer, weight: int) -> dict[str, Any]:
 
 def _chart(choices: Sequence[Choice], chosen: str) -> Any:
     title = "Orders by mean wait and by the loss of who loses most"
-    return front_chart(choices, chosen, title, "mean wait of the jobs that wait now", "loss of who loses most")
+    fit = partial(linear, timed=True)
+    across = Axis("mean wait of the jobs that wait now", duration, fit)
+    return front_chart(choices, chosen, title, across, Axis("loss of who loses most", duration, fit))
 
 
 def _row(one: Answer, front: Sequence[Choice], chosen: str) -> list[str]:

@@ -20,7 +20,7 @@ from slurmsched.report.summary import summary
 
 RUNS = 100_500
 PICTURED = 6_000
-TALL = 1_130  #: pixels of the picture
+TALL = 900  #: pixels of the picture
 
 
 def main(words: list[str]) -> None:

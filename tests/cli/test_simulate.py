@@ -199,7 +199,6 @@ def test_habits_and_their_seed_make_users(trace):
 
 
 def test_a_page_is_written(trace, tmp_path):
-    pytest.importorskip("plotly")
     page = tmp_path / "page.html"
     simulate(trace, *ONE_NODE, "--html", str(page))
     text = page.read_text()
@@ -208,7 +207,6 @@ def test_a_page_is_written(trace, tmp_path):
 
 
 def test_a_page_that_cannot_be_written_is_an_error(trace, tmp_path):
-    pytest.importorskip("plotly")
     assert "writing the page" in simulate(trace, *ONE_NODE, "--html", str(tmp_path / "no" / "page.html"), status=1)
 
 

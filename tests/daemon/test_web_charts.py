@@ -50,6 +50,15 @@ def test_the_plan_behind_a_promise_is_a_chart_and_a_table_without_names_of_other
     assert "somebody (" not in drawn
 
 
+def test_a_forecast_without_a_source_has_no_empty_parentheses():
+    told = {"why": {"reason": "It waits.", "time": "", "advice": "", "details": []}, "as_of_s": NOW_S, "cycle": 3}
+    terms = {"terms": [], "forecast_s": 60.0, "low_s": 30.0, "high_s": 89.0, "source": ""}
+    promise = {"deadline": {"answer": "unasked", "sentences": []}}
+    gpus = {"gpus": plain(JobGpus(5, False, False, "", 0, *[math.nan] * 3, False, 0, math.nan, ()))}
+    page = job_pages.job(5, told, {"explain": terms}, {"story": []}, {"eta": []}, promise, gpus, None)
+    assert page["forecast"] == "60 s, 80 % between 30 s and 89 s."
+
+
 def test_a_plan_that_cannot_be_drawn_leaves_the_page_without_one():
     assert job_page(plan={"chart": plain(LeaseChart(5, False))})["plan"] is None
 

@@ -23,7 +23,7 @@ SUITES = {"bookworm": "deb12", "trixie": "deb13"}
 APT = "apt-get -y --no-install-recommends --allow-downgrades -o Dpkg::Options::=--force-confold"
 """An admin who keeps the settings of the site where dpkg asks."""
 
-MODULES = "highspy interpret.glassbox lightgbm numba plotly psycopg pulp pynvml rapidfuzz scipy.optimize sklearn"
+MODULES = "highspy interpret.glassbox lightgbm numba psycopg pulp pynvml rapidfuzz scipy.optimize sklearn"
 VERSION_0_1 = "db62290be11538dc951113ab4311f6ef721610c6"
 """The last commit of version 0.1; its tables have version 0010."""
 

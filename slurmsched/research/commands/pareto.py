@@ -53,7 +53,7 @@ SPEEDUPS = "pcs_speedups.json"
     metavar="N|all|dask|ADDRESS",
     help="Processes: 4, all, dask or dask:4; or a Dask cluster's address.  [default: 1]",
 )
-@click.option("--html", "page_path", type=click.Path(dir_okay=False, writable=True), help="Write an interactive page.")
+@click.option("--html", "page_path", type=click.Path(dir_okay=False, writable=True), help="Write a page with charts.")
 @table_options
 @click.pass_obj
 def pareto(

@@ -1,25 +1,25 @@
-"""A Pareto front as one self-contained HTML file: hover for figures, choose a point for its setting."""
+"""A Pareto front as one self-contained HTML file: charts of pairs of objectives, whose points lead to settings."""
 
 from __future__ import annotations
 
-import json
 import math
-import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import combinations
+from typing import Any
 
-from ...simulator.report.page import _data, _digest, _plotly_js, _text
+from ...pages.environment import render
+from ...pages.formats import duration, percent
+from ...pages.front import Choice, front_chart
+from ...pages.scales import Axis, linear
 from ...simulator.report.time_labels import span
 from .objectives import Objective
 from .search import Front, Point
 from .space import setting_line
 
-_SAID = {
-    "jct": "JCT (hours)",
-    "error": "error of the predicted JCT (%)",
-    "unfairness": "JCT beyond a fair one (%)",
-}
-_SCALE = {"jct": 1 / 3600, "error": 100.0, "unfairness": 100.0}
+_SAID = {"jct": "JCT", "error": "error of the predicted JCT", "unfairness": "JCT beyond a fair one"}
 _MEASURE = {"avg": "mean", "p90": "90th percentile of", "p99": "99th percentile of"}
+_SIDES = (("held out", "the samples held out"), ("searched", "the samples searched by"))
 
 
 def shown(objective: Objective, value: float) -> str:
@@ -47,56 +47,62 @@ def line_of(point: Point) -> str:
 
 
 def page(front: Front, title: str, notes: Sequence[str]) -> str:
-    """Build the page of *front*, with *notes* on its search. ConfigError where Plotly is missing."""
-    plotly_js, ours = _plotly_js(), _data("pareto.js")
+    """Build the page of *front*, with *notes* on its search."""
     every = (*front.points, *front.extremes)
-    figures = {
-        "objectives": [
-            {"name": one.name, "said": f"{_MEASURE[one.measure]} {_SAID[one.metric]}"} for one in front.objectives
+    return render(
+        "pareto.html",
+        title=title,
+        lead=f"{len(front.points)} Pareto-optimal settings, from {front.simulations:,} simulations.",
+        notes=notes,
+        charts=list(_charts(front, every)),
+        columns=["point", "setting", *(f"{one.name} {side}" for side, _ in _SIDES for one in front.objectives)],
+        points=[
+            {
+                "number": number,
+                "short": short,
+                "name": name_of(point),
+                "line": line_of(point),
+                "cells": _cells(front, point),
+                "extreme": point.setting is None,
+                "holds": point.holds,
+            }
+            for number, (short, point) in enumerate(zip(_short_names(front), every, strict=True), 1)
         ],
-        "points": [_figures(front, point) for point in every],
-    }
-    parts = {
-        "policy": " ".join(f"'{_digest(script)}'" for script in (plotly_js, ours)),
-        "title": _text(title),
-        "style": _data("page.css"),
-        "lead": f"{len(front.points)} Pareto-optimal settings, from {front.simulations:,} simulations.",
-        "notes": "".join(f"<li>{_text(note)}</li>" for note in notes),
-        "axes": "".join(f"<option value={at}>{one.name}</option>" for at, one in enumerate(front.objectives)),
-        "table": _table(front, every),
-        "figures": json.dumps(figures, allow_nan=False).replace("<", "\\u003c"),
-        "plotly": plotly_js,
-        "script": ours,
-    }
-    # One pass, so that an inserted text is never mistaken for a placeholder.
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _data("pareto.html"))
+    )
 
 
-def _figures(front: Front, point: Point) -> dict[str, object]:
-    sides = {"train": point.train, "test": point.test}
-    figures: dict[str, object] = {
-        "name": name_of(point),
-        "line": line_of(point),
-        "extreme": point.setting is None,
-        "holds": point.holds,
-    }
-    for side, values in sides.items():
-        pairs = list(zip(front.objectives, values, strict=True))
-        figures[side] = [_SCALE[one.metric] * value if math.isfinite(value) else None for one, value in pairs]
-        figures[f"{side}_said"] = [shown(one, value) for one, value in pairs]
-    return figures
+def _short_names(front: Front) -> list[str]:
+    return [*map(str, range(1, len(front.points) + 1)), *(point.name for point in front.extremes)]
 
 
-def _table(front: Front, every: Sequence[Point]) -> str:
-    names = [f"{one.name} {side}" for side in ("held out", "searched") for one in front.objectives]
-    heads = "".join(f"<th scope=col class=number>{name}</th>" for name in names)
-    lines = []
-    for at, point in enumerate(every):
-        cells = "".join(
-            f"<td class=number>{shown(one, value)}</td>"
-            for values in (point.test, point.train)
-            for one, value in zip(front.objectives, values, strict=True)
-        )
-        mark = " <small>to compare with</small>" if point.setting is None else ""
-        lines.append(f"<tr data-point={at}><th scope=row>{_text(name_of(point))}{mark}</th>{cells}</tr>")
-    return f"<table><thead><tr><th scope=col>setting</th>{heads}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+def _cells(front: Front, point: Point) -> list[str]:
+    sides = (point.test, point.train)
+    return [shown(one, value) for values in sides for one, value in zip(front.objectives, values, strict=True)]
+
+
+def _charts(front: Front, every: Sequence[Point]) -> Iterator[tuple[str, Any]]:
+    """Yield a chart for each pair of objectives, on the samples held out first."""
+    short = _short_names(front)
+    for at, (_, words) in enumerate(_SIDES):
+        for across, up in combinations(range(len(front.objectives)), 2):
+            choices = [
+                Choice(name, values[across], values[up], _kind(point), f"#point-{number}")
+                for number, (name, point) in enumerate(zip(short, every, strict=True), 1)
+                for values in [(point.test, point.train)[at]]
+            ]
+            x, y = _axis(front.objectives[across]), _axis(front.objectives[up])
+            title = f"{y.name} over {x.name}, on {words}"
+            yield title, front_chart(choices, "", title, x, y)
+
+
+def _kind(point: Point) -> str:
+    if point.setting is None:
+        return "extreme"
+    return "" if point.holds else "beaten"
+
+
+def _axis(objective: Objective) -> Axis:
+    name = f"{_MEASURE[objective.measure]} {_SAID[objective.metric]}"
+    if objective.metric == "jct":
+        return Axis(name, duration, partial(linear, timed=True))
+    return Axis(name, percent, linear)

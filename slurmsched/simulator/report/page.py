@@ -1,24 +1,22 @@
-"""A comparison as one self-contained HTML file: no network, no server, no other files."""
+"""A comparison as one self-contained HTML file: no network, no server, no other files, no script."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import html
-import importlib
-import json
 import math
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
+from typing import Any
+
+from markupsafe import Markup
 
 from ...cluster.text.plural import count
-from ...errors import ConfigError, MissingExtra
+from ...errors import ConfigError
+from ...pages.environment import render
+from ...pages.formats import percent
 from ..replay import Replay
 from ..setup import Setup
-from .charts import Chart, change_bars, charts, smoothed
-from .harm import Harm, baseline_of, harm
+from .charts import change_bars, change_rows, charts, kinds, smoothed
+from .harm import GroupChanges, Harm, baseline_of, harm
 from .metrics import Summary, summary
 from .time_labels import span
 
@@ -41,37 +39,30 @@ class PolicyRow:
 def page(replays: Sequence[Replay], title: str, notes: Sequence[str]) -> str:
     """Build the page that compares *replays* of the same jobs, with *notes* on the source of the jobs.
 
-    The baseline is the model of stock Slurm where it is among them, else the first. ConfigError where Plotly is
-    missing, there is nothing to compare, or the replays are of different jobs.
+    The baseline is the model of stock Slurm where it is among them, else the first. ConfigError where there is nothing
+    to compare, or the replays are of different jobs.
     """
-    plotly_js = _plotly_js()
     if not replays:
         raise ConfigError("a page needs at least one policy to show")
     setups = [replay.setup for replay in replays]
     labels, first = labels_of(setups), baseline_of(setups)
     rows = _rows(replays, labels, first)
-    drawn = charts(replays, labels)
-    figures = {
-        "policies": [{"name": label, "baseline": at == first} for at, label in enumerate(labels)],
-        "charts": [{"key": chart.key} | chart.figure for chart in drawn],
-        "harm": [_harm(row) for at, row in enumerate(rows) if at != first],
-    }
-    ours = _data("page.js")
-    parts = {
-        "policy": " ".join(f"'{_digest(script)}'" for script in (plotly_js, ours)),
-        "title": _text(title),
-        "style": _data("page.css"),
-        "lead": _text(_lead(replays, labels[first])),
-        "notes": "".join(f"<li>{_text(note)}</li>" for note in (*notes, *_smoothed(replays, labels))),
-        "table": _table(rows, first),
-        "charts": "".join(map(_frame, drawn)),
-        "harm": _harm_section(rows, first),
-        "figures": json.dumps(figures, allow_nan=False).replace("<", "\\u003c"),
-        "plotly": plotly_js,
-        "script": ours,
-    }
-    # One pass, so that an inserted text is never mistaken for a placeholder.
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _data("page.html"))
+    switches = "".join(f"main:has(#show-{at}:not(:checked)) .p{at}{{display:none}}" for at in range(len(rows)))
+    return render(
+        "simulation.html",
+        more_style=switches,
+        title=title,
+        lead=_lead(replays, labels[first]),
+        notes=[*notes, *_smoothed(replays, labels)],
+        policies=[
+            {"label": label, "kind": kind, "baseline": at == first}
+            for at, (label, kind) in enumerate(zip(labels, kinds(len(labels), first), strict=True))
+        ],
+        measures=list(_measures(rows)),
+        charts=[vars(chart) | {"svg": chart.drawn()} for chart in charts(replays, labels, first)],
+        baseline=labels[first],
+        harmed=[one for at, row in enumerate(rows) if at != first for one in _harmed(row)],
+    )
 
 
 def labels_of(setups: Sequence[Setup]) -> list[str]:
@@ -88,29 +79,6 @@ def labels_of(setups: Sequence[Setup]) -> list[str]:
 def _part(setup: Setup, part: str) -> str:
     value = getattr(setup, part)
     return value if isinstance(value, str) else f"{part} {value:g}"
-
-
-def _plotly_js() -> str:
-    try:
-        script = importlib.import_module("plotly.offline").get_plotlyjs()
-    except ImportError as error:
-        raise MissingExtra("the page needs Plotly", "report") from error
-    # HTML parsers normalise line ends, so the digest must be of the normalised text.
-    return str(script).replace("\r\n", "\n").replace("\r", "\n")
-
-
-def _data(name: str) -> str:
-    return files("slurmsched").joinpath(f"data/{name}").read_text("utf-8")
-
-
-def _digest(script: str) -> str:
-    """Return the digest by which a browser recognises the script: no other may run on the page."""
-    return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-
-
-def _text(text: str) -> str:
-    """Escape *text* from outside for the page, also where it is not proper Unicode."""
-    return html.escape(text.encode("utf-8", "replace").decode())
 
 
 def _rows(replays: Sequence[Replay], labels: Sequence[str], first: int) -> list[PolicyRow]:
@@ -139,7 +107,7 @@ def _smoothed(replays: Sequence[Replay], labels: Sequence[str]) -> list[str]:
 
 
 def _percent(value: float) -> str:
-    return f"{100 * value:.1f} %"
+    return percent(value, 1)
 
 
 def _plain(value: float) -> str:
@@ -177,66 +145,33 @@ def _worse(harm: Harm, of: str) -> float:
     return changes.worse if changes else math.nan
 
 
-def _table(rows: Sequence[PolicyRow], first: int) -> str:
-    """Build a column per policy and a row per measure; measures without a value for any policy are left out."""
-
-    def line(name: str, help_text: str, cells: Sequence[str], kind: str) -> str:
-        marked = (f"{kind} baseline" if at == first else kind for at in range(len(rows)))
-        columns = "".join(f'<td class="{mark}">{cell}</td>' for mark, cell in zip(marked, cells, strict=True))
-        return f"<tr><th scope=row>{name}<p>{html.escape(help_text)}</p></th>{columns}</tr>"
-
-    head = "".join(
-        f'<th scope=col class="number{" baseline" if at == first else ""}">{_text(row.label)}'
-        + ("<small>baseline</small>" if at == first else "")
-        + "</th>"
-        for at, row in enumerate(rows)
-    )
-    lines = [
-        line(name, "", [_text(getattr(row.summary, name)) for row in rows], "number text")
-        for name in ("selection", "placement", "forecast")
-    ]
-    lines += [
-        line(name, help_text, [_shown(value(row), show) for row in rows], "number")
-        for name, help_text, value, show in _MEASURES
-        if not all(math.isnan(value(row)) for row in rows)
-    ]
-    return f"<table><thead><tr><th></th>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+def _measures(rows: Sequence[PolicyRow]) -> Iterator[tuple[str, str, list[str]]]:
+    """Yield name, meaning and a cell for each policy; measures without a value for any policy are left out."""
+    for name in ("selection", "placement", "forecast"):
+        yield name, "", [getattr(row.summary, name) for row in rows]
+    for name, help_text, value, show in _MEASURES:
+        values = [value(row) for row in rows]
+        if not all(map(math.isnan, values)):
+            yield name, help_text, [show(one) if math.isfinite(one) else "-" for one in values]
 
 
-def _shown(value: float, show: Callable[[float], str]) -> str:
-    return show(value) if math.isfinite(value) else "-"
+def _harmed(row: PolicyRow) -> Iterator[dict[str, Any]]:
+    """Yield for users and for virtual clusters whose mean JCT grew most, and shrank most."""
+    for noun, one_noun, changes in (
+        ("users", "user", row.harm.users), ("virtual clusters", "virtual cluster", row.harm.virtual_clusters)
+    ):  # fmt: skip
+        if changes is not None:
+            yield {"policy": row.label, "noun": noun, "one": one_noun, **_changes(row.label, noun, changes)}
 
 
-def _frame(chart: Chart) -> str:
-    return (
-        f"<figure><figcaption><h2>{html.escape(chart.title)}</h2><p>{html.escape(chart.description)}</p></figcaption>"
-        f'<div class=chart id="chart-{chart.key}"></div></figure>'
-    )
-
-
-def _harm(row: PolicyRow) -> dict[str, object]:
-    kinds = {"users": row.harm.users, "virtual_clusters": row.harm.virtual_clusters}
-    return {"policy": row.label} | {
-        name: {"count": changes.count, "worse": changes.worse} | change_bars(changes) if changes else None
-        for name, changes in kinds.items()
+def _changes(label: str, noun: str, changes: GroupChanges) -> dict[str, Any]:
+    drawn: Markup = change_bars(changes, f"Change of the mean JCT of {noun} under {label}")
+    return {
+        "count": changes.count,
+        "worse": changes.worse,
+        "svg": drawn,
+        "rows": [
+            (one.name, f"{one.jobs:,}", span(one.baseline_jct_s), span(one.jct_s), f"×{one.ratio:.3g}")
+            for one in change_rows(changes)
+        ],
     }
-
-
-def _harm_section(rows: Sequence[PolicyRow], first: int) -> str:
-    others = [row for at, row in enumerate(rows) if at != first]
-    names = {"users": "Users", "virtual_clusters": "Virtual clusters"}
-    shown_kinds = [key for key in names if any(_worse(row.harm, key) >= 0 for row in others)]
-    if not shown_kinds:
-        return ""
-    options = "".join(f"<option value={at}>{_text(row.label)}</option>" for at, row in enumerate(others))
-    frames = "".join(
-        f'<figure><figcaption><h2>{names[key]}</h2><p id="said-{key}"></p></figcaption>'
-        f'<div class="chart bars" id="chart-{key}"></div></figure>'
-        for key in shown_kinds
-    )
-    return (
-        "<section><h2>Users who are worse off, and users who are better off</h2>"
-        f"<p><label>Under <select id=harm>{options}</select> compared with {_text(rows[first].label)}:"
-        " those whose mean JCT grew most, and shrank most.</label></p>"
-        f"<div class=grid>{frames}</div></section>"
-    )
