@@ -71,8 +71,7 @@ class OrderReplay(CycleFollower):
 
     def place_words(self, view: View, row: int) -> str:
         """Say where a pending *row* would be by now by Slurm's own priorities alone; empty where it is not known."""
-        fresh = self._mode == "act" and 0 <= view.now_s - self._other.at_s <= LONGEST_S
-        return place_words(self._other, view, row) if fresh else ""
+        return place_words(self._other.within(LONGEST_S, view.now_s), view, row) if self._mode == "act" else ""
 
     def _note(self, report: CycleReport) -> bool:
         return self._player is not None

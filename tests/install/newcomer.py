@@ -33,6 +33,7 @@ from pages import Broken, Command, Reader, Shell, commands
 COURSE: tuple[tuple[str, str | None], ...] = (
     ("README.md", "Two commands"),
     ("docs/install.md", "Packages, without a network"),
+    ("docs/install.md", "A container image"),
     ("docs/install.md", "The program"),
     ("contrib/slurm.conf.d/00-readme.md", None),
     ("docs/install.md", "Slurm's side"),
