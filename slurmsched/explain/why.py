@@ -347,7 +347,8 @@ def _in(seconds: float) -> str:
 def _by(eta: Eta, now_s: float) -> str:
     if not eta.start_by_s or eta.start_s is None or eta.start_by_s <= max(eta.start_s, now_s) + 1:
         return ""
-    return f", within {spell(eta.start_by_s - now_s)} nine times in ten"
+    often = "nine times in ten" if eta.start_basis else "by a guess that nothing here has tested yet"
+    return f", within {spell(eta.start_by_s - now_s)} {often}"
 
 
 def _done(eta: Eta, now_s: float) -> str:
