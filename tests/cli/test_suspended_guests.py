@@ -91,15 +91,17 @@ def test_a_killed_daemon_leaves_a_guest_that_release_all_resumes(site):
 
 def test_an_ordered_stop_resumes_a_guest_and_the_next_daemon_takes_its_suspension_for_over(site):
     daemon, _, guest = pair(site)
+    site.turn(daemon)
     site.clock.now_s = site.slurm.now_s
     daemon.controller.give_back(10.0)
     daemon.close()
     assert state(site, guest) == JobState.RUNNING
+    site.file.write_text(site.file.read_text().replace("suspend = true\n", ""))
     second = build(site)
     site.turn(second)
-    assert not [
-        intent for intent in site.store().intents("fake", 0.0) if intent.kind == "Suspend" and not intent.closed_s
-    ]
+    site.slurm.jobs[guest] = replace(site.slurm.jobs[guest], state=JobState.SUSPENDED)  # by an administrator
+    site.turn(second, 2)
+    assert state(site, guest) == JobState.SUSPENDED
     second.close()
 
 
