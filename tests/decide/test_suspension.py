@@ -25,6 +25,7 @@ from slurmsched.cluster.records.progress import ProgressTable
 from slurmsched.cluster.records.promises import PromiseState, promise_table
 from slurmsched.cluster.state import ClusterState, View
 from slurmsched.decide.rules import Rules, SharingRules, SuspensionRules
+from slurmsched.explain.eta import Eta, with_pauses
 from slurmsched.policies.contract import find_ordering
 from slurmsched.powers import decide, next_change_s
 from slurmsched.powers.suspend.pauses import company, ends_s
@@ -182,6 +183,21 @@ def test_both_jobs_are_told_and_when_the_suspended_one_goes_on():
     assert "That job goes on in 100 s at the latest." in hosts
     assert told(seen(paused(300.0)), GUEST) == "We suspended it, and it goes on now."
     assert "may be suspended again in 90 s" in told(seen(pair(rested_s=[0.0, NOW_S + 90.0])), GUEST)
+
+
+def test_eta_of_both_tells_when_the_suspended_one_goes_on():
+    def notes(view: View, job: int, kind: str) -> tuple[str, ...]:
+        return with_pauses(Eta(job, "bob", "shared", 1, 1, kind, NOW_S, notes=("It is not known.",)), view, RULES).notes
+
+    assert notes(seen(pair()), GUEST, "running") == ("It is not known.",)
+    (mine,) = notes(seen(paused(200.0)), GUEST, "suspended")
+    assert "It goes on in 100 s at the latest" in mine
+    kept, hosts = notes(seen(paused(200.0)), HOST, "running")
+    assert kept == "It is not known."
+    assert "That job goes on in 100 s at the latest." in hosts
+    theirs = notes(seen(paused(200.0, suspended_s=[0.0, 0.0])), GUEST, "suspended")
+    assert theirs[0] == "It is not known."
+    assert "others" in theirs[1]
 
 
 def test_the_next_change_is_the_end_of_a_suspension_or_of_the_rest_after_it():
