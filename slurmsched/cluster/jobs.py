@@ -206,6 +206,10 @@ class JobTable(Table):
     noise: FloatArray = learnt(neutral=np.nan)
     #: what its last restarts, or those of all jobs, took; 0 where there were none
     restart_cost_s: FloatArray = learnt()
+    suspended_s: FloatArray = from_intents()  #: since when we have it suspended; 0 where we have not
+    #: when it has run as long again as we had it suspended last; 0 where it was not
+    rested_s: FloatArray = from_intents()
+    paused_s: FloatArray = from_intents()  #: the time of this run in which we had it suspended
     #: what it asks of the network's topology, as switches=1@300 or segment=4 (``topology``); empty for nothing
     topology_request: Labels = from_slurm(optional=True)
     node_list: Labels = from_slurm("NodeList", labels)  #: where it runs

@@ -69,9 +69,12 @@ class View:
 
     @cached_property
     def this_s(self) -> FloatArray:
-        """How long each running job has run since it started; 0 where that is not known, or its nodes power up."""
+        """How long each running job has run since it started; 0 where that is not known, or its nodes power up.
+
+        The time in which we had it suspended is not among it: its time limit stands still as well.
+        """
         jobs = self.running
-        this_s = np.maximum(self.now_s - np.nan_to_num(jobs.started_s, nan=self.now_s), 0.0)
+        this_s = np.maximum(self.now_s - np.nan_to_num(jobs.started_s, nan=self.now_s) - jobs.paused_s, 0.0)
         return np.where(jobs.state == JobState.CONFIGURING, 0.0, this_s)
 
     @cached_property

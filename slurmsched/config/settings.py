@@ -37,7 +37,9 @@ class PowerSettings:
     stop: bool = power(
         False, "end jobs with slurmsched:stop= in their comment once their training has reached what it asks for"
     )
-    suspend: bool = expert(False, "suspend and resume running jobs. No part of a policy does so yet")
+    suspend: bool = expert(
+        False, "suspend one of two jobs that take turns on shared GPUs and harm each other, in turns. Needs power.share"
+    )
     partition: bool = power(False, "move pending jobs between partitions and set their node lists")
     comment: bool = power(False, "write the answer to a deadline into the job's AdminComment. Needs SlurmUser's rights")
     profile: bool = power(False, "measure new jobs first, in a partition of their own ([profile])")
@@ -245,6 +247,12 @@ class ShareSettings:
     )
     evict: bool = expert(
         True, "requeue one of two jobs whose joint load is unstable, if it has slurmsched:ckpt. Needs power.requeue"
+    )
+    suspend_most_s: float = expert(
+        300.0,
+        "longest suspension at a time of a job that harms another on its GPUs (power.suspend)",
+        least=10,
+        most=86_400,
     )
 
 

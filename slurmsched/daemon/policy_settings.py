@@ -86,8 +86,8 @@ def notes_on(policy: Policy) -> list[str]:
         )
     if name == "gavel" and rules.steering is None:
         notes.append("gavel sends no job to a type of GPU without power.steer = true")
-    if "suspend" in rules.powers:
-        notes.append("power.suspend does nothing yet: no part of a policy suspends jobs")
+    if "suspend" in rules.powers and rules.suspension is None:
+        notes.append("power.suspend does nothing without power.share = true: it is for jobs that share GPUs in turns")
     return notes
 
 

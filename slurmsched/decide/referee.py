@@ -150,6 +150,23 @@ def job_is_running(action: Action, jobs: JobTable, row: int, rules: Rules) -> st
     return _in_state(jobs, row, JobState.RUNNING)
 
 
+def job_is_single(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
+    """Refuse to suspend tasks of arrays, of which Slurm may take all, and parts of heterogeneous jobs."""
+    if jobs.array_job_id[row]:
+        return "it is a task of an array"
+    return "it is part of a heterogeneous job" if jobs.het_job_id[row] else None
+
+
+def gpus_are_shared(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
+    """Refuse to suspend a job that shares no GPUs: it would keep them, and nobody could use them."""
+    return None if jobs.shares[row] else "no job shares its GPUs"
+
+
+def suspension_is_ours(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
+    """Refuse to resume a job that somebody else has suspended."""
+    return None if jobs.suspended_s[row] > 0 else "somebody else has suspended it"
+
+
 def job_is_suspended(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
     """Refuse to resume a job that is not suspended."""
     return _in_state(jobs, row, JobState.SUSPENDED)
@@ -545,8 +562,15 @@ RULES: dict[type[Action], tuple[Rule, ...]] = {
     ),
     End: (power_is_on, job_is_running, owner_did_not_opt_out, owner_wants_an_early_end),
     SetAdminComment: (power_is_on, owner_did_not_opt_out),
-    Suspend: (power_is_on, job_is_running, owner_did_not_opt_out, not_interactive),
-    Resume: (power_is_on, job_is_suspended),
+    Suspend: (
+        power_is_on,
+        job_is_running,
+        owner_did_not_opt_out,
+        not_interactive,
+        job_is_single,
+        gpus_are_shared,
+    ),
+    Resume: (job_is_suspended, suspension_is_ours),
     Steer: (
         power_is_on,
         job_is_pending,

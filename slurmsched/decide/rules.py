@@ -215,6 +215,13 @@ class ResizingRules(StopTerms):
 
 
 @dataclass(frozen=True)
+class SuspensionRules:
+    """Rules of suspension: of two jobs that take turns on GPUs and harm each other, the later one pauses in turns."""
+
+    most_s: float = 300.0  #: for which it is suspended at a time, at most
+
+
+@dataclass(frozen=True)
 class TrialRules:
     """Rules of a trial of the policy."""
 
@@ -270,6 +277,7 @@ class Rules:
     migration: MigrationRules | None = None  #: None if no job is asked to leave an overloaded node
     rightsizing: RightsizingRules | None = None  #: None if CPUs and memory of jobs stay as they are
     resizing: ResizingRules | None = None  #: None if no job gets another number of GPUs
+    suspension: SuspensionRules | None = None  #: None if no job is suspended
     trial: TrialRules | None = None  #: None without a trial of the policy
     waiting: frozenset[str] = frozenset()  #: the powers that sit out this decision, see ``turns``
     loans: tuple[LentNodes, ...] | None = None  #: partitions whose nodes we changed; None while no node may move

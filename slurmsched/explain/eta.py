@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,11 @@ from ..cluster.state import View
 from ..cluster.text.plural import count
 from ..decide.admission import in_order
 from ..decide.phrasing import spell
+from ..decide.rules import Rules
 from ..models.completion.moments import as_of
 from ..models.requests.suggestions import Suggestion
+from ..powers.suspend.pauses import ours
+from ..powers.suspend.wording import pause_words
 from .reserved_nodes import UNREAD_RESERVATION
 from .unclear_requests import BEGINS
 
@@ -171,6 +174,15 @@ def eta_of(table: PredictionTable, view: View, job_id: int, now_s: float) -> Eta
     if row is None or (waits is None and table.kind[row] not in (PredictionKind.RUNNING, PredictionKind.SUSPENDED)):
         return unpredicted(job_id, jobs.user[at], jobs.partition[at], int(jobs.gpus[at]), now_s)
     return etas(table, now_s, [row])[0]
+
+
+def with_pauses(answer: Eta, view: View, rules: Rules) -> Eta:
+    """Return *answer* with what our suspensions do to the job, and when the suspended one goes on."""
+    row, words = view.running.row_of(answer.job_id), tuple(pause_words(view, rules, answer.job_id))
+    if row is None or not words or answer.kind == "new":
+        return answer
+    # That it is not known when a job continues holds for the suspensions of others.
+    return replace(answer, notes=words if ours(view.running)[row] else (*answer.notes, *words))
 
 
 def coverage_words(coverage: Coverage | None) -> str:

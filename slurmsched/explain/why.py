@@ -136,7 +136,7 @@ def _not_pending(view: View, plan: Plan, rules: Rules, job_id: int, beside: Circ
             free_gpus=free,
         )
     state = JobState(int(jobs.state[row])).name.lower()
-    ran_s = view.now_s - float(jobs.started_s[row])
+    ran_s = view.now_s - float(jobs.started_s[row]) - float(jobs.paused_s[row])
     since = f" and has run for {spell(ran_s)}" if ran_s >= 0 else ""
     if jobs.state[row] == JobState.CONFIGURING:
         since = ": they get ready, and it runs when all of them are"

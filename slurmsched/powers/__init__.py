@@ -23,6 +23,7 @@ from . import (
     share,
     steer,
     stop,
+    suspend,
 )
 from .contract import Power
 from .guests import guests
@@ -31,6 +32,7 @@ CHANGING: tuple[Power, ...] = (
     deadlines,
     profile,
     share,
+    suspend,
     leases,
     migrate,
     steer,

@@ -67,12 +67,12 @@ def test_check_asks_the_parts_that_settings_are_for(tmp_path):
     assert "metrics.listen = '0.0.0.0:80'" in result.stderr
 
 
-def test_check_says_that_the_power_to_suspend_does_nothing_yet(tmp_path):
+def test_check_says_that_the_power_to_suspend_does_nothing_without_sharing(tmp_path):
     file = tmp_path / "s.toml"
     file.write_text("[power]\nsuspend = true\n")
     result = run("config", "check", str(file))
     assert result.exit_code == 0
-    assert "power.suspend does nothing yet" in result.output
+    assert "power.suspend does nothing without power.share = true" in result.output
 
 
 def test_check_says_what_an_ordering_that_is_made_for_jobs_that_yield_cannot_do_without_them(tmp_path):

@@ -314,11 +314,11 @@ def test_kinds_that_failed_together_are_kept_apart_and_the_story_tells_why(site)
     daemon.close()
 
 
-def unstable_pair(site, daemon, *comments: str) -> tuple[int, int]:
+def unstable_pair(site, daemon, *comments: str, guests_user: str = "alice") -> tuple[int, int]:
     """Two jobs that share a GPU; its node has told that they do not go together, as the collector keeps it."""
     host = site.light(comment=comments[0])
     site.turn(daemon, 3)
-    guest = site.light(comment=comments[1])
+    guest = site.light(comment=comments[1], user=guests_user)
     site.turn(daemon, 3)
     assert site.runs_on(host) == site.runs_on(guest) == "n2 gres:slot:i0:1"
     word = Instability(

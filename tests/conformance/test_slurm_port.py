@@ -234,6 +234,7 @@ def test_suspend_and_resume(world):
         lambda state: state.running.state[row(state.running, job)] == JobState.SUSPENDED, "the job suspended"
     )
     assert state.nodes.gpus_used.sum() == 1, "a suspended job keeps its GPUs"
+    assert state.running.node_list[row(state.running, job)] == "n1", "and stays where it is"
     assert world.cluster.act([Resume(job)])[0].refused is None
     world.until(lambda state: running(state, job), "the job running again")
 

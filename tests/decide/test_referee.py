@@ -51,7 +51,7 @@ TO_A100, OFF_N2 = Steer(1, "a100", "n2"), Steer(1, ANY_TYPE, "n2")
 LEAVES = AskToStop(901, "URG", "n1")
 ALL = Rules(powers=ALL_POWERS, deadlines=DeadlineRules(asks_a_day=4), most_requeues=9)
 PENDING = [Rank(1, 5), Hold(1, 9.0), Release(1), MovePartition(1, "fast"), TO_A100]
-RUNNING = [Requeue(901), AskToStop(901, "URG"), LEAVES, Suspend(901), SetAdminComment(901, "slurmsched:met")]
+RUNNING = [Requeue(901), AskToStop(901, "URG"), LEAVES, SetAdminComment(901, "slurmsched:met")]
 
 
 A100 = replace(nodes(), gpu_type=Labels.of(["a100", "a100"]))
@@ -82,8 +82,18 @@ def test_an_interactive_job_may_be_held_in_a_line_alone():
     assert verdict(MovePartition(1, "x"), line, interactive=True) == "not_interactive"
 
 
-def test_a_suspended_job_may_be_resumed():
-    assert verdict(Resume(901), state=JobState.SUSPENDED) is None
+def test_a_job_that_we_suspended_may_be_resumed_whatever_is_on():
+    for rules in (ALL, Rules()):
+        assert verdict(Resume(901), rules, state=JobState.SUSPENDED, suspended_s=5.0) is None
+        assert verdict(Resume(901), rules, state=JobState.SUSPENDED) == "suspension_is_ours"
+
+
+def test_a_single_job_that_shares_gpus_may_be_suspended():
+    assert verdict(Suspend(901), shares=True) is None
+    assert verdict(Suspend(901)) == "gpus_are_shared"
+    assert verdict(Suspend(901), shares=True, array_job_id=7) == "job_is_single"
+    assert verdict(Suspend(901), shares=True, het_job_id=7) == "job_is_single"
+    assert verdict(Suspend(901), Rules(), shares=True) == "power_is_on"
 
 
 @pytest.mark.parametrize(
@@ -394,6 +404,7 @@ def test_the_names_of_rules_are_those_that_records_metrics_and_scripts_know():
         "gpus_are_agreed",
         "gpus_are_its_own",
         "gpus_are_plain",
+        "gpus_are_shared",
         "hold_is_ours",
         "host_has_as_many_gpus",
         "host_has_open_gpus",
@@ -403,6 +414,7 @@ def test_the_names_of_rules_are_those_that_records_metrics_and_scripts_know():
         "job_is_alone",
         "job_is_pending",
         "job_is_running",
+        "job_is_single",
         "job_is_suspended",
         "lending_is_on",
         "limits_are_kept",
@@ -436,6 +448,7 @@ def test_the_names_of_rules_are_those_that_records_metrics_and_scripts_know():
         "size_is_its_own",
         "size_is_ours",
         "sizing_is_wanted",
+        "suspension_is_ours",
         "token_is_ours",
         "type_is_accepted",
         "type_is_open",

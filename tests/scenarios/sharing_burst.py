@@ -64,14 +64,20 @@ def jobs_of_burst() -> list[tuple[str, str, float]]:
 
 
 def measured(
-    site: Site, name: str, runtime_s: float, gpu_util: float = 0.1, memory_util: float = 0.05, memory_mib: float = 3e3
+    site: Site,
+    name: str,
+    runtime_s: float,
+    gpu_util: float = 0.1,
+    memory_util: float = 0.05,
+    memory_mib: float = 3e3,
+    user: str = "alice",
 ) -> None:
-    """Let the database know three runs of alice's *name* on one GPU, an hour ago."""
+    """Let the database know three runs of a user's *name* on one GPU, an hour ago."""
     start_s = int(time.time()) - 3600
-    end_s, alice = int(start_s + runtime_s), site.lab.user("alice")
-    first = 2_000_000 + 10 * sum(name.encode())
+    end_s, owner = int(start_s + runtime_s), site.lab.user(user)
+    first = 2_000_000 + 10 * sum((user + name).encode())
     jobs = [
-        JobRecord(job_id, 0, -1, 1, name, alice, "astro", "normal", "gpu", 1, 1, 1, 3600.0, *[start_s] * 3, 0, start_s)
+        JobRecord(job_id, 0, -1, 1, name, owner, "astro", "normal", "gpu", 1, 1, 1, 3600.0, *[start_s] * 3, 0, start_s)
         for job_id in range(first, first + 3)
     ]
     profiles = [

@@ -78,12 +78,10 @@ def test_who_suspended_a_job_is_told_apart(new_site):
         site.lab.ask(["scontrol", "resume", str(job)])
         in_story(site, job, "resumed by others")
     assert site.act(Suspend(job)) == [None]
-    with site.daemon():
-        site.more_cycles(2)
-        site.lab.ask(["scontrol", "resume", str(job)])
-        site.until(lambda: kinds(site, job).count("resumed by others") == 2, "the second end of a suspension")
+    with site.daemon():  # nothing keeps it suspended: no job shares GPUs here
+        site.until(lambda: "resumed" in kinds(site, job), "the end of our suspension")
         told = [kind for kind in kinds(site, job) if "suspended" in kind or "resumed" in kind]
-        assert told == ["suspended by others", "resumed by others", "suspended", "resumed by others"]
+        assert told == ["suspended by others", "resumed by others", "suspended", "resumed"]
         text = site.run("story", str(job)).stdout
         assert "it was suspended (not by slurmsched)" in text
         assert "it was resumed (not by slurmsched)" in text

@@ -326,6 +326,50 @@ def test_of_an_unstable_pair_the_job_that_agreed_is_requeued_and_goes_on_alone(l
     lab.cancel_all()
 
 
+def test_a_guest_in_turns_is_suspended_and_a_killed_daemon_leaves_it_to_release_all(lab):
+    address = watched(lab)
+    site = Site.of(
+        lab,
+        power=f"{POWER}\nsuspend = true",
+        share=f"{SHARE}\nother_users = true\nsuspend_most_s = 3600",
+        policy="ordering = 'fifo'",
+        profile=f"listen = '{address}'",
+    )
+    measured(site, "light_1", 600.0)
+    measured(site, "light_1", 600.0, user="bob")
+    blocker = lab.submit("--gres=gpu:4", "-wn1", "-t600", "--wrap=sleep 600", "-o/dev/null", user="alice")
+    site.until(lambda: site.states()[blocker] == "RUNNING", "the whole GPUs to be taken")
+
+    def light(user: str) -> int:
+        return lab.submit("-Jlight_7", "--gpus=1", "-t20", "--wrap=sleep 900", "-o/dev/null", user=user)
+
+    def shown(job: int) -> list[str]:
+        """Its state, its node, how long it ran, and when its limit ends, by Slurm."""
+        fields = "StateCompact:9,NodeList:20,TimeUsed:20,EndTime:30"
+        return lab.ask(["squeue", "-h", "-j", str(job), "-O", fields]).split()
+
+    with site.daemon():
+        host = light("alice")
+        site.until(lambda: site.states()[host] == "RUNNING", "the host to run on its slot")
+        guest = light("bob")
+        site.until(lambda: site.states()[guest] == "SUSPENDED", "the guest to be suspended")
+        assert site.states()[host] == "RUNNING"
+        before = shown(guest)
+        site.until(lambda: any("on the same GPUs" in said for said in details(site, guest)), "words for the guest")
+        assert any(f"Job {guest} on its GPUs was suspended" in said for said in details(site, host))
+        site.more_cycles(5)
+        assert shown(guest) == before, "neither the time used nor the end moves"
+        assert before[:2] == ["S", "n2"]
+    lab.ask(["scontrol", "suspend", str(blocker)])  # by an administrator, while no daemon runs
+    done = site.run("release-all")
+    assert "1 job that we had suspended run again" in done.stdout, done.stdout + done.stderr
+    site.until(lambda: site.states()[guest] == "RUNNING", "the guest to go on")
+    assert shown(guest)[3] > before[3], "Slurm moves the end of its limit by the time suspended"
+    assert site.states()[blocker] == "SUSPENDED"
+    lab.ask(["scontrol", "resume", str(blocker)])
+    lab.cancel_all()
+
+
 #: Runs until so many seconds of work are done, at the speed that its kind keeps beside whoever else holds its GPUs.
 WORKER = """
 import json, os, re, subprocess, sys, time

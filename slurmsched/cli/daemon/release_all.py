@@ -30,10 +30,10 @@ def release_all(app: App, budget: float, as_json: bool) -> None:
     """Return every job to Slurm.
 
     Every SiteFactor becomes 0, every hold of ours ends, jobs that are moving to shared GPUs arrive there or return to
-    whole ones, answers leave AdminComments, and lent nodes return to their partitions. Needs no daemon. Without the
-    database nodes stay where they are, and our holds cannot be told from users' begin times: they end by themselves
-    within half an hour, and the held jobs then start. Stop or pause a running daemon first: it would order jobs again.
-    Exit status 1 if anything is left.
+    whole ones, jobs that we suspended go on, answers leave AdminComments, and lent nodes return to their partitions.
+    Needs no daemon. Without the database nodes stay where they are, jobs that we suspended stay suspended, and our
+    holds cannot be told from users' begin times: they end by themselves within half an hour, and the held jobs then
+    start. Stop or pause a running daemon first: it would order jobs again. Exit status 1 if anything is left.
     """
     from ...daemon.release import give_back
     from ...powers import share

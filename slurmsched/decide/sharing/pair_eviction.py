@@ -44,7 +44,7 @@ def eviction_wishes(view: View, rules: Rules, busy: Collection[int]) -> list[Act
     """
     if rules.sharing is None or not _may_evict(rules):
         return []
-    leaving = [_leaving(view, _pair(view, instability), rules) for instability in rules.sharing.unstable]
+    leaving = [_leaving(view, rows_of_pair(view, instability), rules) for instability in rules.sharing.unstable]
     rows = dict.fromkeys(row for row in leaving if row is not None and view.running.job_id[row] not in busy)
     wishes = [_stop(view, row, rules.deadlines) for row in rows]
     return [wish for wish in wishes if wish is not None]
@@ -60,7 +60,7 @@ def eviction_words(view: View, job_id: int, rules: Rules) -> tuple[str, ...]:
         instability = next((one for one in sharing.unstable if job_id in (one.job_id, *one.partners)), None)
         return (_after_words(instability, job_id),) if instability is not None and unsteady(mine, sharing)[0] else ()
     for one in sharing.unstable:
-        rows = _pair(view, one)
+        rows = rows_of_pair(view, one)
         if job_id in view.running.job_id[rows]:
             return (f"The load of the GPUs that it shares is unstable: {one.why}. {_fate_words(view, rows, rules)}",)
     return ()
@@ -74,7 +74,7 @@ def _runs(instability: Instability) -> list[tuple[int, int]]:
     ]
 
 
-def _pair(view: View, instability: Instability) -> list[int]:
+def rows_of_pair(view: View, instability: Instability) -> list[int]:
     """Return the running rows of an unstable pair, the latest start first; empty if one of its runs is over."""
     jobs = view.running
     rows: list[int] = []

@@ -193,11 +193,14 @@ def _spread(evidence: GroupStatistics, estimate: Estimate) -> ResidualQuantiles:
 
 
 def _elapsed(jobs: JobTable, now_s: float | None) -> FloatArray:
-    """Return the seconds since the start of running jobs, 0 for others; includes suspended time, which Slurm omits."""
+    """Return the seconds since the start of running jobs, 0 for others.
+
+    Slurm omits suspended time: that of our suspensions is left out too, that of others' is included.
+    """
     if now_s is None:
         return np.zeros(len(jobs))
     running = np.isin(jobs.state, _RUNNING) & np.isfinite(jobs.started_s)
-    return np.maximum(0.0, np.where(running, now_s - jobs.started_s, 0.0))
+    return np.maximum(0.0, np.where(running, now_s - jobs.started_s - jobs.paused_s, 0.0))
 
 
 def _until(until_s: float, history: OutcomeTable) -> float:

@@ -48,6 +48,9 @@ from .fake_slots import has_room, reshaped
 REQUEUE_DELAY_S = 121.0
 """The delay of a requeued job, in seconds: Slurm first lets the credential of its last run expire."""
 
+_HOLDING = frozenset({JobState.RUNNING, JobState.SUSPENDED})
+"""The states of jobs on their nodes."""
+
 
 @dataclass
 class FakeSlurm:
@@ -301,9 +304,8 @@ class FakeSlurm:
     @property
     def free_gpus(self) -> int:
         """The number of GPUs that are neither shared nor held by a running or suspended job."""
-        holding = {JobState.RUNNING, JobState.SUSPENDED}
         whole = (self.nodes - self.shared_nodes) * self.gpus_per_node
-        return whole - sum(j.gpus for j in self.jobs.values() if j.state in holding and not j.per_node)
+        return whole - sum(j.gpus for j in self.jobs.values() if j.state in _HOLDING and not j.per_node)
 
     def _node_table(self) -> NodeTable:
         size, total = self.nodes, (self.nodes - self.shared_nodes) * self.gpus_per_node
@@ -352,7 +354,7 @@ def _as_table(jobs: list[FakeJob], now_s: float) -> JobTable:
         site_points=[job.points for job in jobs],
         state=[job.state for job in jobs],
         reason=[_reason(job, now_s) for job in jobs],
-        node_list=[(job.required_nodes or "n1") if job.state == JobState.RUNNING else "" for job in jobs],
+        node_list=[(job.required_nodes or "n1") if job.state in _HOLDING else "" for job in jobs],
         per_node=[job.per_node or f"gres:gpu:{job.gpus}" for job in jobs],
         per_job=[not job.per_node for job in jobs],
     )

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TypeVar
 
 from ...cluster.actions import ACTIONS, Action, Rank, Release, SetAdminComment, job_of
-from ...cluster.jobs import JobTable
+from ...cluster.jobs import JobState, JobTable
 from ...cluster.state import ClusterState
 from ...cluster.text.plural import count
 from ...errors import SlurmUnavailable
@@ -38,6 +38,7 @@ class ReleaseReport:
     moved: int = 0  #: jobs that are in the partitions of their owners again
     restored: int = 0  #: jobs that ask for the CPUs and memory of their owners again
     resized: int = 0  #: jobs that ask for their own number of GPUs again
+    resumed: int = 0  #: jobs that run again after we had suspended them
     emptied: int = 0  #: jobs from whose AdminComment our answer was taken
 
     @property
@@ -102,7 +103,9 @@ def release_all(
         size = min(2 * size, BATCH)
     refused: dict[Action, str] = {}
     if refusals:  # a job that started meanwhile needs no further write, and one that ended no other answer
-        waiting = set(asked(cluster.observe).pending.job_id.tolist())
+        now = asked(cluster.observe)
+        suspended = now.running.job_id[now.running.state == JobState.SUSPENDED]
+        waiting = {*now.pending.job_id.tolist(), *suspended.tolist()}
         comments = set(asked(cluster.with_our_comment))
         refused = {
             action: words
