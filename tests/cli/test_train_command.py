@@ -171,7 +171,7 @@ def test_a_damaged_model_is_named_not_shown(site: Site):
 def test_the_page_is_written_and_a_place_that_is_none_is_named(site: Site, tmp_path: Path):
     kept(site)
     assert run(site, "models", "plot", "runtime", "--html", str(tmp_path / "m.html")).exit_code == 0
-    assert (tmp_path / "m.html").read_text().startswith("<!doctype html>")
+    assert (tmp_path / "m.html").read_text().startswith("<!DOCTYPE html>")
     result = run(site, "models", "plot", "runtime", "--html", str(tmp_path / "nowhere" / "m.html"))
     assert result.exit_code == 1
     assert "writing the page" in result.stderr

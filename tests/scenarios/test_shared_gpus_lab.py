@@ -356,7 +356,8 @@ def test_a_guest_in_turns_is_suspended_and_a_killed_daemon_leaves_it_to_release_
         assert site.states()[host] == "RUNNING"
         before = shown(guest)
         site.until(lambda: any("on the same GPUs" in said for said in details(site, guest)), "words for the guest")
-        assert any(f"Job {guest} on its GPUs was suspended" in said for said in details(site, host))
+        words = f"Job {guest} on its GPUs was suspended"
+        site.until(lambda: any(words in said for said in details(site, host)), "words for the host")
         site.more_cycles(5)
         assert shown(guest) == before, "neither the time used nor the end moves"
         assert before[:2] == ["S", "n2"]
