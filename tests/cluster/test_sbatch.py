@@ -359,3 +359,11 @@ def test_where_releases_between_two_that_were_tried_may_count_otherwise_it_is_sa
     (unsure,) = tried("--gpus=4 -n14 --ntasks-per-node=1", between).not_understood
     assert unsure == "its GPUs by task and by node (some releases of Slurm refuse it)"
     assert tried("--gpus-per-node=4 -N2", between).not_understood == ()
+
+
+def test_a_wait_for_switches_that_was_said_once_stays():
+    script = b"#!/bin/bash\n#SBATCH --switches=1@2:00\n"
+    assert read_job(script, {}, "")["switches"] == "1@2:00"
+    assert read_job(script, {"SBATCH_REQ_SWITCH": "1"}, "")["switches"] == "1@2:00"
+    assert read_job(script, {"SBATCH_REQ_SWITCH": "1"}, "--switches=2")["switches"] == "2@2:00"
+    assert read_job(script, {}, "--switches=2@5")["switches"] == "2@5"

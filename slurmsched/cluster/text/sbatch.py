@@ -98,6 +98,9 @@ class _Options:
             check(name, value)
         if name in ("exclusive", "oversubscribe"):
             self.values.pop(name, None)  # the last of these counts
+        if name == "switches" and "@" not in value:
+            wait = self.values.get(name, "").partition("@")[2]
+            value += f"@{wait}" if wait else ""  # a wait that was said once stays
         self.values[name] = value
         (self.from_environment.add if by_environment else self.from_environment.discard)(name)
 
