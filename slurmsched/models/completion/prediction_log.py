@@ -41,7 +41,9 @@ def with_new(
     """
     records, changed = _with_slurms(records, raw)
     number = _numbers(records, raw)
-    early = (raw.begins_s > raw.made_s) & ~(False if window is None else window)
+    early = raw.begins_s > raw.made_s
+    if window is not None:
+        early &= ~window
     fitting = keepable(raw.kind) & raw.has_value & ~early
     rows = np.flatnonzero(fitting & (number >= 0) & (number < MOST_OF_A_JOB))
     ours, some = calibrated.take(rows), raw.take(rows)
