@@ -2,8 +2,8 @@
  * longer than a busy machine takes to wake a process. The kernels `illegal` and `asserted` fail: under MPS the first of
  * them ends all clients, as on a real GPU, and both make the stand-in of its control daemon write so. A GPU has 80 GiB.
  *
- * Each process adds its pid to the file with `.cuda` behind the name of $FAKE_NVML_SCRIPT, which nvml.c reads. A file with
- * `.cuda.refused` there makes clients of MPS fail with the error that it holds.
+ * Each process adds its pid to the file with `.cuda` behind the name of $FAKE_NVML_SCRIPT, and its MiB to the one with
+ * `.cuda.memory`, which nvml.c reads. A file with `.cuda.refused` there makes clients of MPS fail with the error that it holds.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -78,8 +78,19 @@ int cuModuleGetFunction(void **into, void *module, const char *name) {
     return module == &left_ns && strchr("tia", *name) ? SUCCESS : INVALID;
 }
 
+int cuMemGetInfo_v2(size_t *free, size_t *total) {
+    *total = 80UL << 30;
+    *free = *total - (1UL << 30);
+    return SUCCESS;
+}
+
 int cuMemAlloc_v2(unsigned long long *into, size_t size) {
     *into = 4096;
+    FILE *file = size > 80UL << 30 ? NULL : fopen(beside_script(".cuda.memory"), "a");
+    if (file) {
+        fprintf(file, "%d %zu\n", (int)getpid(), size >> 20);
+        fclose(file);
+    }
     return size > 80UL << 30 ? NO_MEMORY : size ? SUCCESS : INVALID;
 }
 

@@ -4,7 +4,7 @@
  * FROM is reached, counts: seconds since nvmlInit, or #N calls of that kind to that GPU. ANSWER is a number, `A/B` for two, `error:CODE`, or `hang:SECONDS`.
  *   0 * gpus 2          two GPUs
  *   0 0 util 40/10      GPU and memory controller, %; `cuda:40/10` while a process of cuda.c runs, else 0
- *   0 0 memory 4096     MiB used of 81920
+ *   0 0 memory 4096     MiB used of 81920; `cuda:4096` and those of processes of cuda.c
  *   0 0 power 250       W; `limit` is the power limit
  *   0 0 processes 1     or 1/PID for one with this pid
  *   0 0 clients 2       those that use it through MPS; or `cuda` for the ones of cuda.c that run now
@@ -132,6 +132,19 @@ static unsigned int cuda_processes(unsigned int *pids) {
     return found;
 }
 
+/* The MiB that processes of cuda.c noted which run now. */
+static unsigned long long cuda_mib(void) {
+    char path[4096];
+    unsigned long long sum = 0, mib;
+    unsigned int pid;
+    snprintf(path, sizeof path, "%s.cuda.memory", getenv("FAKE_NVML_SCRIPT"));
+    FILE *file = fopen(path, "r");
+    while (file && fscanf(file, "%u %llu", &pid, &mib) == 2)
+        if (!kill((pid_t)pid, 0) || errno == EPERM) sum += mib;
+    if (file) fclose(file);
+    return sum;
+}
+
 #define ASK(gpu, call) \
     struct line *said; \
     int trouble = look(gpu, call, &said); \
@@ -245,7 +258,7 @@ int nvmlDeviceGetUtilizationRates(struct gpu *gpu, struct utilization *into) {
 int nvmlDeviceGetMemoryInfo(struct gpu *gpu, struct memory *into) {
     ASK(gpu->index, "memory");
     into->total = 81920ULL << 20;
-    into->used = (unsigned long long)said->a << 20;
+    into->used = ((unsigned long long)said->a + (said->kind == 'c' ? cuda_mib() : 0)) << 20;
     into->free = into->total - into->used;
     return SUCCESS;
 }

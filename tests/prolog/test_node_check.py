@@ -67,8 +67,9 @@ class TrialNode:
             information = home / "gpus" / str(number) / "information"
             information.parent.mkdir(parents=True)
             information.write_text(f"GPU UUID: \t GPU-{number}\nDevice Minor: \t {number}\n")
-        (home / "script.cuda").touch()
-        (home / "script.cuda").chmod(0o666)
+        for noted in ("script.cuda", "script.cuda.memory"):
+            (home / noted).touch()
+            (home / noted).chmod(0o666)
         (home / "control.py").write_text((HERE / "mps_control.py").read_text())
         python = self.python()
         mps = self.program("mps", "", f"{PYTHON} -I {home}/control.py")
@@ -502,6 +503,10 @@ def test_the_trial_of_a_gpu_node_compares_each_fault_with_its_record(node):
     assert rows["failed assertion"][2] == "it: own"
     assert rows["out of memory"][0] == "cuMemAlloc_v2 of CUDA failed with error 2"
     assert [row[2] for row in (rows["out of memory"], rows["killed inside a kernel"])] == ["none", "none"]
+    stopped = rows["stopped inside a kernel, for 4 s"]
+    assert stopped[0] == "went on"
+    assert stopped[1].startswith("went on at ")
+    assert stopped[2] == "none"
     assert "* ok: left behind: nothing" in page
     assert node.left_behind() == set()
 
@@ -510,12 +515,14 @@ def test_the_trial_of_a_gpu_node_compares_each_fault_with_its_record(node):
 @pytest.mark.soak
 @pytest.mark.skipif(os.geteuid() != 0, reason="a Slurm with several users needs root")
 def test_the_trial_of_a_gpu_node_lets_jobs_share_and_fail_on_a_real_slurm(node):
-    node.script(f"{IDLE}0 0 util cuda:40/10\n0 * processes cuda\n")
+    node.script(f"{IDLE}0 0 util cuda:40/10\n0 * processes cuda\n0 0 memory cuda:1000\n")
     page = page_of(node, "3")
     slurm = page[page.index("## Under Slurm") :]
     assert "as a job that shares, with job" in slurm
     assert re.search(r"it kept about \d\.\d\d of its speed beside job \d+ for \d+ s", slurm)
     assert "* ok: an illegal address of one job: FAILED, its partner FAILED, 2 records" in slurm
     assert "later these two kinds are not paired again" in slurm
+    assert re.search(r"\* ok: while the other was suspended a job ran at [0-9.]+ of its speed in turns", slurm), slurm
+    assert re.search(r"\* ok: suspended for 1\d s and resumed: COMPLETED, its host COMPLETED", slurm), slurm
     assert "**wrong**" not in slurm, slurm
     assert node.left_behind() == set()
