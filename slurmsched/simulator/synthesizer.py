@@ -156,7 +156,7 @@ class Synthesizer:
         """Play forward under *candidate*."""
         keys, ahead = self._keys[candidate.ordering], deepcopy(ahead)
         rules = ahead.rules._replace(admission=candidate.most(self._total))
-        keys = Keys(keys.at[:, future.rows], keys.slope[future.rows], keys.steps)
+        keys = Keys(np.ascontiguousarray(keys.at[:, future.rows]), keys.slope[future.rows], keys.steps)
         ahead, there = ahead._replace(given=keys, rules=rules), len(future.runs)
         inside = int((self._present < self.model.clock[ARRIVED]).sum())
         seat(ahead, inside, there, future.runs, float(ahead.clock[NOW]))

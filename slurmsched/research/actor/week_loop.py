@@ -13,7 +13,8 @@ import numpy as np
 
 from ...cluster.columns import FloatArray, IntArray
 from ...cluster.outlook.remaining import MIDDLE, left_s
-from ...policies.compiled import entry, inner
+from ...policies.by_address import entry_by_address, packed
+from ...policies.compiled import inner
 from ...policies.ordering.mlfs import MOST_S, NEUTRAL_URGENCY
 from ...policies.ordering.mlfs_rl import FEATURES, Actor, feature_rows, score_rows
 from ...policies.placement import CONSOLIDATE
@@ -32,6 +33,7 @@ SELECTION = "easy"  #: as slurmctld starts jobs: by order, behind a reservation 
 _feature_rows, _score_rows, _left_s = inner(feature_rows), inner(score_rows), inner(left_s)
 
 
+@packed
 class WeekJobs(NamedTuple):
     """What the scores need to know of the jobs, in order of submission."""
 
@@ -82,7 +84,7 @@ def play(jobs: Workload, fleet: ClusterSpec, actor: Actor, kept: int = 0) -> Pla
     return Played(life.first_s.copy(), life.ended_s.copy(), Decisions(rows[: first[many]], first[: many + 1]))
 
 
-@entry
+@entry_by_address
 def _play(c: Controller, jobs: WeekJobs, weights: tuple[FloatArray, ...], rows: FloatArray, first: IntArray) -> int:
     """Replay to the end; return the number of decisions in *rows*."""
     many, keeps = 0, True

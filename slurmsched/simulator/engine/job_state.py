@@ -9,7 +9,8 @@ import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray
 from ...cluster.jobs import JobState
-from ...policies.compiled import borrowing, entry
+from ...policies.by_address import entry_by_address, packed
+from ...policies.compiled import borrowing
 from ...policies.selection import resources as nodes
 from ...policies.selection import sorted_rows
 from ...policies.selection.resources import (
@@ -80,6 +81,7 @@ class JobSpeed(NamedTuple):
     node_type: IntArray
 
 
+@packed
 class MachineContext(NamedTuple):
     """All arrays that state changes of jobs read and write."""
 
@@ -136,7 +138,7 @@ def alone(jobs: Sized) -> JobSpeed:
     return JobSpeed(nobody, np.ones((1, 1)), nobody.copy(), np.zeros((1, 1)), *types)
 
 
-@entry
+@entry_by_address
 def schedule(stage: MachineContext, at_s: float, rank: int, row: int) -> None:
     """Schedule an event of a job; where the calendar is full, void events are removed first."""
     calendar = stage.calendar
@@ -222,7 +224,7 @@ def set_out(stage: MachineContext, row: int, now_s: float) -> None:
     go_on(stage, row, now_s + stage.launch_s)
 
 
-@entry
+@entry_by_address
 def go_on(stage: MachineContext, row: int, now_s: float) -> None:
     """Let a run continue from *now_s*."""
     life = stage.life
@@ -231,7 +233,7 @@ def go_on(stage: MachineContext, row: int, now_s: float) -> None:
     schedule(stage, life.due_s[row], END, row)
 
 
-@entry
+@entry_by_address
 def pause(stage: MachineContext, row: int, now_s: float) -> None:
     """Account for the work of a run and suspend it; it keeps its nodes."""
     life = stage.life
@@ -273,7 +275,7 @@ def send_back(stage: MachineContext, row: int, now_s: float, delay_s: float, res
     _leave(stage, row, now_s)
 
 
-@entry
+@entry_by_address
 def save(stage: MachineContext, row: int, saved_s: float, now_s: float) -> None:
     """Let a run save its work until *saved_s*, without progress."""
     pause(stage, row, now_s)
@@ -310,7 +312,7 @@ def share_slots(stage: MachineContext, row: int, other: int) -> bool:
     return bool(held.links[NODE, held.first[row]] == held.links[NODE, held.first[other]])
 
 
-@entry
+@entry_by_address
 def update_speeds_of_sharers(stage: MachineContext, row: int, now_s: float) -> int:
     """Update the speeds of a job with slots and of those beside it; return 1 if any runs beside it, else 0."""
     change_speed(stage, row, now_s)

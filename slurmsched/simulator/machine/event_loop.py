@@ -5,7 +5,8 @@ At one instant ends come first, then arrivals, then decisions.
 
 from __future__ import annotations
 
-from ...policies.compiled import borrowing, entry, inner
+from ...policies.by_address import entry_by_address
+from ...policies.compiled import borrowing, inner
 from ...policies.selection.resources import NODE, UP, is_on, link, note_change, recount
 from ..engine.calendar import BEGIN, END, FREE, NEVER, OPENS, SAVED, STEP, first, next_s, pop_first
 from ..engine.job_state import (
@@ -51,7 +52,7 @@ from ..slurmctld.state import (
 )
 
 
-@entry
+@entry_by_address
 def to_decision(c: Controller, until_s: float) -> bool:
     """Advance time to the next decision, and return True; False at *until_s*, or where nothing is left to happen."""
     while True:
@@ -74,7 +75,7 @@ def to_decision(c: Controller, until_s: float) -> bool:
     return False
 
 
-@entry
+@entry_by_address
 def advance(c: Controller, until_s: float) -> None:
     """Advance time to *until_s* with slurmctld's loops, or until nothing is left to happen."""
     while to_decision(c, until_s):
@@ -85,7 +86,7 @@ def advance(c: Controller, until_s: float) -> None:
             backfill_loop(c, now_s)
 
 
-@entry
+@entry_by_address
 def goes_on(c: Controller) -> bool:
     """Return True if anything is left to happen."""
     return bool(_next_s(c) < NEVER)
@@ -230,14 +231,14 @@ def _fail_or_repair(c: Controller, at: int, now_s: float) -> None:
     wake_loops(c, now_s)
 
 
-@entry
+@entry_by_address
 def requeue(c: Controller, row: int, now_s: float) -> None:
     """End a run before its time and queue the job again."""
     send_back(c.stage, row, now_s, c.rules.requeue_delay_s, restart_cost(c, row))
     _stir_if_free(c, row, now_s)
 
 
-@entry
+@entry_by_address
 def ask_to_stop(c: Controller, row: int, now_s: float) -> None:
     """Let a running job save its work, which takes the time that the rules say, and then requeue itself."""
     if c.rules.saves_s <= 0:
@@ -254,13 +255,13 @@ def _arrive(c: Controller, row: int, now_s: float) -> None:
     wake_loops(c, now_s)
 
 
-@entry
+@entry_by_address
 def begin_on(c: Controller, row: int, count: int, now_s: float) -> None:
     """Start a waiting job on the *count* nodes in the first lines of ``resources.room``, with the GPUs beside them."""
     begin(c, row, count, now_s)
 
 
-@entry
+@entry_by_address
 def join(c: Controller, row: int, host: int, now_s: float) -> None:
     """Start a job on the GPUs of another; both run at the speed of the pair."""
     stage, pace, life = c.stage, c.stage.pace, c.stage.life
@@ -278,7 +279,7 @@ def join(c: Controller, row: int, host: int, now_s: float) -> None:
     change_speed(stage, host, now_s)
 
 
-@entry
+@entry_by_address
 def reordered(c: Controller) -> None:
     """Sort the queue again and wake the loops, after points, nice, holds or keys have changed."""
     put_in_order(c)

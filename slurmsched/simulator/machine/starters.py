@@ -7,7 +7,8 @@ again to go on.
 from __future__ import annotations
 
 from ...cluster.columns import BoolArray
-from ...policies.compiled import borrowing, entry
+from ...policies.by_address import entry_by_address
+from ...policies.compiled import borrowing
 from ...policies.selection.loops import (
     AccountGpus,
     DecisionJobs,
@@ -47,21 +48,21 @@ from .event_loop import to_decision
 UNLIMITED = 1 << 40  #: GPUs
 
 
-@entry
+@entry_by_address
 def run_in_turn(c: Controller, until_s: float) -> None:
     """Advance to *until_s*; at each decision jobs start in turn, past those that do not fit unless these block."""
     while _may_go_on(c) and to_decision(c, until_s):
         in_turn(c)
 
 
-@entry
+@entry_by_address
 def run_reserving(c: Controller, until_s: float) -> None:
     """Advance to *until_s*; at each decision jobs start in turn, and then beside the reservations of others."""
     while _may_go_on(c) and to_decision(c, until_s):
         reserving(c)
 
 
-@entry
+@entry_by_address
 def run_repacking(c: Controller, until_s: float) -> None:
     """Advance to *until_s*; at each decision the best jobs run, whatever ran before."""
     while _may_go_on(c) and to_decision(c, until_s):
@@ -74,7 +75,7 @@ def _may_go_on(c: Controller) -> bool:
     return has_room(c.stage.log, 2 * len(c.stage.running.rows), 2 * c.stage.held.links.shape[1])
 
 
-@entry
+@entry_by_address
 def in_turn(c: Controller) -> None:
     """Start jobs in turn."""
     waiting = _decide(c)
@@ -83,7 +84,7 @@ def in_turn(c: Controller) -> None:
         _begin_started(c)
 
 
-@entry
+@entry_by_address
 def reserving(c: Controller) -> None:
     """Start jobs in turn until one does not fit, then those that delay no reservation."""
     waiting = _decide(c)
@@ -106,7 +107,7 @@ def reserving(c: Controller) -> None:
     _begin_started(c)
 
 
-@entry
+@entry_by_address
 def repacking(c: Controller) -> None:
     """Choose the jobs that run now; preempt the others."""
     waiting = _decide(c)
@@ -305,7 +306,7 @@ def _merge(c: Controller, waiting: int, ran: int) -> int:
     return many
 
 
-@entry
+@entry_by_address
 def preempt(c: Controller, row: int, now_s: float) -> None:
     """Stop a running job at once and queue it again; it keeps its work."""
     stop(c.stage, row, now_s, restart_cost(c, row))
@@ -313,7 +314,7 @@ def preempt(c: Controller, row: int, now_s: float) -> None:
     wait(c, row, now_s)
 
 
-@entry
+@entry_by_address
 def reorder(c: Controller, now_s: float) -> None:
     """Order running and waiting jobs by other keys, which ``given`` has already, from now on."""
     life = c.stage.life
@@ -329,7 +330,7 @@ def reorder(c: Controller, now_s: float) -> None:
     put_in_order(c)
 
 
-@entry
+@entry_by_address
 def seat(c: Controller, inside: int, there: int, runs: BoolArray, now_s: float) -> None:
     """Put jobs into an empty machine: the first *inside* ones are admitted, those in *runs* run; *there* are submitted.
 

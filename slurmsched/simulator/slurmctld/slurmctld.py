@@ -13,19 +13,11 @@ from typing import cast
 import numpy as np
 
 from ...cluster.columns import BoolArray, IntArray
-from ...policies.compiled import borrowing, entry, inner
+from ...policies.by_address import entry_by_address
+from ...policies.compiled import borrowing, inner
 from ...policies.selection.allowed_nodes import PartitionSets
 from ...policies.selection.node_search import find_now, is_shut
-from ...policies.selection.planned_room import (
-    FOUND,
-    earliest,
-    forget,
-    full_until,
-    keep_for,
-    look,
-    reserve,
-    started,
-)
+from ...policies.selection.planned_room import FOUND, earliest, forget, full_until, keep_for, look, reserve, started
 from ...policies.selection.resources import ALL, CHOSEN, width
 from ...policies.selection.sorted_rows import drop_out
 from ..engine.calendar import BEGIN, NEVER, STEP
@@ -55,7 +47,7 @@ _BLOCKING, _NOT_BLOCKING = cast(bool, np.bool_(True)), cast(bool, np.bool_(False
 """Numba compiles a function again for each literal that it gets."""
 
 
-@entry
+@entry_by_address
 def wake_loops(c: Controller, now_s: float) -> None:
     """Make the loops due after a change."""
     rules = c.rules
@@ -126,7 +118,7 @@ def _turn(c: Controller, row: int) -> float:
     return 0.0 if c.rules.direct else float(np.floor(c.stage.life.submit_s[row]))
 
 
-@entry
+@entry_by_address
 def key_of(c: Controller, row: int) -> float:
     """Return a job's sort key: in a reservation or not, tier, priority; or the given key. The smaller comes first."""
     if c.rules.direct:
@@ -165,7 +157,7 @@ def calculate(c: Controller, now_s: float) -> None:
     c.clock[ORDER_STALE] = 1.0
 
 
-@entry
+@entry_by_address
 def put_in_order(c: Controller) -> None:
     """Sort the queue; where the order changed the loops are due."""
     queue, many = c.queue, c.queue.many[0]
@@ -183,7 +175,7 @@ def put_in_order(c: Controller) -> None:
         wake_loops(c, c.clock[NOW])
 
 
-@entry
+@entry_by_address
 def begin_at(c: Controller, row: int, at_s: float) -> None:
     """Set the earliest start of a waiting job."""
     c.stage.life.begin_s[row] = at_s

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray
+from ...policies.by_address import packed
 from ...policies.selection import sorted_rows
 from ...policies.selection.allowed_nodes import PartitionSets
 from ...policies.selection.loops import Started, Turns
@@ -97,6 +98,7 @@ class Scratch(NamedTuple):
     taken_keys: FloatArray  #: of ``taken``
 
 
+@packed
 class Controller(NamedTuple):
     """The whole state of a modelled controller."""
 
