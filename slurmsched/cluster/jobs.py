@@ -330,6 +330,11 @@ class JobTable(Table):
         """The mask of jobs that we have suspended, and resume; those that others suspended are theirs."""
         return np.asarray((self.state == JobState.SUSPENDED) & (self.suspended_s > 0))
 
+    @property
+    def limit_after_start_s(self) -> FloatArray:
+        """How long after its start Slurm ends each job, as far as it was not suspended by others."""
+        return np.asarray(self.time_limit_s + self.paused_s)
+
     def this_run_s(self, now_s: float) -> FloatArray:
         """Return how long each job has run since it started; 0 where it does not run, or that is not known.
 

@@ -408,7 +408,7 @@ def _run(model: Controller, table: JobTable, running: int, now_s: float) -> Floa
     stage, life, some = model.stage, model.stage.life, slice(0, running)
     started_s = np.where(np.isfinite(table.started_s), table.started_s, now_s)[some]
     nodes = table.node_list.map([len(expanded(text)) for text in table.node_list.names], np.int64)
-    plan_s = np.where(np.isfinite(table.time_limit_s), table.time_limit_s + table.paused_s, YEAR_S)[some]
+    plan_s = np.where(np.isfinite(table.time_limit_s), table.limit_after_start_s, YEAR_S)[some]
     life.started_s[some], life.first_s[some], life.since_s[some] = started_s, started_s, now_s
     life.spread[some], life.restarts[some] = np.maximum(1, nodes[some]), table.restarts[some]
     life.plan_s[some] = plan_s
