@@ -25,6 +25,7 @@ from slurmsched.cluster.records.faults import Instability
 from slurmsched.cluster.records.progress import ProgressTable
 from slurmsched.cluster.records.promises import PromiseState, promise_table
 from slurmsched.cluster.state import ClusterState, View
+from slurmsched.decide.deadlines.gpu_availability import GpuAvailability
 from slurmsched.decide.rules import Rules, SharingRules, SuspensionRules
 from slurmsched.explain.eta import Eta, with_halts_told
 from slurmsched.policies.contract import find_ordering
@@ -181,6 +182,14 @@ def test_the_time_until_its_end_has_the_suspensions_to_come_and_that_of_its_run_
     assert foreseen.remaining.median_s.tolist() == [4400.0, 350.0 + 240.0 + 50.0]
     alone = replace(short, forecast_running=forecast([700.0, 590.0]))
     assert with_halts(alone, RULES).remaining.median_s.tolist() == [100.0, 350.0 + 100.0], "its host has ended by then"
+
+
+def test_promises_count_the_suspensions_to_come_before_the_gpus_of_a_guest_are_free():
+    jobs = seen(paused(60.0))
+    foreseen = with_halts(jobs, RULES)
+    without_s, with_s = (GpuAvailability(view, 0.9, 1.0).ends_s for view in (jobs, foreseen))
+    assert with_s.tolist() == (without_s + foreseen.running.halts_high_s).tolist()
+    assert with_s[1] > without_s[1]
 
 
 def test_no_time_is_added_where_nobody_takes_turns_or_the_suspension_is_not_ours():
