@@ -9,7 +9,8 @@ import slurmsched
 
 PRODUCT = Path(slurmsched.__file__).parent
 NAMES = re.compile(
-    r"\b(Suspend|Resume)\b(?=[,()])|\b(SuspensionRules|suspension|suspend_most_s|suspended_s|rested_s|paused_s|resumed: int)\b"
+    r"\b(Suspend|Resume)\b(?=[,()])"
+    r"|\b(SuspensionRules|suspension|suspend_most_s|suspended_s|rested_s|paused_s|resumed: int)\b"
     r"|power\.suspend|powers[./]suspend|^    suspend\b",
     re.MULTILINE,
 )
