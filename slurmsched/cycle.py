@@ -27,6 +27,7 @@ from .decide.policy import Policy
 from .decide.turns import Turns
 from .errors import SlurmError, SlurmUnavailable
 from .models.port import Model
+from .powers import with_halts
 from .powers.decision import Decider, decide_here
 from .powers.shadow import ShadowDecisions, others_in_shadow, shadow_here
 from .slurm.port import ActionResult, Slurm
@@ -201,12 +202,12 @@ def run_cycle(context: CycleContext, number: int, now_s: float, mode: str) -> Cy
 
 
 def _predicted(context: CycleContext, state: ClusterState, promises: PromiseTable, now_s: float) -> View:
-    """Return the view that policies get: *state* with share scores and forecasts."""
+    """Return the view that policies get: *state* with share scores, forecasts, and the halts to come."""
     state = context.beside.filled(state)
     forecast = context.model.forecast(state.pending, now_s, state.running).in_whole_seconds()
     forecast_running = context.model.forecast(state.running, now_s, state.running).in_whole_seconds()
     solved, progress = context.beside.solved(), context.beside.progress()
-    return View(
+    view = View(
         now_s,
         state.pending,
         state.running,
@@ -224,6 +225,7 @@ def _predicted(context: CycleContext, state: ClusterState, promises: PromiseTabl
         state.topology,
         context.gpu_parts,
     )
+    return with_halts(view, context.policy.rules)
 
 
 def _settled(context: CycleContext, promises: PromiseTable, ends: JobEnds, now_s: float) -> PromiseTable:

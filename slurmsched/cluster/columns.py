@@ -187,6 +187,7 @@ class Filler(Enum):
     MEMORY = "earlier observations"
     INTENTS = "our requests to Slurm"
     LEARNT = "what its kind did before"
+    POWERS = "what the powers will do to it"
     SIMULATOR = "a simulated cluster"
     QUESTION = "a job that is only asked about"
 
@@ -230,7 +231,8 @@ def fill_unread(table: Table) -> None:
 
 from_slurm, from_comment = partial(column, Filler.SLURM), partial(column, Filler.COMMENT, (), recorded=False)
 from_memory, from_intents = partial(column, Filler.MEMORY), partial(column, Filler.INTENTS)
-learnt, simulated, asked_about = (partial(column, by) for by in (Filler.LEARNT, Filler.SIMULATOR, Filler.QUESTION))
+learnt, foreseen = partial(column, Filler.LEARNT), partial(column, Filler.POWERS)
+simulated, asked_about = partial(column, Filler.SIMULATOR), partial(column, Filler.QUESTION)
 
 
 @cache

@@ -20,6 +20,7 @@ from .columns import (
     asked_about,
     declared,
     dtype_of,
+    foreseen,
     from_comment,
     from_intents,
     from_memory,
@@ -210,6 +211,10 @@ class JobTable(Table):
     #: when it has run as long again as we had it suspended last; 0 where it was not
     rested_s: FloatArray = from_intents()
     paused_s: FloatArray = from_intents()  #: the time of this run in which we had it suspended
+    #: the time for which powers will still stop it in place until it ends, if one in ten such jobs needs no more time
+    halts_low_s: FloatArray = foreseen()
+    halts_s: FloatArray = foreseen()  #: the same if half of them need no more
+    halts_high_s: FloatArray = foreseen()  #: the same if nine in ten need no more
     #: what it asks of the network's topology, as switches=1@300 or segment=4 (``topology``); empty for nothing
     topology_request: Labels = from_slurm(optional=True)
     node_list: Labels = from_slurm("NodeList", labels)  #: where it runs
@@ -319,6 +324,26 @@ class JobTable(Table):
         Squeue shows the begin time of a job that may not begin yet as its start: a user's, or a hold of ours.
         """
         return np.where(self.started_s == self.eligible_s, np.nan, self.started_s)
+
+    @property
+    def suspended_by_us(self) -> BoolArray:
+        """The mask of jobs that we have suspended, and resume; those that others suspended are theirs."""
+        return np.asarray((self.state == JobState.SUSPENDED) & (self.suspended_s > 0))
+
+    @property
+    def limit_after_start_s(self) -> FloatArray:
+        """How long after its start Slurm ends each job, as far as it was not suspended by others."""
+        return np.asarray(self.time_limit_s + self.paused_s)
+
+    def this_run_s(self, now_s: float) -> FloatArray:
+        """Return how long each job has run since it started; 0 where it does not run, or that is not known.
+
+        It does not run while its nodes power up. Slurm omits suspended time, and moves the end of the time limit by as
+        much: that of our suspensions is left out too, that of others' is included.
+        """
+        runs = ~np.isin(self.state, (JobState.PENDING, JobState.CONFIGURING))
+        ran_s = now_s - np.nan_to_num(self.started_s, nan=now_s) - self.paused_s
+        return np.where(runs, np.maximum(ran_s, 0.0), 0.0)
 
     def settled(self, now_s: float) -> BoolArray:
         """Return a mask of jobs that were never requeued, or so long ago that they may start again."""

@@ -69,13 +69,8 @@ class View:
 
     @cached_property
     def this_s(self) -> FloatArray:
-        """How long each running job has run since it started; 0 where that is not known, or its nodes power up.
-
-        The time in which we had it suspended is not among it: its time limit stands still as well.
-        """
-        jobs = self.running
-        this_s = np.maximum(self.now_s - np.nan_to_num(jobs.started_s, nan=self.now_s) - jobs.paused_s, 0.0)
-        return np.where(jobs.state == JobState.CONFIGURING, 0.0, this_s)
+        """How long each running job has run since it started; 0 where that is not known, or its nodes power up."""
+        return self.running.this_run_s(self.now_s)
 
     @cached_property
     def ran_s(self) -> FloatArray:
@@ -84,7 +79,18 @@ class View:
 
     @cached_property
     def remaining(self) -> Remaining:
-        """What each running job still needs, given that it ran until now.
+        """The time until each running job ends, given that it ran until now: ``run_left``, and its halts by powers.
+
+        Not known of a job that others suspended is when it goes on: it counts as if it did now.
+        """
+        jobs, left = self.running, self.run_left
+        if not jobs.halts_high_s.any():
+            return left
+        return Remaining(left.low_s + jobs.halts_low_s, left.median_s + jobs.halts_s, left.high_s + jobs.halts_high_s)
+
+    @cached_property
+    def run_left(self) -> Remaining:
+        """How long each running job still runs, given that it ran until now.
 
         A completing one holds its nodes a moment, one that is CONFIGURING runs only when its nodes have powered up.
         """
@@ -144,7 +150,7 @@ class View:
 _RUNNING = frozenset({"now_s", "running", "forecast_running", "nodes", "reservations"})
 
 COMPUTED_OF: Mapping[str, frozenset[str]] = {
-    **dict.fromkeys(("this_s", "ran_s", "remaining", "free_gpus", "part_use", "gpus_free_s"), _RUNNING),
+    **dict.fromkeys(("this_s", "ran_s", "run_left", "remaining", "free_gpus", "part_use", "gpus_free_s"), _RUNNING),
     "tiers": frozenset({"pending", "partitions"}),
 }
 """The parts of a view of which its properties are computed."""

@@ -10,7 +10,7 @@ LEVELS = ("basic", "power", "expert")
 
 
 def _setting(level: str, default: Any, help: str, **rules: Any) -> Any:  # noqa: A002 - the word an admin sees
-    """Return a field with its help line and rules (``choices``, ``least``, ``most``, ``secret``)."""
+    """Return a field with its help line and rules (``choices``, ``least``, ``most``, ``needs``, ``secret``)."""
     return field(default=default, metadata={"level": level, "help": help, **rules}, repr=not rules.get("secret"))
 
 

@@ -38,7 +38,9 @@ class PowerSettings:
         False, "end jobs with slurmsched:stop= in their comment once their training has reached what it asks for"
     )
     suspend: bool = expert(
-        False, "suspend one of two jobs that take turns on shared GPUs and harm each other, in turns. Needs power.share"
+        False,
+        "suspend one of two jobs that take turns on shared GPUs and harm each other, in turns. Needs power.share",
+        needs="share",
     )
     partition: bool = power(False, "move pending jobs between partitions and set their node lists")
     comment: bool = power(False, "write the answer to a deadline into the job's AdminComment. Needs SlurmUser's rights")

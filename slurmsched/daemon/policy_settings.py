@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import fields, replace
 from importlib.util import find_spec
 from typing import Any
 
 from ..config import Settings
-from ..config.settings import MlfsSettings, PolicySettings
+from ..config.settings import MlfsSettings, PolicySettings, PowerSettings
 from ..decide.policy import Policy
 from ..decide.rules import Rules
 from ..decide.synthesis import AUTO, Candidate, SynthesisRules, is_auto
@@ -86,8 +86,10 @@ def notes_on(policy: Policy) -> list[str]:
         )
     if name == "gavel" and rules.steering is None:
         notes.append("gavel sends no job to a type of GPU without power.steer = true")
-    if "suspend" in rules.powers and rules.suspension is None:
-        notes.append("power.suspend does nothing without power.share = true: it is for jobs that share GPUs in turns")
+    for power in fields(PowerSettings):
+        needed = power.metadata.get("needs")
+        if needed and power.name in rules.powers and needed not in rules.powers:
+            notes.append(f"power.{power.name} does nothing without power.{needed} = true")
     return notes
 
 

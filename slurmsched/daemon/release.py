@@ -12,8 +12,7 @@ from ..clock import Clock
 from ..cluster.actions import Action, Hold, MoveNodes, Rank, RestoreSize, Rightsize, SetAdminComment, Share
 from ..cluster.actions.base import OwnIntents
 from ..cluster.actions.intent import Intent
-from ..cluster.actions.own_columns import undone
-from ..cluster.actions.suspend import resumptions
+from ..cluster.actions.own_columns import undone, undone_of_running
 from ..cluster.records.node_loans import LentNodes, lent_lists
 from ..decide.rules import SharingRules
 from ..errors import SlurmschedError
@@ -50,7 +49,7 @@ def give_back(
         {intent.job_id for intent in own.of(Hold)},
         now_s=now_s,
         settling=lambda state: [
-            *resumptions(own, state.running),
+            *undone_of_running(own, state.running),
             *_noted(undone(own, state.pending), own, now_s, keep),
             *settle_shared(state.pending, asked_for, sharing, now_s),
         ],

@@ -9,18 +9,18 @@ import numpy as np
 
 from ..cluster.actions import (
     Action,
-    AskToStop,
-    End,
+    Avoid,
+    Hold,
     MoveNodes,
     MovePartition,
-    Preempt,
+    Rank,
     Requeue,
-    Resize,
-    Rightsize,
+    SetAdminComment,
     Share,
-    Start,
+    StartShared,
     Steer,
-    Suspend,
+    Unmark,
+    Unshare,
     job_of,
 )
 from ..cluster.columns import BoolArray, IntArray
@@ -35,8 +35,8 @@ from .rules import Rules, TrialRules
 KEPT_POWERS = frozenset({"deadlines", "order", "hold"})
 """The powers whose wishes all stand without the policy: there they keep promises, and give the rest back."""
 
-_BEGIN = (AskToStop, End, MoveNodes, MovePartition, Preempt, Requeue, Resize, Rightsize, Share, Start, Steer, Suspend)
-"""Actions that begin a change, unless they go on with one, or end it."""
+_BEGIN_NOTHING = (Rank, Hold, Avoid, SetAdminComment, StartShared, Unmark, Unshare)
+"""Actions that begin no change, beside those that give a job back; all others do, unless they go on with one."""
 
 
 def without_policy(policy: Policy, trial: TrialRules) -> Policy:
@@ -76,7 +76,7 @@ def _begins(action: Action, view: View, jobs: frozenset[int] | None) -> bool:
     """Return True for the begin of a change, of one of *jobs*, None for all."""
     if jobs is not None and job_of(action) not in jobs:
         return False
-    return isinstance(action, _BEGIN) and not action.gives_back and not _goes_on(action, view)
+    return not (isinstance(action, _BEGIN_NOTHING) or action.gives_back or _goes_on(action, view))
 
 
 def _goes_on(action: Action, view: View) -> bool:

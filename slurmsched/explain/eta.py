@@ -22,8 +22,7 @@ from ..decide.phrasing import spell
 from ..decide.rules import Rules
 from ..models.completion.moments import as_of
 from ..models.requests.suggestions import Suggestion
-from ..powers.suspend.pauses import ours
-from ..powers.suspend.wording import pause_words
+from ..powers import halt_words
 from .reserved_nodes import UNREAD_RESERVATION
 from .unclear_requests import BEGINS
 
@@ -176,13 +175,10 @@ def eta_of(table: PredictionTable, view: View, job_id: int, now_s: float) -> Eta
     return etas(table, now_s, [row])[0]
 
 
-def with_pauses(answer: Eta, view: View, rules: Rules) -> Eta:
-    """Return *answer* with what our suspensions do to the job, and when the suspended one goes on."""
-    row, words = view.running.row_of(answer.job_id), tuple(pause_words(view, rules, answer.job_id))
-    if row is None or not words or answer.kind == "new":
-        return answer
-    # That it is not known when a job continues holds for the suspensions of others.
-    return replace(answer, notes=words if ours(view.running)[row] else (*answer.notes, *words))
+def with_halts_told(answer: Eta, view: View, rules: Rules) -> Eta:
+    """Return *answer* with what powers that stop jobs in place do to this one, and when the stopped one goes on."""
+    words = () if answer.kind == "new" else tuple(halt_words(view, rules, answer.job_id))
+    return replace(answer, notes=(*answer.notes, *words)) if words else answer
 
 
 def coverage_words(coverage: Coverage | None) -> str:

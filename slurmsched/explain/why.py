@@ -136,8 +136,8 @@ def _not_pending(view: View, plan: Plan, rules: Rules, job_id: int, beside: Circ
             free_gpus=free,
         )
     state = JobState(int(jobs.state[row])).name.lower()
-    ran_s = view.now_s - float(jobs.started_s[row]) - float(jobs.paused_s[row])
-    since = f" and has run for {spell(ran_s)}" if ran_s >= 0 else ""
+    began = float(jobs.started_s[row]) <= view.now_s
+    since = f" and has run for {spell(float(view.this_s[row]))}" if began else ""
     if jobs.state[row] == JobState.CONFIGURING:
         since = ": they get ready, and it runs when all of them are"
     return Why(
@@ -166,7 +166,7 @@ def _end(view: View, row: int) -> str:
     """Return a sentence about the end of a running job."""
     left_s, high_s = float(view.remaining.median_s[row]), float(view.remaining.high_s[row])
     source = view.forecast_running.source[row]
-    if view.running.state[row] == JobState.SUSPENDED:
+    if view.running.state[row] == JobState.SUSPENDED and not view.running.suspended_by_us[row]:
         return f"It needs about {spell(left_s)} more once it goes on ({source})."
     by = f", within {spell(high_s)} nine times in ten" if np.isfinite(high_s) else ""
     return f"It should be done in about {spell(left_s)}{by} ({source})."

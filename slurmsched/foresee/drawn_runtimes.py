@@ -22,7 +22,7 @@ def drawn(view: View, random: np.random.Generator) -> tuple[FloatArray, FloatArr
     """
     none_s, limit_s = np.zeros(len(view.pending)), view.pending.time_limit_s
     waiting_s = _drawn(remaining(view.forecast, none_s, none_s, limit_s), limit_s, random)
-    running_s = view.ran_s + _drawn(view.remaining, view.running.time_limit_s - view.this_s, random)
+    running_s = view.ran_s + _drawn(view.run_left, view.running.time_limit_s - view.this_s, random)
     return np.where(np.isnan(view.forecast.runtime_s), np.nan, waiting_s), running_s
 
 

@@ -325,7 +325,7 @@ def _power_s(view: View, able: IntArray, start_s: FloatArray) -> FloatArray:
 def _running(view: View, cluster: SimulatedCluster) -> PredictionTable:
     """Return the rows of the running jobs, whose ends come from their forecasts alone."""
     jobs, forecast = view.running, view.forecast_running
-    goes_on = jobs.state != JobState.SUSPENDED
+    goes_on = (jobs.state != JobState.SUSPENDED) | jobs.suspended_by_us
     finish_s = np.where(goes_on, cluster.model.stage.life.ended_s[: len(jobs)], np.nan)
     started_s = jobs.started_s
     return prediction_table(

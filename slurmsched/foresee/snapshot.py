@@ -61,11 +61,12 @@ def resumed(
 
     *config* is the output of ``scontrol show config``. Pending tasks of an array become jobs of their own, shown as one
     row as before. The pending jobs of *arrivals*, sorted by their submission, are submitted then, and come in as far as
-    the bound of *conf* on admitted jobs allows; no others arrive. Suspended jobs stay suspended and nodes stay as they
-    are. Of a running job only its part of the nodes that sinfo shows is known. The nodes of the partition *shared*, by
-    default that of jobs with slots, have slots of their GPUs; jobs that share them lose no speed, since their forecasts
-    come from such runs too. With *past*, the runs that ended before, fair share begins with what users have used.
-    ConfigError names a pending job that no nodes could hold (``unplaced`` lists those).
+    the bound of *conf* on admitted jobs allows; no others arrive. Jobs that others suspended stay so, those that powers
+    stop in place run on for as long as that lasts too, and nodes stay as they are. Of a running job only its part of
+    the nodes that sinfo shows is known. The nodes of the partition *shared*, by default that of jobs with slots, have
+    slots of their GPUs; jobs that share them lose no speed, since their forecasts come from such runs too. With *past*,
+    the runs that ended before, fair share begins with what users have used. ConfigError names a pending job that no
+    nodes could hold (``unplaced`` lists those).
     """
     view = _one_row_per_type(one_row_per_task(view))
     arrived = len(view.running) + len(view.pending)
@@ -74,7 +75,7 @@ def resumed(
             view, pending=view.pending.joined(arrivals.pending), forecast=view.forecast.joined(arrivals.forecast)
         )
     shared, reservations = shared or _partition_of_slots(view), view.reservations
-    running = view.running
+    running = _going_on(view.running)
     view, parts = with_parts_of_nodes(view)
     fleet = ClusterSpec(
         *(view.nodes, view.partitions, view.qos),
@@ -94,6 +95,13 @@ def resumed(
         use_before(cluster.model.usage, cluster.model.weights, accounts, past.joined(so_far(running, view.now_s)))
     _put(cluster, table, len(running), arrived, view)
     return cluster
+
+
+def _going_on(running: JobTable) -> JobTable:
+    """Return the jobs with those as running that powers let go on by themselves, and without halts to come."""
+    state = np.where(running.suspended_by_us, int(JobState.RUNNING), running.state)
+    none_s = np.zeros(len(running))
+    return running.changed(state=state, halts_low_s=none_s, halts_s=none_s, halts_high_s=none_s)
 
 
 def _one_row_per_type(view: View) -> View:
@@ -400,7 +408,7 @@ def _run(model: Controller, table: JobTable, running: int, now_s: float) -> Floa
     stage, life, some = model.stage, model.stage.life, slice(0, running)
     started_s = np.where(np.isfinite(table.started_s), table.started_s, now_s)[some]
     nodes = table.node_list.map([len(expanded(text)) for text in table.node_list.names], np.int64)
-    plan_s = np.where(np.isfinite(table.time_limit_s), table.time_limit_s, YEAR_S)[some]
+    plan_s = np.where(np.isfinite(table.time_limit_s), table.limit_after_start_s, YEAR_S)[some]
     life.started_s[some], life.first_s[some], life.since_s[some] = started_s, started_s, now_s
     life.spread[some], life.restarts[some] = np.maximum(1, nodes[some]), table.restarts[some]
     life.plan_s[some] = plan_s

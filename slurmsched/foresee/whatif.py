@@ -175,7 +175,7 @@ def compare(
         queued=int(jobs.tasks.sum()),
         counted=int(counted.sum()),
         running=len(view.running),
-        suspended=int((view.running.state == JobState.SUSPENDED).sum()),
+        suspended=int(((view.running.state == JobState.SUSPENDED) & ~view.running.suspended_by_us).sum()),
         beyond=int(able.pending.tasks.sum() - tasks.sum()),
         guessed=sum(source.startswith("no ") for source in queue.forecast.source.take(counted)),
         left_out=(*_waiting(jobs, out, waits_for), *_never(queue.pending, simulated, ~counted)),

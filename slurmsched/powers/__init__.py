@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from ..cluster.plan import Plan
 from ..cluster.state import View
 from ..decide import engine, next_change
@@ -25,7 +27,7 @@ from . import (
     stop,
     suspend,
 )
-from .contract import Power
+from .contract import HaltingPower, Power
 from .guests import guests
 
 CHANGING: tuple[Power, ...] = (
@@ -41,6 +43,9 @@ CHANGING: tuple[Power, ...] = (
     stop,
 )
 """The powers that change jobs, in the order of their turns: each knows what those before it ask of jobs."""
+
+HALTING: tuple[HaltingPower, ...] = (suspend,)
+"""Those of them that stop running jobs in place and let them go on."""
 
 WAITING: tuple[Power, ...] = (order, hold)
 """The powers over who waits for whom, which come last: jobs on their way need no place."""
@@ -71,3 +76,22 @@ def words(view: View, plan: Plan, rules: Rules, job_id: int) -> Iterator[str]:
     """Yield the sentences of all powers about a job."""
     for power in POWERS:
         yield from power.words(view, plan, rules, job_id)
+
+
+def with_halts(view: View, rules: Rules) -> View:
+    """Return *view* with the times for which powers will still stop running jobs; as it is where they stop none."""
+    found = [halts for power in HALTING if (halts := power.halts(view, rules)) is not None]
+    if not found:
+        return view
+    running = view.running.changed(
+        halts_low_s=np.sum([one.low_s for one in found], axis=0),
+        halts_s=np.sum([one.median_s for one in found], axis=0),
+        halts_high_s=np.sum([one.high_s for one in found], axis=0),
+    )
+    return view.changed(running=running)
+
+
+def halt_words(view: View, rules: Rules, job_id: int) -> Iterator[str]:
+    """Yield the sentences of all powers about the stops in force of a running job, or of another one for it."""
+    for power in HALTING:
+        yield from power.halt_words(view, rules, job_id)

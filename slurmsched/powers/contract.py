@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from ..cluster.actions import Action
+from ..cluster.outlook.remaining import Remaining
 from ..cluster.plan import Plan
 from ..cluster.state import View
 from ..config import Settings
@@ -53,4 +54,19 @@ class Power(Protocol):
 
         The view has the promises of the plan.
         """
+        ...
+
+
+class HaltingPower(Power, Protocol):
+    """A power that stops running jobs in place for a while: they keep their GPUs, and end later."""
+
+    def halts(self, view: View, rules: Rules) -> Remaining | None:
+        """Return for how long it will still stop each running job in all, in seconds; None if none.
+
+        Each bound is that of jobs that need, from now on, as long as the same bound of ``View.run_left``.
+        """
+        ...
+
+    def halt_words(self, view: View, rules: Rules, job_id: int) -> Iterable[str]:
+        """Return sentences about the stops in force of a running job, or of another one for it, for its times."""
         ...

@@ -16,12 +16,14 @@ from slurmsched.clock import ManualClock
 from slurmsched.cluster.jobs import JobState, job_table
 from slurmsched.cluster.records.profiles import PROMETHEUS, SAMPLER, NodeProfile
 from slurmsched.config.settings import ProfileSettings
-from slurmsched.daemon.profiles.prometheus_service import EARLY_S, LATE_S, PrometheusProfiles
+from slurmsched.daemon.profiles.prometheus_service import EARLY_SCRAPES, LATE_SCRAPES, PrometheusProfiles
 from slurmsched.db.store import Store
 from slurmsched.lab.waiting import wait_until
 
 NOW_S = 1_800_000_000.0
 AGAIN_S = 5.0
+SCRAPES_S = 10.0
+EARLY_S, LATE_S = EARLY_SCRAPES * SCRAPES_S, LATE_SCRAPES * SCRAPES_S
 WORKER = "slurmsched.daemon.profiles.prometheus_worker"
 
 
@@ -65,7 +67,7 @@ class Site:
         self.asked: list[object] = []
         self.running, self.seen_s = {}, {}  #: jobs of the last cycle, and when each was last there
         self.clock, self.kept, self.allocated = ManualClock(NOW_S), [], {7: "0-1", 8: "2"}
-        settings = ProfileSettings(prometheus_url=url, prometheus_every_s=1.0)
+        settings = ProfileSettings(prometheus_url=url, prometheus_every_s=SCRAPES_S)
         self.part = PrometheusProfiles(lambda: settings, self._query, self.kept.append, WORKER, self.clock)
 
     def _query(self, words) -> str:

@@ -17,17 +17,19 @@ from slurmsched.cluster.actions import Action, Requeue, Resume, Suspend
 from slurmsched.cluster.actions.base import OwnIntents
 from slurmsched.cluster.actions.intent import Intent
 from slurmsched.cluster.actions.observation import Observation
-from slurmsched.cluster.actions.suspend import LATE_S, own_suspensions, resumptions
+from slurmsched.cluster.actions.own_columns import undone_of_running
+from slurmsched.cluster.actions.suspend import LATE_S, own_suspensions
 from slurmsched.cluster.job_kind import kind_of
 from slurmsched.cluster.jobs import JobState
 from slurmsched.cluster.records.faults import Instability
 from slurmsched.cluster.records.progress import ProgressTable
 from slurmsched.cluster.records.promises import PromiseState, promise_table
 from slurmsched.cluster.state import ClusterState, View
+from slurmsched.decide.deadlines.gpu_availability import GpuAvailability
 from slurmsched.decide.rules import Rules, SharingRules, SuspensionRules
-from slurmsched.explain.eta import Eta, with_pauses
+from slurmsched.explain.eta import Eta, with_halts_told
 from slurmsched.policies.contract import find_ordering
-from slurmsched.powers import decide, next_change_s
+from slurmsched.powers import decide, next_change_s, with_halts
 from slurmsched.powers.suspend.pauses import company, ends_s
 from slurmsched.powers.suspend.wording import suspension_words
 
@@ -172,6 +174,37 @@ def test_time_suspended_is_no_time_run_and_what_remains_stands_still():
     assert later.remaining.median_s[0] == before.remaining.median_s[0] - 200.0
 
 
+def test_the_time_until_its_end_has_the_suspensions_to_come_and_that_of_its_run_has_not():
+    short = replace(seen(paused(60.0)), forecast_running=forecast([5000.0, 240.0 + 350.0]))
+    foreseen = with_halts(short, RULES)
+    assert foreseen.run_left.median_s.tolist() == short.remaining.median_s.tolist() == [4400.0, 350.0]
+    # Of 300 s at a time 240 are left; then it runs for as long, and what is still missing is 50 s, one after the other.
+    assert foreseen.remaining.median_s.tolist() == [4400.0, 350.0 + 240.0 + 50.0]
+    alone = replace(short, forecast_running=forecast([700.0, 590.0]))
+    assert with_halts(alone, RULES).remaining.median_s.tolist() == [100.0, 350.0 + 100.0], "its host has ended by then"
+
+
+def test_promises_count_the_suspensions_to_come_before_the_gpus_of_a_guest_are_free():
+    jobs = seen(paused(60.0))
+    foreseen = with_halts(jobs, RULES)
+    without_s, with_s = (GpuAvailability(view, 0.9, 1.0).ends_s for view in (jobs, foreseen))
+    assert with_s.tolist() == (without_s + foreseen.running.halts_high_s).tolist()
+    assert with_s[1] > without_s[1]
+
+
+def test_no_time_is_added_where_nobody_takes_turns_or_the_suspension_is_not_ours():
+    theirs = seen(paused(900.0, suspended_s=[0.0, 0.0]))
+    for view, rules in (
+        (theirs, RULES),
+        (seen(paused(60.0)), replace(RULES, suspension=None)),
+        (seen(pair(ckpt=[True, True])), RULES),
+        (seen(paused(60.0, off=[False, True])), RULES),
+    ):
+        assert with_halts(view, rules) is view
+    assert with_halts(seen(pair()), RULES).running.halts_s[1] > 0
+    assert with_halts(seen(pair()), RULES).running.halts_s[0] == 0
+
+
 def test_both_jobs_are_told_and_when_the_suspended_one_goes_on():
     assert "it is suspended now, for 5 min at most" in told(seen(pair()), GUEST)
     assert f"job {GUEST} is suspended now" in told(seen(pair()), HOST)
@@ -187,11 +220,15 @@ def test_both_jobs_are_told_and_when_the_suspended_one_goes_on():
 
 def test_eta_of_both_tells_when_the_suspended_one_goes_on():
     def notes(view: View, job: int, kind: str) -> tuple[str, ...]:
-        return with_pauses(Eta(job, "bob", "shared", 1, 1, kind, NOW_S, notes=("It is not known.",)), view, RULES).notes
+        return with_halts_told(
+            Eta(job, "bob", "shared", 1, 1, kind, NOW_S, notes=("It is not known.",)), view, RULES
+        ).notes
 
     assert notes(seen(pair()), GUEST, "running") == ("It is not known.",)
-    (mine,) = notes(seen(paused(200.0)), GUEST, "suspended")
+    _, mine = notes(seen(paused(200.0)), GUEST, "running")
     assert "It goes on in 100 s at the latest" in mine
+    *_, ahead = notes(with_halts(seen(paused(200.0)), RULES), GUEST, "running")
+    assert ahead.startswith("Until its end it runs for about ")
     kept, hosts = notes(seen(paused(200.0)), HOST, "running")
     assert kept == "It is not known."
     assert "That job goes on in 100 s at the latest." in hosts
@@ -317,8 +354,8 @@ def test_a_suspension_counts_from_our_request_until_the_job_runs_again():
 
 def test_only_suspensions_of_ours_that_are_in_force_are_resumed():
     own = intents(suspension(NOW_S - 50.0))
-    assert resumptions(own, pair(state=[SUSPENDED, SUSPENDED])) == [Resume(GUEST)]
-    assert resumptions(own, pair()) == []
+    assert undone_of_running(own, pair(state=[SUSPENDED, SUSPENDED])) == [Resume(GUEST)]
+    assert undone_of_running(own, pair()) == []
 
 
 def test_a_suspension_is_over_once_the_job_runs_again_and_an_unanswered_one_waits_for_its_effect():

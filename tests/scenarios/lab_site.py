@@ -137,7 +137,7 @@ class Site:
     @property
     def url(self) -> str:
         """The address of the database."""
-        found = re.search(r"url = '(.*)'", self.file.read_text())
+        found = re.search(r"^url = '(.*)'", self.file.read_text(), re.MULTILINE)
         return found[1] if found else f"sqlite:///{self.directory}/slurmsched.db"
 
     @property

@@ -101,6 +101,11 @@ class Action:
         return ()
 
     @classmethod
+    def undone_of_running(cls, own: OwnIntents, running: JobTable) -> Sequence[Action]:
+        """Return the ends of what open intents of the class changed of running jobs."""
+        return ()
+
+    @classmethod
     def seen(cls, intent: Intent, look: Observation) -> bool:
         """Return True if an observation shows what *intent* asked for."""
         return False

@@ -36,6 +36,11 @@ def undone(own: OwnIntents, pending: JobTable) -> list[Action]:
     return [action for kind in ACTIONS.values() for action in kind.undone(own, pending)]
 
 
+def undone_of_running(own: OwnIntents, running: JobTable) -> list[Action]:
+    """Return the ends of our changes of *running* jobs that are in force."""
+    return [action for kind in ACTIONS.values() for action in kind.undone_of_running(own, running)]
+
+
 def _of_waiting(pending: JobTable, own: OwnIntents, now_s: float) -> dict[str, Any]:
     """Return the columns of pending jobs; changes that Slurm took in part are joined in one column."""
     columns: dict[str, Any] = {}

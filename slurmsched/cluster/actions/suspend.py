@@ -10,7 +10,7 @@ import numpy as np
 
 from ..job_tracker import SAME_TIME_S
 from ..jobs import JobState
-from .base import JobAction, OwnIntents
+from .base import Action, JobAction, OwnIntents
 from .intent import Intent
 from .observation import Observation
 
@@ -44,6 +44,12 @@ class Suspend(JobAction):
     def columns_of_waiting(cls, own: OwnIntents, pending: JobTable, now_s: float) -> Mapping[str, Any]:
         """Return nothing: no run of a waiting job is suspended."""
         return {}
+
+    @classmethod
+    def undone_of_running(cls, own: OwnIntents, running: JobTable) -> list[Action]:
+        """Return the ends of our suspensions that are in force; those of others stay."""
+        ours = [intent.job_id for intent in own.of(cls)]
+        return [Resume(job) for job in running.job_id[np.isin(running.job_id, ours) & _suspended(running)].tolist()]
 
     @classmethod
     def seen(cls, intent: Intent, look: Observation) -> bool:
@@ -84,12 +90,6 @@ class Resume(JobAction):
 def _is(wanted: JobState, intent: Intent, look: Observation) -> bool:
     row = look.running_row(intent.job_id)
     return row is not None and bool(look.running.state[row] == wanted)
-
-
-def resumptions(own: OwnIntents, running: JobTable) -> list[Resume]:
-    """Return the ends of our suspensions that are in force; those of others stay."""
-    ours = [intent.job_id for intent in own.of(Suspend)]
-    return [Resume(job) for job in running.job_id[np.isin(running.job_id, ours) & _suspended(running)].tolist()]
 
 
 def own_suspensions(own: OwnIntents, jobs: JobTable, now_s: float) -> dict[str, FloatArray]:

@@ -27,10 +27,11 @@ from .prometheus_worker import Question
 
 logger = logging.getLogger(__name__)
 
-EVERY_S = 60.0
-EARLY_S = 200.0  #: age of a run at which it is asked about first, then at twice that, and so on
+EVERY_MOST_S = 60.0  #: between two passes
+PASS_SCRAPES = 2  #: between two passes, where that is less
+EARLY_SCRAPES = 7  #: age of a run at which it is asked about first, then at twice that, and so on
+LATE_SCRAPES = 2  #: by which an end has to be over: Prometheus has the last one then
 AGAIN_S = 300.0  #: after an answer that failed
-LATE_S = 60.0  #: by which an end has to be over: Prometheus has the last scrapes then
 PASS_MOST = 100  #: runs in one request
 WAIT_S = 60.0  #: for one request
 LOOKS = 2  #: at the GPUs of a new run, one in each pass
@@ -88,8 +89,8 @@ class PrometheusProfiles(CycleFollower):
         return self._wait.due
 
     def _work(self) -> None:
-        self._wait.put_off(EVERY_S)
         report, settings = self._report, self._settings()
+        self._wait.put_off(min(PASS_SCRAPES * settings.prometheus_every_s, EVERY_MOST_S))
         if report is None or not settings.prometheus_url:
             return
         self.observe_runs(report.view.running, report.now_s)
@@ -121,10 +122,15 @@ class PrometheusProfiles(CycleFollower):
                 run.seen_s = now_s
             elif len(self._runs) < RUNS_MOST:
                 start_s, nodes = float(jobs.started_s[row]), expanded(jobs.node_list[row])
-                self._runs[key] = _Run(start_s, now_s, nodes, int(jobs.gpus[row]), start_s + EARLY_S)
+                self._runs[key] = _Run(start_s, now_s, nodes, int(jobs.gpus[row]), start_s + self._early_s)
         for key, run in self._runs.items():
             if key not in going and not run.ended:
-                run.ended, run.due_s = True, run.seen_s + LATE_S
+                run.ended, run.due_s = True, run.seen_s + LATE_SCRAPES * self._settings().prometheus_every_s
+
+    @property
+    def _early_s(self) -> float:
+        """The age of a run at which it has enough samples for a profile."""
+        return EARLY_SCRAPES * self._settings().prometheus_every_s
 
     def _due_runs(self, now_s: float) -> list[tuple[int, int]]:
         """Return the runs to ask about: those that ended first, and those that wait for long."""
@@ -152,7 +158,7 @@ class PrometheusProfiles(CycleFollower):
             if run.ended:
                 del self._runs[key]
             else:
-                run.due_s = run.start_s + 2.0 * max(EARLY_S, run.seen_s - run.start_s)
+                run.due_s = run.start_s + 2.0 * max(self._early_s, run.seen_s - run.start_s)
 
     def _asked(self, keys: Sequence[tuple[int, int]], now_s: float) -> None:
         for key in keys:
@@ -160,7 +166,7 @@ class PrometheusProfiles(CycleFollower):
             if run.ended:
                 del self._runs[key]
             else:
-                run.due_s = run.start_s + 2.0 * max(EARLY_S, now_s - run.start_s)
+                run.due_s = run.start_s + 2.0 * max(self._early_s, now_s - run.start_s)
 
     def _take(self, record: dict[str, object]) -> None:
         try:

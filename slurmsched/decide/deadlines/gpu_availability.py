@@ -82,7 +82,7 @@ class GpuAvailability:
             self.charged_s = np.maximum(self.needs_s, by_forecast.within_s(margin))
         #: a job that runs in leases may start at any time, and then has to wait for Slurm
         self._startup_s = np.where(self.stoppable & (np.arange(len(self._jobs)) < len(view.pending)), startup_s, 0.0)
-        self.ends_s = view.now_s + self.needs_s[len(view.pending) :]
+        self.ends_s = view.now_s + self.needs_s[len(view.pending) :] + view.running.halts_high_s
         self._nodes: dict[_Kind, BoolArray] = {}
         self._widest: dict[_Kind, int] = {}  #: GPUs of the widest of these nodes
         self._may = Allowances(view.nodes, view.partitions)

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...cluster.columns import FloatArray, IntArray, Labels
 from ...cluster.forecast import Forecast
-from ...cluster.jobs import JobState, JobTable
+from ...cluster.jobs import JobTable
 from ...cluster.outlook.remaining import UNKNOWN_S
 from ...cluster.records.outcomes import OutcomeTable
 from .baseline_features import features
@@ -26,8 +26,6 @@ from .training_runs import Runs
 JUDGED = 20_000  #: latest runs that determine the interval
 KEPT = 200_000  #: runs held in memory at most
 USUAL = 20  #: runs of a user behind the usual runtime
-
-_RUNNING = (JobState.RUNNING, JobState.SUSPENDED, JobState.COMPLETING)
 
 
 class RuntimeModel:
@@ -193,14 +191,8 @@ def _spread(evidence: GroupStatistics, estimate: Estimate) -> ResidualQuantiles:
 
 
 def _elapsed(jobs: JobTable, now_s: float | None) -> FloatArray:
-    """Return the seconds since the start of running jobs, 0 for others.
-
-    Slurm omits suspended time: that of our suspensions is left out too, that of others' is included.
-    """
-    if now_s is None:
-        return np.zeros(len(jobs))
-    running = np.isin(jobs.state, _RUNNING) & np.isfinite(jobs.started_s)
-    return np.maximum(0.0, np.where(running, now_s - jobs.started_s - jobs.paused_s, 0.0))
+    """Return how long running jobs have run, 0 for others."""
+    return np.zeros(len(jobs)) if now_s is None else jobs.this_run_s(now_s)
 
 
 def _until(until_s: float, history: OutcomeTable) -> float:

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...cluster.columns import FloatArray, IntArray, Labels
 from ...cluster.forecast import Forecast
-from ...cluster.jobs import JobState, JobTable
+from ...cluster.jobs import JobTable
 from ...cluster.outlook.remaining import UNKNOWN_S
 from ...cluster.records.outcomes import OutcomeTable
 from ...cluster.ties import in_points
@@ -34,7 +34,6 @@ HINDCAST = 20_000  #: latest runs that are forecast again to find overruns
 HELD_OUT = 0.2  #: share of the latest runs that determine the mixture and the first interval
 
 _WITHOUT_HISTORY = "no history: the time limit"
-_RUNNING = (JobState.RUNNING, JobState.SUSPENDED, JobState.COMPLETING)
 
 
 @dataclass(frozen=True, eq=False)
@@ -280,11 +279,5 @@ def _seconds(log_runtime: FloatArray, limit_s: FloatArray) -> FloatArray:
 
 
 def _elapsed(jobs: JobTable, now_s: float | None) -> FloatArray:
-    """Return the seconds since the start of running jobs, 0 for others.
-
-    Slurm omits suspended time: that of our suspensions is left out too, that of others' is included.
-    """
-    if now_s is None:
-        return np.zeros(len(jobs))
-    running = np.isin(jobs.state, _RUNNING) & np.isfinite(jobs.started_s)
-    return np.maximum(0.0, np.where(running, now_s - jobs.started_s - jobs.paused_s, 0.0))
+    """Return how long running jobs have run, 0 for others."""
+    return np.zeros(len(jobs)) if now_s is None else jobs.this_run_s(now_s)

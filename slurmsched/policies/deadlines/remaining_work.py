@@ -8,7 +8,7 @@ import numpy as np
 
 from ...cluster.columns import FloatArray, IntArray, Table
 from ...cluster.forecast import Forecast
-from ...cluster.jobs import JobState, JobTable
+from ...cluster.jobs import JobTable
 from ...cluster.outlook.remaining import HIGH, ROUNDING_S, Bounds, left_s
 from .lateness import chance_late
 
@@ -43,8 +43,7 @@ class RemainingWork(Table):
 def remaining_work(jobs: JobTable, forecast: Forecast, now_s: float, restart_s: FloatArray) -> RemainingWork:
     """Return the work left of running and pending *jobs*; *restart_s* is the cost of resuming each after a stop."""
     bounds = Bounds.of(forecast, jobs.time_limit_s)
-    runs = jobs.state != JobState.PENDING
-    this_s = np.where(runs, np.maximum(now_s - np.nan_to_num(jobs.started_s, nan=now_s), 0.0), 0.0)
+    this_s = jobs.this_run_s(now_s)
     owed_s = np.where(jobs.restarts > 0, np.maximum(restart_s - this_s, 0.0), 0.0)
     resumed_s = jobs.restarts * restart_s - owed_s
     done_s = np.maximum(np.maximum(jobs.ran_s, this_s) - resumed_s, 0.0)

@@ -12,13 +12,16 @@ from ...decide.draft import Draft, Lane
 from ...decide.next_change import next_s
 from ...decide.rules import Rules, SuspensionRules
 from ...policies.contract import Ordering
-from .pauses import ends_s, ours, resume_wishes, suspend_wishes
-from .wording import suspension_words
+from .pauses import ends_s, resume_wishes, suspend_wishes
+from .turns import coming_suspensions
+from .wording import pause_words, suspension_words
 
 name = "suspend"
 section = "suspension"
 can_wait = False
 words = suspension_words
+halts = coming_suspensions
+halt_words = pause_words
 
 
 def terms(settings: Settings) -> SuspensionRules | None:
@@ -37,6 +40,6 @@ def changes_s(view: View, plan: Plan, ordering: Ordering, rules: Rules) -> Itera
     """Yield when suspensions end, and when jobs have run as long as they were suspended."""
     if rules.suspension is None:
         return
-    rows = ours(view.running)
+    rows = view.running.suspended_by_us
     yield next_s(ends_s(view, rules.suspension)[rows], view.now_s)
     yield next_s(view.running.rested_s[view.running.rested_s > 0], view.now_s)

@@ -112,17 +112,22 @@ def suspend_wishes(view: View, rules: Rules, busy: Collection[int]) -> list[Susp
 
 def _may(view: View, terms: SuspensionRules) -> BoolArray:
     """Select running jobs that may be suspended now: those that ran as long as they were suspended last."""
+    rested = view.running.rested_s <= view.now_s
+    return np.asarray(agreed(view) & rested & (_most_s(view, terms) >= LEAST_S))
+
+
+def agreed(view: View) -> BoolArray:
+    """Select running jobs that may be suspended at some time."""
     jobs = view.running
     promised = np.isin(jobs.job_id, view.promises.job_id[view.promises.open])
     single = (jobs.array_job_id == 0) & (jobs.het_job_id == 0)
-    agreed = single & ~jobs.interactive & ~jobs.off & ~promised
-    return np.asarray(agreed & (jobs.rested_s <= view.now_s) & (_most_s(view, terms) >= LEAST_S))
+    return np.asarray(single & ~jobs.interactive & ~jobs.off & ~promised)
 
 
 def resume_wishes(view: View, rules: Rules) -> list[Resume]:
     """Return the ends of our suspensions: in time, or once nobody runs on the job's GPUs, or its owner said off."""
     jobs = view.running
-    rows = np.flatnonzero(ours(jobs))
+    rows = np.flatnonzero(jobs.suspended_by_us)
     if not len(rows):
         return []
     terms = rules.suspension
@@ -141,11 +146,6 @@ def _accompanied(jobs: JobTable) -> Iterator[int]:
                 yield one
 
 
-def ours(jobs: JobTable) -> BoolArray:
-    """Select the *jobs* that we have suspended; those that others suspended are theirs."""
-    return np.asarray((jobs.state == JobState.SUSPENDED) & (jobs.suspended_s > 0))
-
-
 def ends_s(view: View, terms: SuspensionRules) -> FloatArray:
     """Return the times at which our suspensions of running jobs end at the latest."""
     return np.asarray(view.running.suspended_s + _most_s(view, terms))
@@ -153,4 +153,4 @@ def ends_s(view: View, terms: SuspensionRules) -> FloatArray:
 
 def _most_s(view: View, terms: SuspensionRules) -> FloatArray:
     """Return for how long each running job may be suspended: no longer than it still needs itself."""
-    return np.asarray(np.minimum(terms.most_s, view.remaining.median_s))
+    return np.asarray(np.minimum(terms.most_s, view.run_left.median_s))

@@ -10,7 +10,7 @@ from ...cluster.plan import Plan
 from ...cluster.state import View
 from ...decide.phrasing import spell
 from ...decide.rules import Rules
-from .pauses import company, ends_s, harms, ours
+from .pauses import company, ends_s, harms
 
 
 def suspension_words(view: View, plan: Plan, rules: Rules, job_id: int) -> Iterator[str]:
@@ -41,16 +41,16 @@ def suspension_words(view: View, plan: Plan, rules: Rules, job_id: int) -> Itera
 
 
 def pause_words(view: View, rules: Rules, job_id: int) -> Iterator[str]:
-    """Yield sentences about suspensions that are in force: of the job itself, or of one on its GPUs."""
+    """Yield sentences about suspensions of the job itself, that are in force or to come, or of one on its GPUs."""
     jobs = view.running
     row = jobs.row_of(job_id)
     if row is None:
         return
-    if jobs.state[row] == JobState.SUSPENDED and not ours(jobs)[row]:
+    if jobs.state[row] == JobState.SUSPENDED and not jobs.suspended_by_us[row]:
         yield "It was suspended by others, who alone resume it: we resume only what we suspended."
-    pairs = company(jobs) if ours(jobs).any() else []
+    pairs = company(jobs) if jobs.suspended_by_us.any() else []
     for guest, host in pairs:
-        if row not in (guest, host) or not ours(jobs)[guest]:
+        if row not in (guest, host) or not jobs.suspended_by_us[guest]:
             continue
         since, until = spell(view.now_s - float(jobs.suspended_s[guest])), _until(view, rules, guest)
         if row == guest:
@@ -63,6 +63,9 @@ def pause_words(view: View, rules: Rules, job_id: int) -> Iterator[str]:
                 f"Job {jobs.job_id[guest]} on its GPUs was suspended {since} ago, so that it runs alone meanwhile. That"
                 f" job goes on {until}."
             )
+    if (halts_s := float(jobs.halts_s[row])) > 0:
+        runs_s = float(view.run_left.median_s[row])
+        yield f"Until its end it runs for about {spell(runs_s)}, and is suspended for about {spell(halts_s)} in all."
 
 
 def _until(view: View, rules: Rules, row: int) -> str:

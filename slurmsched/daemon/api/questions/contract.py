@@ -23,7 +23,7 @@ from ....decide.fragmented_waits import Fragmentation
 from ....decide.rules import Rules
 from ....explain.causes import Cause
 from ....explain.deadlines import DeadlineAnswer
-from ....explain.eta import Eta, LivePredictions, eta_of, with_pauses
+from ....explain.eta import Eta, LivePredictions, eta_of, with_halts_told
 from ....explain.explain import Explanation, QueueRow
 from ....explain.why import Circumstances, Why
 from ....models.runtime.overruns import Overrunner
@@ -139,7 +139,7 @@ class Asked:
         if predictions.table is None:
             return Circumstances(self.order_off, no_eta=predictions.trouble)
         view, now_s = self.decided.view, self.decided.now_s
-        eta = with_pauses(eta_of(predictions.table, view, job_id, now_s), view, self.sources.rules())
+        eta = with_halts_told(eta_of(predictions.table, view, job_id, now_s), view, self.sources.rules())
         return Circumstances(self.order_off, eta)
 
     def identity(self, job_id: int) -> tuple[str | None, float | None]:

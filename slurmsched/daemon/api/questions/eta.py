@@ -13,7 +13,7 @@ from ....cluster.columns import BoolArray
 from ....cluster.records.predictions import PredictionTable
 from ....cluster.records.promises import SAME_S
 from ....cluster.state import View
-from ....explain.eta import Coverage, Eta, coverage_words, eta_of, etas, with_pauses
+from ....explain.eta import Coverage, Eta, coverage_words, eta_of, etas, with_halts_told
 from ....explain.explain import chosen_rows
 from ..query_arguments import ALL, JOBS, ONLY, OPTIONS, SKIP, AnswerRefused, filters_of, limit
 from .contract import Asked, OfCycle, for_users
@@ -68,7 +68,7 @@ def _without_time(asked: Asked, answer: Eta) -> Eta:
     """Return *answer*, where it has no time with the reason that ``why`` gives and with what can be done."""
     view = asked.decided.view
     row = view.pending.row_of(answer.job_id)
-    answer = with_pauses(answer, view, asked.sources.rules())
+    answer = with_halts_told(answer, view, asked.sources.rules())
     if row is None or answer.start_s is not None or answer.kind == "new":
         return answer
     cause = asked.sources.cause(view, asked.plan, row)
