@@ -16,8 +16,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from build import ROOT, TARGETS, Builder, run
 from cyclonedx.model.component import ComponentType
+
+from build import ROOT, TARGETS, Builder, run
 from oci import write
 from sbom import bill, debian_components, python_components, write_sums
 
@@ -62,7 +63,10 @@ def installed(base: Path, package: Path) -> Iterator[Path]:
         policy = root / "usr/sbin/policy-rc.d"
         policy.write_text("#!/bin/sh\nexit 101\n")
         policy.chmod(0o755)
-        run("chroot", root, "dpkg", "--install", "/package.deb", LC_ALL="C.UTF-8", DEBIAN_FRONTEND="noninteractive")
+        # systemd-tmpfiles of the package needs /proc: mounted where nobody else sees it, and gone with the command.
+        apart = ("unshare", "--mount", "--pid", "--fork", "--kill-child", f"--mount-proc={root}/proc")
+        run(*apart, "chroot", root, "dpkg", "--install", "/package.deb", LC_ALL="C.UTF-8",
+            DEBIAN_FRONTEND="noninteractive")  # fmt: skip
         policy.unlink()
         (root / "package.deb").unlink()
         yield root

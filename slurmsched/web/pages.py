@@ -12,7 +12,7 @@ from ..daemon.api.query_arguments import NAME_MOST
 from ..pages.environment import policy_of_page, render
 from ..pages.formats import legible
 from . import cluster_pages, job_pages, policy_pages, record_pages
-from .asking import Ask, asked
+from .asking import Ask, Turns, asked
 from .identity import Who
 from .problems import Problem
 
@@ -38,15 +38,16 @@ class Page(NamedTuple):
     values: Mapping[str, Any]
 
 
-def add_pages(app: Flask, ask: Ask, who: Who) -> None:
-    """Let *app* show pages, made of what *ask* answers to the user that *who* finds."""
+def add_pages(app: Flask, ask: Ask, who: Who, turns: Turns) -> None:
+    """Let *app* show pages, made of what *ask* answers to the user that *who* finds, when it is the user's turn."""
 
-    def answers() -> Answers:
+    def response(made: Callable[..., Page], path: Mapping[str, Any]) -> Response:
         asker = who(request)
-        return lambda name, **given: legible(asked(ask, {"ask": name, **given}, asker))
+        with turns.of(asker):
+            return _response(made(lambda name, **given: legible(asked(ask, {"ask": name, **given}, asker)), **path))
 
     def shown(made: Callable[..., Page]) -> Callable[..., Response]:
-        return lambda **path: _response(made(answers(), **path))
+        return lambda **path: response(made, path)
 
     for address, made in _PAGES.items():
         app.add_url_rule(address, f"page {address}", shown(made), methods=["GET"])

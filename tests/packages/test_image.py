@@ -106,8 +106,9 @@ def test_a_tool_of_others_unpacks_it_to_the_same_tree_without_what_no_image_keep
 
 def test_a_bill_has_each_package_of_the_lock_with_the_digest_of_the_file_that_was_taken(tmp_path):
     pytest.importorskip("cyclonedx")
-    import sbom
     from cyclonedx.model.component import ComponentType
+
+    import sbom
 
     wheel = tmp_path / "click-8.2.1-py3-none-any.whl"
     wheel.write_bytes(b"a wheel")
@@ -129,10 +130,11 @@ def test_a_bill_has_each_package_of_the_lock_with_the_digest_of_the_file_that_wa
 @pytest.mark.parametrize("python", ["3.11", "3.13"])
 def test_the_bill_of_each_lock_is_valid_and_has_all_its_packages(python):
     pytest.importorskip("cyclonedx")
-    import sbom
     from cyclonedx.model.component import ComponentType
     from cyclonedx.schema import SchemaVersion
     from cyclonedx.validation.json import JsonStrictValidator
+
+    import sbom
 
     lock = (PACKAGES / f"wheels-{python}.txt").read_text()
     text = sbom.bill("slurmsched", "1.0", ComponentType.APPLICATION, sbom.python_components(lock, []), 1_000_000_000)
