@@ -88,7 +88,7 @@ class _Channel(HTTPChannel):  # type: ignore[misc]
         super().__init__(*args, **options)
 
     def answered(self) -> None:
-        """Begin to wait for the client to take the answer: before the request is forgotten, so as never to look idle."""
+        """Begin to wait for the client to take the answer; called before the request is forgotten."""
         self.since_s, self.takes = time.monotonic(), True
 
     def readable(self) -> bool:
