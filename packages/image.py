@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 
 from cyclonedx.model.component import ComponentType
@@ -23,8 +24,11 @@ from oci import write
 from sbom import bill, debian_components, python_components, write_sums
 
 SUITES = {"bookworm": "deb12", "trixie": "deb13"}
-INCLUDED = ("ca-certificates", "libgomp1", "libstdc++6", "procps", "python3", "slurm-client", "systemd", "zlib1g")
-"""What the package needs, and the commands of Slurm; the socket of munge and slurm.conf are the host's."""
+INCLUDED = (
+    *("ca-certificates", "libgomp1", "libnss-sss", "libstdc++6", "procps"),
+    *("python3", "slurm-client", "systemd", "zlib1g"),
+)
+"""What the package needs, the commands of Slurm, and users from sssd: sockets and slurm.conf are the host's."""
 
 SETTINGS = {
     "User": "slurmsched",
@@ -40,7 +44,7 @@ SETTINGS = {
 
 def tree(suite: str, directory: Path) -> Path:
     """Return a Debian tree without our package, made the first time."""
-    made = directory / f"image-{suite}"
+    made = directory / f"image-{suite}-{sha256(' '.join(INCLUDED).encode()).hexdigest()[:8]}"
     if not made.exists():
         part = made.with_name(f"{made.name}.part")
         shutil.rmtree(part, ignore_errors=True)
