@@ -9,7 +9,7 @@ from http import HTTPStatus
 from threading import Lock
 from typing import Any
 
-from ..daemon.api.query_arguments import AnswerRefused
+from ..daemon.api.query_arguments import AnswerRefused, NotYet
 from ..daemon.api.query_protocol import DaemonUnreachable
 from ..pages.formats import moment
 from .problems import Problem
@@ -44,10 +44,10 @@ class Watched:
 
 
 def asked(ask: Ask, question: Mapping[str, Any], asker: str) -> Mapping[str, Any]:
-    """Return the daemon's answer; Problem 403 where it refuses, 503 where it does not answer."""
+    """Return the daemon's answer; Problem 403 where it refuses, 503 where it does not answer, or not yet."""
     try:
         return ask(question, asker)
-    except DaemonUnreachable as error:
+    except (DaemonUnreachable, NotYet) as error:
         again = {"Retry-After": str(AGAIN_S)}
         raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, str(error), again) from error
     except AnswerRefused as error:

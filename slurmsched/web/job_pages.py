@@ -31,7 +31,7 @@ def my_jobs(eta: Answer, mine: Answer, windows: Answer, page: int) -> dict[str, 
     waits, total = mine["pending"], max(eta["jobs"], mine["pending"])
     return {
         "user": mine["user"],
-        "lead": f"{amount(waits)} wait, {amount(max(total - waits, 0))} run. Times are predictions.",
+        "lead": _lead(waits, max(total - waits, 0), known=bool(predicted)),
         "chart": timeline(courses, spans, "When my jobs start and are done", other=SLURMS) if predicted else None,
         "columns": (
             *("job", "partition", "GPUs", "starts, median", "80 % interval"),
@@ -43,6 +43,13 @@ def my_jobs(eta: Answer, mine: Answer, windows: Answer, page: int) -> dict[str, 
         "coverage": eta["coverage_words"],
         "as_of": as_of(eta),
     }
+
+
+def _lead(waits: int, run: int, *, known: bool) -> str:
+    """Say how many wait and run; of jobs that run, predictions alone are *known*."""
+    counted = ((waits, "wait"), (run, "run"))
+    waiting, running = (f"{amount(many)} {verb}{'s' if many == 1 else ''}" for many, verb in counted)
+    return f"{waiting}, {running}. Times are predictions." if known else f"{waiting}."
 
 
 def tried(texts: Sequence[str], answers: Sequence[Answer]) -> dict[str, Any]:

@@ -29,7 +29,7 @@ _REFUSALS = {
     HTTPStatus.UNAUTHORIZED: "There is no token, or one that is not the user's",
     HTTPStatus.FORBIDDEN: "The daemon refuses, and says why",
     HTTPStatus.TOO_MANY_REQUESTS: "Other requests of the user are still being worked on",
-    HTTPStatus.SERVICE_UNAVAILABLE: "The daemon does not answer",
+    HTTPStatus.SERVICE_UNAVAILABLE: "The daemon does not answer, or not yet",
 }
 
 

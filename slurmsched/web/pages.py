@@ -138,7 +138,7 @@ def _predicted(answer: Answers, beside: Mapping[str, Any], **given: Any) -> Mapp
     try:
         return answer("eta", **given)
     except Problem as problem:
-        if problem.status is not HTTPStatus.FORBIDDEN:
+        if problem.status not in (HTTPStatus.FORBIDDEN, HTTPStatus.SERVICE_UNAVAILABLE):
             raise
         nothing = {"eta": [], "jobs": 0, "coverage_words": problem.detail}
         return {**nothing, "as_of_s": beside["as_of_s"], "cycle": beside["cycle"]}

@@ -23,6 +23,7 @@ from test_slurm_token import OTHER, SECRET, token
 
 from slurmsched.cli.daemon.web import _address, _ask, forms
 from slurmsched.config import RemoteSettings
+from slurmsched.daemon.api.query_arguments import NotYet
 from slurmsched.daemon.api.query_protocol import DaemonUnreachable
 from slurmsched.errors import ConfigError
 
@@ -156,6 +157,17 @@ def test_a_daemon_that_is_away_is_said_to_be(site):
     answer = application(away, FORMS).test_client().get("/api/v1/queue", headers=of())
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "10")
     assert answer.json["detail"].startswith("no daemon listens on here:1 (away since ")
+
+
+def test_a_daemon_that_has_just_started_or_is_busy_is_to_be_asked_again(site):
+    def starting(request, of):
+        raise NotYet("the daemon is still starting")
+
+    client = application(starting, FORMS).test_client()
+    answer = client.get("/api/v1/queue", headers=of())
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "10")
+    assert answer.json["detail"] == "the daemon is still starting"
+    assert client.get("/queue", headers=of()).status_code == 503
 
 
 def test_a_bug_shows_nothing_of_itself():

@@ -52,7 +52,7 @@ def test_my_jobs_shows_mine_with_intervals_reasons_and_windows(client):
     assert text.count('<th scope="row">') == 3
     assert "It runs." in text
     assert "(maintenance) on n1" in text
-    assert "2 wait, 1 run." in text
+    assert "2 wait, 1 runs." in text
 
 
 def test_a_job_has_its_reason_terms_story_and_times(client):

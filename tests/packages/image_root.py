@@ -12,7 +12,7 @@ from pathlib import Path
 Mount = tuple[str, Path, str]
 DIST = Path(__file__).parents[2] / "dist"
 HERE = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8", "HOME": "/tmp", "PYTHONUNBUFFERED": "1"}
-ENTER = """set -e
+ENTER = r"""set -e
 root=$1 uid=$2 gid=$3
 shift 3
 mount --bind "$root" "$root"
@@ -28,7 +28,9 @@ done
 shift
 mount -o remount,ro,bind "$root"
 ip link set lo up
-exec chroot "$root" setpriv --reuid=$uid --regid=$gid --clear-groups --no-new-privs --inh-caps=-all "$@"
+# A change of the user would else make the process outlive the one that started it.
+exec chroot "$root" setpriv --pdeathsig=keep --reuid=$uid --regid=$gid --clear-groups --no-new-privs \
+    --inh-caps=-all "$@"
 """
 
 

@@ -220,7 +220,8 @@ def test_the_image_answers_status_and_shows_a_page_beside_a_slurm_whose_files_ar
     conf = f"SLURM_CONF={lab.layout.slurm_conf}"
     program = ("/usr/bin/env", conf, *image.settings["Entrypoint"])
     log = work / "log"
-    job = lab.submit("--gres=gpu:4", "-N4", "--wrap=sleep 600", "-o/dev/null", user="alice")
+    whole = ("--gres=gpu:4", "-N4", "--wrap=sleep 600", "-o/dev/null")
+    _, job = (lab.submit(*whole, user="alice") for _ in range(2))
     daemon = running(image, log, *program, *image.settings["Cmd"], user=(daemons, gid), mounts=own)
     web = running(
         image, log, *program, "web", user=(pages, gid), mounts=[*shared, ("rw", places["web"], "/run/slurmsched-web")]
@@ -248,4 +249,5 @@ def test_the_image_answers_status_and_shows_a_page_beside_a_slurm_whose_files_ar
             process.wait(60)
     assert "act" in told
     assert "<h1>My jobs</h1>" in shown
+    assert "1 waits" in shown
     assert list(places["state"].glob("*.db")), "its memory is on the host"
