@@ -168,10 +168,11 @@ def test_orders_are_for_operators_where_jobs_are_private(client):
     assert (refused.status_code, "only operators" in refused.text) == (403, True)
 
 
-def test_a_page_of_ten_thousand_jobs_is_made_within_a_second_and_small():
-    seen = handlers(observed(("daemon",) * 10_000), private=lambda: False)
+def test_every_page_of_ten_thousand_jobs_is_made_within_a_second_of_a_processor_and_small():
+    seen = handlers(observed(("daemon",) * 10_000, nodes=500), private=lambda: False)
     client = client_of(seen).test_client()
-    for page in ("/queue", "/queue?page=50", "/gpus", "/?page=2"):
+    pages = ("/?page=2", "/queue", "/queue?by=type", "/queue?page=50", "/gpus", "/jobs/2", "/jobs/9000", "/accuracy")
+    for page in (*pages, "/report", "/policies", "/try?" + "&".join(["options=--gpus%3D8"] * 8)):
         took = []
         for _ in range(3):
             began = time.process_time()
@@ -180,4 +181,5 @@ def test_a_page_of_ten_thousand_jobs_is_made_within_a_second_and_small():
         assert answer.status_code == 200, page
         assert len(answer.data) < 1_000_000, page
         assert min(took) < 1.0, (page, took)
-    assert client.get("/queue?page=2").text.count('<th scope="row">') == 200
+    for page in ("/queue?page=2", "/gpus?page=2"):
+        assert client.get(page).text.count('<th scope="row">') == 200
