@@ -249,5 +249,4 @@ def test_the_image_answers_status_and_shows_a_page_beside_a_slurm_whose_files_ar
             process.wait(60)
     assert "act" in told
     assert "<h1>My jobs</h1>" in shown
-    assert "1 waits" in shown
     assert list(places["state"].glob("*.db")), "its memory is on the host"
