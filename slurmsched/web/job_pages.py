@@ -11,7 +11,7 @@ from ..explain.story_words import sentence
 from ..pages.formats import UNKNOWN, amount, duration, moment, percent
 from ..pages.lease_chart import plan_of
 from ..pages.timeline import Course, Window, timeline
-from .cluster_pages import as_of, page_links
+from .cluster_pages import ROWS, as_of, page_links, paged
 
 Answer = Mapping[str, Any]
 
@@ -87,11 +87,17 @@ def job(
     promise: Answer,
     gpus: Answer,
     plan: Answer | None,
+    page: int = 0,
 ) -> Answer:
-    """Return what the page of a job shows; *plan* is that around its promise, None without one."""
+    """Return what the page of a job shows; *plan* is that around its promise, None without one.
+
+    *page* is that of the story: 0 for the latest events.
+    """
     told, terms = why["why"], explained["explain"]
     now_s = float(why["as_of_s"])
     known = next(iter(eta["eta"]), None)
+    page = page or max(math.ceil(len(story["story"]) / ROWS), 1)
+    events, pages = paged(story["story"], page, lambda number: f"/jobs/{job_id}?page={number}")
     chart = None
     if known and known["finish_s"] is not None:
         chart = timeline([_course(str(job_id), known, now_s)], (), "When it starts and is done", other=SLURMS)
@@ -106,7 +112,8 @@ def job(
         "gpus": list(_gpus(gpus["gpus"], now_s)),
         "terms": [[one["text"], amount(one["value"])] for one in terms["terms"] if one["value"]],
         "forecast": _forecast(terms),
-        "story": [(moment(event["at_s"]), sentence(event)) for event in story["story"]],
+        "story": [(moment(event["at_s"]), sentence(event)) for event in events],
+        "pages": pages,
         "as_of": as_of(why),
     }
 

@@ -82,9 +82,10 @@ def _job(answer: Answers, job_id: int) -> Page:
     why, explained, story, promise, gpus = (
         answer(name, job_id=job_id) for name in ("why", "explain", "story", "deadline", "gpus")
     )
+    page = _number("page", 0, least=0)
     eta = _predicted(answer, why, job_ids=[job_id])
     plan = answer("chart", job_id=job_id) if promise["deadline"]["answer"] != "unasked" else None
-    return Page("job.html", "Job", job_pages.job(job_id, why, explained, story, eta, promise, gpus, plan))
+    return Page("job.html", "Job", job_pages.job(job_id, why, explained, story, eta, promise, gpus, plan, page))
 
 
 def _queue(answer: Answers) -> Page:
@@ -105,12 +106,13 @@ def _gpus(answer: Answers) -> Page:
 
 
 def _accuracy(answer: Answers) -> Page:
-    return Page("accuracy.html", "Accuracy", record_pages.accuracy(answer("accuracy", days=float(_number("days", 30)))))
+    shown = record_pages.accuracy(answer("accuracy", days=float(_number("days", 30))), _number("page", 1))
+    return Page("accuracy.html", "Accuracy", shown)
 
 
 def _report(answer: Answers) -> Page:
     found = answer("report", span_s=_number("days", 7) * record_pages.DAY_S)
-    return Page("week.html", "Report", record_pages.report(found))
+    return Page("week.html", "Report", record_pages.report(found, _number("page", 1)))
 
 
 def _policies(answer: Answers) -> Page:
@@ -118,7 +120,7 @@ def _policies(answer: Answers) -> Page:
     if weight > 100:
         raise Problem(HTTPStatus.BAD_REQUEST, "weight: accepted are 0 to 100")
     compared, impact = answer("orders"), answer("advice")
-    return Page("policies.html", "Policies", policy_pages.policies(compared, impact, weight))
+    return Page("policies.html", "Policies", policy_pages.policies(compared, impact, weight, _number("page", 1)))
 
 
 _PAGES: Mapping[str, Callable[..., Page]] = {

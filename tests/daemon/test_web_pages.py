@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -16,7 +17,9 @@ from web_worlds import HOSTILE, client_of, handlers, observed
 from slurmsched.cli.daemon.web import forms
 from slurmsched.clock import ManualClock
 from slurmsched.daemon.api.query_protocol import DaemonUnreachable
+from slurmsched.db.tracking.story import StoryEvent
 from slurmsched.explain.eta import LivePredictions
+from slurmsched.web import record_pages
 from slurmsched.web.api import application
 
 
@@ -166,6 +169,22 @@ def test_no_page_of_one_user_has_a_word_of_another(made):
 def test_orders_are_for_operators_where_jobs_are_private(client):
     refused = client.get("/policies")
     assert (refused.status_code, "only operators" in refused.text) == (403, True)
+
+
+def test_a_long_story_has_pages_of_which_the_last_is_shown_first():
+    event = StoryEvent(0.0, "deadline", {"what": "refused", "reason": "late"}, 2)
+    events = [replace(event, at_s=60.0 * number) for number in range(450)]
+    client = client_of(handlers(observed(), story=lambda job_id, since_s: events)).test_client()
+    last, first = client.get("/jobs/2").text, client.get("/jobs/2?page=1").text
+    assert (last.count("<time>"), first.count("<time>")) == (50, 200)
+    assert 'href="/jobs/2?page=2">previous page (2 of 3)' in last
+
+
+def test_long_tables_of_a_report_have_pages_and_short_ones_stay():
+    tables = {"users": {"rows": [[number] for number in range(450)]}, "whole": {"rows": [["all"]]}}
+    shown, links = record_pages._paged(tables, 3, "/report", 7.0)
+    assert [len(one["rows"]) for one in shown.values()] == [50, 1]
+    assert links == [("/report?days=7&page=2", "previous page (2 of 3)")]
 
 
 def test_every_page_of_ten_thousand_jobs_is_made_within_a_second_of_a_processor_and_small():
