@@ -202,3 +202,11 @@ def test_every_page_of_ten_thousand_jobs_is_made_within_a_second_of_a_processor_
         assert min(took) < 1.0, (page, took)
     for page in ("/queue?page=2", "/gpus?page=2"):
         assert client.get(page).text.count('<th scope="row">') == 200
+
+
+def test_drawn_requests_get_answers_that_the_document_describes(made):
+    pytest.importorskip("schemathesis")
+    from drawn_requests import drawn_requests
+
+    found = drawn_requests(client_of(made), examples=5)
+    assert {name for name in found if "status" not in name} == set(), "the status of these handlers is made up"
