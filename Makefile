@@ -3,7 +3,7 @@ SHELL := /bin/bash
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 	command -v $$p >/dev/null && $$p -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 BIN := .venv/bin
-APT := slurm-wlm slurmdbd slurm-wlm-basic-plugins slurm-wlm-jwt-plugin munge mariadb-server postgresql python3-venv lua5.1 systemd tzdata prometheus chromium chromium-driver
+APT := slurm-wlm slurmdbd slurm-wlm-basic-plugins slurm-wlm-jwt-plugin munge mariadb-server postgresql python3-venv lua5.1 systemd tzdata prometheus chromium chromium-driver ruby
 
 ACTOR := tests/simulator/test_actor.py::test_the_loop_of_the_training_starts_every_job_when_simulate_does
 MACHINE := tests/simulator/test_predict_completion.py tests/simulator/test_direct.py tests/simulator/test_feasibility.py $(ACTOR) -k 'not on_one_node or fifo'

@@ -224,6 +224,7 @@ class Builder:
     def bill(self, name: str, python: str) -> Path:
         """Write the bill of materials of a target, or of the wheels of a Python."""
         from cyclonedx.model.component import ComponentType
+
         from sbom import bill, python_components
 
         path = self.out / f"slurmsched-{self.python_version}-{name}.cdx.json"

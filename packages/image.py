@@ -14,16 +14,21 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 
-from build import ROOT, TARGETS, Builder, run
 from cyclonedx.model.component import ComponentType
+
+from build import ROOT, TARGETS, Builder, run
 from oci import write
 from sbom import bill, debian_components, python_components, write_sums
 
 SUITES = {"bookworm": "deb12", "trixie": "deb13"}
-INCLUDED = ("ca-certificates", "libgomp1", "libstdc++6", "procps", "python3", "slurm-client", "systemd", "zlib1g")
-"""What the package needs, and the commands of Slurm; the socket of munge and slurm.conf are the host's."""
+INCLUDED = (
+    *("ca-certificates", "libgomp1", "libnss-sss", "libstdc++6", "procps"),
+    *("python3", "slurm-client", "systemd", "zlib1g"),
+)
+"""What the package needs, the commands of Slurm, and users from sssd: sockets and slurm.conf are the host's."""
 
 SETTINGS = {
     "User": "slurmsched",
@@ -39,7 +44,7 @@ SETTINGS = {
 
 def tree(suite: str, directory: Path) -> Path:
     """Return a Debian tree without our package, made the first time."""
-    made = directory / f"image-{suite}"
+    made = directory / f"image-{suite}-{sha256(' '.join(INCLUDED).encode()).hexdigest()[:8]}"
     if not made.exists():
         part = made.with_name(f"{made.name}.part")
         shutil.rmtree(part, ignore_errors=True)
@@ -62,7 +67,10 @@ def installed(base: Path, package: Path) -> Iterator[Path]:
         policy = root / "usr/sbin/policy-rc.d"
         policy.write_text("#!/bin/sh\nexit 101\n")
         policy.chmod(0o755)
-        run("chroot", root, "dpkg", "--install", "/package.deb", LC_ALL="C.UTF-8", DEBIAN_FRONTEND="noninteractive")
+        # systemd-tmpfiles of the package needs /proc: mounted where nobody else sees it, and gone with the command.
+        apart = ("unshare", "--mount", "--pid", "--fork", "--kill-child", f"--mount-proc={root}/proc")
+        run(*apart, "chroot", root, "dpkg", "--install", "/package.deb", LC_ALL="C.UTF-8",
+            DEBIAN_FRONTEND="noninteractive")  # fmt: skip
         policy.unlink()
         (root / "package.deb").unlink()
         yield root

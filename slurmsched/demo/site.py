@@ -42,7 +42,8 @@ class DemoSite(SimulatedCluster):
     def observe(self) -> ClusterState:
         """Return all jobs and nodes at once."""
         state = super().observe()
-        return replace(state, nodes=state.nodes.joined(_AWAY), partitions=state.partitions.joined(_BURST))
+        nodes = state.nodes.changed(state=_states(state.nodes)).joined(_AWAY)
+        return replace(state, nodes=nodes, partitions=state.partitions.joined(_BURST))
 
 
 def demo_site(days: float, owner: str) -> DemoSite:
@@ -103,6 +104,13 @@ def _nodes(name: str, count: int, gpus: int, gpu_type: str, partition: str, **co
              "gpu_type": [gpu_type] * count}  # fmt: skip
     labels = {key: Labels.of(values) for key, values in texts.items()}
     return nodes_of(count, gpus, **(labels | columns))
+
+
+def _states(nodes: NodeTable) -> Labels:
+    """Return the states of nodes that Slurm would show for the GPUs in use."""
+    words = {(False, False): "IDLE", (True, False): "MIXED", (True, True): "ALLOCATED"}
+    used = zip((nodes.gpus_used > 0).tolist(), (nodes.gpus_used >= nodes.gpus).tolist(), strict=True)
+    return Labels.of([words[one] for one in used])
 
 
 def _away_nodes() -> NodeTable:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from markupsafe import Markup
 
 from .scales import Axis, Scale
 from .svg import WIDTH, circle, foot, frame, grid_y, names, text
 
-_LETTER = 7.0  #: pixels of one, at most
+_LETTER, _TALL = 7.0, 14.0  #: pixels of a letter, at most
+_DOT = 6.0  #: of the radius of a point, with what keeps names away from it
 
 
 @dataclass(frozen=True)
@@ -63,9 +65,16 @@ def front_chart(choices: Sequence[Choice], chosen: str, title: str, across: Axis
     way = " ".join(f"{x_scale.place(one.across)},{y_scale.place(one.up)}" for one in front)
     drawn.append(Markup('<polyline class="line used" points="{}"/>').format(way))
     known = [one for one in choices if math.isfinite(one.across) and math.isfinite(one.up)]
-    for (x, y), here in _by_place(known, x_scale, y_scale).items():
-        told = f"{', '.join(one.name for one in here)}: {across.told(here[0].across)}, {up.told(here[0].up)}"
-        drawn += _point(x, y, here, _kind(here, front, chosen), told)
+    places = _by_place(known, x_scale, y_scale)
+    taken = [_Box(x - _DOT, y - _DOT, x + _DOT, y + _DOT) for x, y in places]
+    for (x, y), here in places.items():
+        words, kind = ", ".join(one.name for one in here), _kind(here, front, chosen)
+        told = f"{words}: {across.told(here[0].across)}, {up.told(here[0].up)}"
+        name = _room_for(words, x, y, taken)
+        taken.append(name)
+        dot = circle(x, y, kind, told)
+        drawn.append(Markup('<a href="{}">{}</a>').format(here[0].address, dot) if here[0].address else dot)
+        drawn.append(text(name.left, name.bottom - 3, words, "start", "" if kind == "behind" else "name"))
     return frame(bottom + 52, title, [*drawn, *names(left, right, bottom, across.name, up.name)])
 
 
@@ -82,11 +91,26 @@ def _kind(here: Sequence[Choice], front: Sequence[Choice], chosen: str) -> str:
     return here[0].kind or ("front" if any(one in front for one in here) else "behind")
 
 
-def _point(x: float, y: float, here: Sequence[Choice], kind: str, told: str) -> Iterator[Markup]:
-    words = ", ".join(one.name for one in here)
-    dot = circle(x, y, kind, told)
-    address = here[0].address
-    yield Markup('<a href="{}">{}</a>').format(address, dot) if address else dot
-    fits = x + 9 + _LETTER * len(words) < WIDTH
-    beside, anchor = (x + 9, "start") if fits else (x - 9, "end")
-    yield text(beside, y - 7, words, anchor, "" if kind == "behind" else "name")
+class _Box(NamedTuple):
+    """A part of a drawing."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    def meets(self, other: _Box) -> bool:
+        across = self.left < other.right and other.left < self.right
+        return across and self.top < other.bottom and other.top < self.bottom
+
+
+def _room_for(words: str, x: float, y: float, taken: Sequence[_Box]) -> _Box:
+    """Return where a name stands beside its point: right or left, above or below, where most is free."""
+    wide = _LETTER * len(words)
+    places = [
+        _Box(left, top, left + wide, top + _TALL)
+        for left in (x + 9, x - 9 - wide)
+        for top in (y - _TALL - 4, y + 2)
+        if left >= 0 and left + wide <= WIDTH
+    ]
+    return min(places, key=lambda one: sum(map(one.meets, taken)), default=_Box(x + 9, y - _TALL - 4, x + 9, y - 4))

@@ -11,8 +11,8 @@ from markupsafe import Markup
 from ..cluster.text.plural import count
 from .formats import amount, duration
 from .scales import Scale
-from .svg import cut, foot, frame, marks, rect, text
-from .timeline import Window, shade, time_axis
+from .svg import cut, frame, grid_x, marks, rect, text
+from .timeline import Window, from_now, shade, time_axis
 
 _LABELS, _TOP, _GAP = 110.0, 24.0, 16.0
 _LANE, _LOW, _HIGH = 6.0, 34.0, 300.0
@@ -57,10 +57,7 @@ def gantt(blocks: Sequence[Block], groups: Sequence[Group], windows: Sequence[Wi
     bottom = y - _GAP
     drawn = [*grounds]
     drawn += [shade(window, scale, bottom) for window in windows if window.from_s < scale.high]
-    for tick in scale.ticks:
-        x, kind = scale.place(tick), "zero" if tick == 0 else "grid"
-        drawn.append(Markup('<line class="{}" x1="{}" y1="20" x2="{}" y2="{}"/>').format(kind, x, x, bottom))
-    drawn += foot(scale, -5.0, lambda at_s: f"+{duration(at_s)}" if at_s else "now")
+    drawn.append(grid_x(scale, bottom, from_now))
     more = [("used faded", "until nine in ten end")]
     more += [("unmeasured band", "maintenance or reservation")] if windows else []
     return frame(

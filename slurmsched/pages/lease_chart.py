@@ -10,10 +10,10 @@ from typing import Any
 from markupsafe import Markup
 
 from .formats import amount, duration
-from .svg import cut, foot, frame, marks, rect, text
-from .timeline import time_axis
+from .svg import LABELS, cut, frame, grid_x, marks, rect, text, upright
+from .timeline import from_now, time_axis
 
-_LABELS, _ROW, _TOP = 170.0, 20.0, 24.0
+_ROW, _TOP = 20.0, 24.0
 KINDS = {
     "this": ("idle", "this job"),
     "promised": ("better", "promised"),
@@ -69,22 +69,16 @@ def plan_of(answer: Mapping[str, Any], now_s: float) -> dict[str, Any] | None:
 def lease_chart(bars: Sequence[LeaseBar], moments: Sequence[tuple[str, float]], title: str) -> Markup:
     """Draw a row for each job, and a line at each of *moments* (name, seconds from now)."""
     ends = [one.until_s for one in bars if one.kind in ("this", "promised")] + [at_s for _, at_s in moments]
-    scale, bottom = time_axis(ends, _LABELS), _TOP + _ROW * len(bars)
-    drawn = []
-    for tick in scale.ticks:
-        x, kind = scale.place(tick), "zero" if tick == 0 else "grid"
-        drawn.append(Markup('<line class="{}" x1="{}" y1="20" x2="{}" y2="{}"/>').format(kind, x, x, bottom))
-    drawn += foot(scale, -5.0, lambda at_s: f"+{duration(at_s)}" if at_s else "now")
+    scale, bottom = time_axis(ends, LABELS), _TOP + _ROW * len(bars)
+    drawn = [grid_x(scale, bottom, from_now)]
     for number, bar in enumerate(bars):
         y = _TOP + _ROW * number
         until_s = bar.until_s if math.isfinite(bar.until_s) else scale.high
         left, right = scale.place(max(bar.from_s, 0.0)), scale.place(until_s)
         told = f"{bar.name}, {amount(bar.gpus)} GPUs, {bar.kind}: until {duration(until_s)} from now"
-        drawn.append(text(_LABELS - 8, y + 14, cut(f"{bar.name} ({amount(bar.gpus)} GPUs)"), "end"))
+        drawn.append(text(LABELS - 8, y + 14, cut(f"{bar.name} ({amount(bar.gpus)} GPUs)"), "end"))
         drawn.append(rect(left, y + 3, max(right - left, 2.0), _ROW - 6, KINDS[bar.kind][0], told))
     for name, at_s in moments:
-        x = scale.place(at_s)
-        line = Markup('<line class="moment" x1="{}" y1="20" x2="{}" y2="{}"><title>{}</title></line>')
-        drawn.append(line.format(x, x, bottom, f"{name}: in {duration(at_s)}"))
+        drawn.append(upright("moment", scale.place(at_s), 20.0, bottom, f"{name}: in {duration(at_s)}"))
     kinds = dict.fromkeys(KINDS[one.kind] for one in bars)
     return frame(bottom + 36, title, [*drawn, marks(list(kinds), 8.0, bottom + 26)])

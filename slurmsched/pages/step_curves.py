@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from .scales import Axis, Scale, ratios
-from .svg import LABELS, WIDTH, circle, cut, foot, frame, grid_y, names, rect, text
+from .svg import LABELS, WIDTH, circle, cut, foot, frame, grid_x, grid_y, names, rect, text, upright
 
 COLOURS = 9  #: of curves; the next ones have them again, dotted
 _POINTERS = 40  #: places of a curve that tell their values to a pointer
@@ -48,9 +48,9 @@ def step_curves(curves: Sequence[Curve], title: str, across: Axis, up: Axis, *,
     y_scale = up.fit([y for one in curves for y in one.ys], bottom, top)
     drawn = [grid_y(y_scale, left, up.told, right), *foot(x_scale, bottom, across.told)]
     for tick in x_scale.ticks:
-        drawn.append(_upright("grid", x_scale.place(tick), bottom, top))
+        drawn.append(upright("grid", x_scale.place(tick), top, bottom))
     if math.isfinite(mark):
-        drawn.append(_upright("diagonal", x_scale.place(mark), bottom, top))
+        drawn.append(upright("diagonal", x_scale.place(mark), top, bottom))
     drawn += [_steps(one, x_scale, y_scale) for one in curves]
     for one in curves:
         drawn += _pointers(one, x_scale, y_scale, told)
@@ -62,11 +62,7 @@ def ratio_bars(rows: Sequence[RatioBar], title: str, tick_words: Callable[[float
     """Draw a bar from 1 to each ratio on a logarithmic axis: above 1 is worse."""
     left, bottom = LABELS, 24.0 + _ROW * len(rows)
     scale = ratios([row.ratio for row in rows], left, WIDTH - 24.0)
-    drawn = [
-        *foot(scale, -5.0, tick_words),
-        *(_upright("grid", scale.place(tick), bottom, 20.0) for tick in scale.ticks),
-    ]
-    drawn.append(_upright("zero", scale.place(1.0), bottom, 20.0))
+    drawn = [grid_x(scale, bottom, tick_words), upright("zero", scale.place(1.0), 20.0, bottom)]
     for number, row in enumerate(rows):
         y, at, one = 24.0 + _ROW * number, scale.place(row.ratio), scale.place(1.0)
         worse = row.ratio > 1.0
@@ -74,10 +70,6 @@ def ratio_bars(rows: Sequence[RatioBar], title: str, tick_words: Callable[[float
         drawn += [text(left - 8, y + 16, cut(row.name), "end"), bar]
         drawn.append(text(at + (6 if worse else -6), y + 16, told(row.ratio), "start" if worse else "end", "name"))
     return frame(bottom + 12, title, drawn)
-
-
-def _upright(kind: str, x: float, bottom: float, top: float) -> Markup:
-    return Markup('<line class="{}" x1="{}" y1="{}" x2="{}" y2="{}"/>').format(kind, x, top, x, bottom)
 
 
 def _known(curve: Curve) -> list[tuple[float, float]]:

@@ -73,7 +73,7 @@ def intervals(rows: Sequence[Interval], title: str, *, wide: str, other: str = "
     values = [value for row in rows for value in (row.low, row.value, row.high, row.other)]
     right, bottom = WIDTH - 24, 24 + _ROW * len(rows)
     scale = linear(values, LABELS, right, timed=True) if signed else times(values, LABELS, right)
-    drawn = [_grid_x(scale, bottom)]
+    drawn = [grid_x(scale, bottom, duration)]
     for number, row in enumerate(rows):
         y = 24 + _ROW * (number + 0.5)
         drawn.append(text(LABELS - 8, y + 4, cut(row.name), "end"))
@@ -157,13 +157,17 @@ def grid_y(scale: Scale, left: float, told: Callable[[float], str], right: float
     return Markup("").join(lines)
 
 
-def _grid_x(scale: Scale, bottom: float) -> Markup:
-    lines = []
-    for tick in scale.ticks:
-        x, kind = scale.place(tick), "zero" if tick == 0 else "grid"
-        lines.append(Markup('<line class="{}" x1="{}" y1="20" x2="{}" y2="{}"/>').format(kind, x, x, bottom))
-    lines += foot(scale, -5.0, duration)
-    return Markup("").join(lines)
+def grid_x(scale: Scale, bottom: float, told: Callable[[float], str]) -> Markup:
+    """Draw the lines of an axis at the top, down to *bottom*, and their names; that of 0 is stronger."""
+    kinds = {tick: "zero" if tick == 0 else "grid" for tick in scale.ticks}
+    lines = [upright(kind, scale.place(tick), 20.0, bottom) for tick, kind in kinds.items()]
+    return Markup("").join([*lines, *foot(scale, -5.0, told)])
+
+
+def upright(kind: str, x: float, top: float, bottom: float, told: str = "") -> Markup:
+    """Draw a line from *top* to *bottom*; *told* is what a pointer on it shows."""
+    title = Markup("<title>{}</title>").format(told) if told else ""
+    return Markup('<line class="{}" x1="{}" y1="{}" x2="{}" y2="{}">{}</line>').format(kind, x, top, x, bottom, title)
 
 
 def foot(across: Scale, bottom: float, told: Callable[[float], str]) -> Iterable[Markup]:

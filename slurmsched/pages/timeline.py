@@ -10,9 +10,9 @@ from markupsafe import Markup
 
 from .formats import duration
 from .scales import Scale
-from .svg import WIDTH, circle, cut, foot, frame, marks, rect, text
+from .svg import LABELS, WIDTH, circle, cut, frame, grid_x, marks, rect, text
 
-_LABELS, _ROW, _TOP = 170.0, 26.0, 24.0
+_ROW, _TOP = 26.0, 24.0
 LEAST_S, MOST_S = 3600.0, 14 * 86_400.0
 _STEPS_S = (600, 1800, 3600, 2 * 3600, 4 * 3600, 12 * 3600, 86_400, 2 * 86_400, 7 * 86_400)
 
@@ -42,12 +42,9 @@ class Window:
 def timeline(courses: Sequence[Course], windows: Sequence[Window], title: str, *, other: str) -> Markup:
     """Draw a row for each job; *other* says what the hollow marks are."""
     ends = [value for one in courses for value in (one.start_by_s, one.done_s)]
-    scale, bottom = time_axis(ends, _LABELS), _TOP + _ROW * len(courses)
+    scale, bottom = time_axis(ends, LABELS), _TOP + _ROW * len(courses)
     drawn = [shade(window, scale, bottom) for window in windows if window.from_s < scale.high]
-    for tick in scale.ticks:
-        x, kind = scale.place(tick), "zero" if tick == 0 else "grid"
-        drawn.append(Markup('<line class="{}" x1="{}" y1="20" x2="{}" y2="{}"/>').format(kind, x, x, bottom))
-    drawn += foot(scale, -5.0, lambda at_s: f"+{duration(at_s)}" if at_s else "now")
+    drawn.append(grid_x(scale, bottom, from_now))
     for number, course in enumerate(courses):
         drawn += _row(course, scale, _TOP + _ROW * (number + 0.5), other)
     kinds = [("used band", "start, 80 %"), ("used", "start, median"), ("better", "runs until (median)")]
@@ -64,6 +61,11 @@ def time_axis(ends_s: Sequence[float], left: float) -> Scale:
     return Scale(0.0, ticks[-1], left, WIDTH - 24, ticks=ticks)
 
 
+def from_now(at_s: float) -> str:
+    """Return the name of a tick of that axis."""
+    return f"+{duration(at_s)}" if at_s else "now"
+
+
 def shade(window: Window, scale: Scale, bottom: float) -> Markup:
     """Draw a window behind the rows of a chart."""
     left, right = scale.place(max(window.from_s, 0.0)), scale.place(min(window.until_s, scale.high))
@@ -72,7 +74,7 @@ def shade(window: Window, scale: Scale, bottom: float) -> Markup:
 
 
 def _row(one: Course, scale: Scale, y: float, other: str) -> list[Markup]:
-    drawn = [text(_LABELS - 8, y + 4, cut(one.name), "end")]
+    drawn = [text(LABELS - 8, y + 4, cut(one.name), "end")]
     begin_s = one.start_s if math.isfinite(one.start_s) else 0.0
     if math.isfinite(one.done_s):
         left, right = scale.place(begin_s), scale.place(one.done_s)

@@ -16,7 +16,7 @@ from ..clock import Clock, SystemClock
 from ..daemon.api.query_arguments import AnswerRefused
 from ..daemon.api.questions.contract import Question
 from ..daemon.api.questions.table import QUESTIONS
-from .asking import Ask, Watched, asked
+from .asking import Ask, Turns, Watched, asked
 from .identity import Who, by_token
 from .openapi import ROOT, by_post, document
 from .pages import add_pages, problem_page
@@ -44,7 +44,7 @@ def application(ask: Ask, forms: Mapping[str, Any], who: Who = by_token, clock: 
 
     *who* says who asks, with what *ask* takes for it.
     """
-    ask = Watched(ask, (clock or SystemClock()).now)
+    ask, turns = Watched(ask, (clock or SystemClock()).now), Turns()
     app = Flask("slurmsched", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = BODY_B
     described = json.dumps(document(ASKED, forms, __version__, tokens=who is by_token))
@@ -55,7 +55,8 @@ def application(ask: Ask, forms: Mapping[str, Any], who: Who = by_token, clock: 
 
     def answer(name: str) -> Response:
         asker, given = who(request), _given(ASKED[name])
-        found = asked(ask, {"ask": name, **given}, asker)
+        with turns.of(asker):
+            found = asked(ask, {"ask": name, **given}, asker)
         return Response(json.dumps(found, allow_nan=False), mimetype="application/json")
 
     for name, question in ASKED.items():
@@ -68,7 +69,7 @@ def application(ask: Ask, forms: Mapping[str, Any], who: Who = by_token, clock: 
             methods=[method],
             provide_automatic_options=False,
         )
-    add_pages(app, ask, who)
+    add_pages(app, ask, who, turns)
     app.register_error_handler(Problem, _shown)
     app.register_error_handler(HTTPException, _of_framework)
     app.register_error_handler(Exception, _bug)

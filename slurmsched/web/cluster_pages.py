@@ -78,6 +78,16 @@ def page_links(page: int, total: int, rows: int, address: Any) -> list[tuple[str
     return [(address(number), f"{name} ({number} of {last})") for number, name in found]
 
 
+def paged(rows: Sequence[Any], page: int, address: Any) -> tuple[list[Any], list[tuple[str, str]]]:
+    """Return the rows of a page of a table that is here as a whole, and the links to the pages beside it."""
+    return rows_of(rows, page), page_links(page, len(rows), ROWS, address)
+
+
+def rows_of(rows: Sequence[Any], page: int) -> list[Any]:
+    """Return the rows of a page."""
+    return list(rows[ROWS * (page - 1) : ROWS * page])
+
+
 def as_of(answer: Answer) -> str:
     """Return when an answer is from, in words."""
     return f"As of {moment(answer['as_of_s'])}, cycle {answer['cycle']}."

@@ -11,7 +11,7 @@ from ..explain.story_words import sentence
 from ..pages.formats import UNKNOWN, amount, duration, moment, percent
 from ..pages.lease_chart import plan_of
 from ..pages.timeline import Course, Window, timeline
-from .cluster_pages import as_of, page_links
+from .cluster_pages import ROWS, as_of, page_links, paged
 
 Answer = Mapping[str, Any]
 
@@ -31,14 +31,25 @@ def my_jobs(eta: Answer, mine: Answer, windows: Answer, page: int) -> dict[str, 
     waits, total = mine["pending"], max(eta["jobs"], mine["pending"])
     return {
         "user": mine["user"],
-        "lead": f"{amount(waits)} wait, {amount(max(total - waits, 0))} run. Times are predictions.",
+        "lead": _lead(waits, max(total - waits, 0), known=bool(predicted)),
         "chart": timeline(courses, spans, "When my jobs start and are done", other=SLURMS) if predicted else None,
-        "rows": [_row(one, why, now_s) for one in jobs],
+        "columns": (
+            *("job", "partition", "GPUs", "starts, median", "80 % interval"),
+            *(SLURMS, "done, median", "why"),
+        ),
+        "rows": [list(_row(one, why, now_s).values()) for one in jobs],
         "pages": page_links(page, total, PAGE, lambda number: f"/?page={number}"),
         "windows": [_window_words(one) for one in windows["windows"]],
         "coverage": eta["coverage_words"],
         "as_of": as_of(eta),
     }
+
+
+def _lead(waits: int, run: int, *, known: bool) -> str:
+    """Say how many wait and run; of jobs that run, predictions alone are *known*."""
+    counted = ((waits, "wait"), (run, "run"))
+    waiting, running = (f"{amount(many)} {verb}{'s' if many == 1 else ''}" for many, verb in counted)
+    return f"{waiting}, {running}. Times are predictions." if known else f"{waiting}."
 
 
 def tried(texts: Sequence[str], answers: Sequence[Answer]) -> dict[str, Any]:
@@ -76,11 +87,17 @@ def job(
     promise: Answer,
     gpus: Answer,
     plan: Answer | None,
+    page: int = 0,
 ) -> Answer:
-    """Return what the page of a job shows; *plan* is that around its promise, None without one."""
+    """Return what the page of a job shows; *plan* is that around its promise, None without one.
+
+    *page* is that of the story: 0 for the latest events.
+    """
     told, terms = why["why"], explained["explain"]
     now_s = float(why["as_of_s"])
     known = next(iter(eta["eta"]), None)
+    page = page or max(math.ceil(len(story["story"]) / ROWS), 1)
+    events, pages = paged(story["story"], page, lambda number: f"/jobs/{job_id}?page={number}")
     chart = None
     if known and known["finish_s"] is not None:
         chart = timeline([_course(str(job_id), known, now_s)], (), "When it starts and is done", other=SLURMS)
@@ -95,7 +112,8 @@ def job(
         "gpus": list(_gpus(gpus["gpus"], now_s)),
         "terms": [[one["text"], amount(one["value"])] for one in terms["terms"] if one["value"]],
         "forecast": _forecast(terms),
-        "story": [(moment(event["at_s"]), sentence(event)) for event in story["story"]],
+        "story": [(moment(event["at_s"]), sentence(event)) for event in events],
+        "pages": pages,
         "as_of": as_of(why),
     }
 

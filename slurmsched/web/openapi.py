@@ -28,7 +28,8 @@ _REFUSALS = {
     HTTPStatus.BAD_REQUEST: "A parameter is unknown, missing, or not accepted",
     HTTPStatus.UNAUTHORIZED: "There is no token, or one that is not the user's",
     HTTPStatus.FORBIDDEN: "The daemon refuses, and says why",
-    HTTPStatus.SERVICE_UNAVAILABLE: "The daemon does not answer",
+    HTTPStatus.TOO_MANY_REQUESTS: "Other requests of the user are still being worked on",
+    HTTPStatus.SERVICE_UNAVAILABLE: "The daemon does not answer, or not yet",
 }
 
 

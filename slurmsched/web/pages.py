@@ -12,7 +12,7 @@ from ..daemon.api.query_arguments import NAME_MOST
 from ..pages.environment import policy_of_page, render
 from ..pages.formats import legible
 from . import cluster_pages, job_pages, policy_pages, record_pages
-from .asking import Ask, asked
+from .asking import Ask, Turns, asked
 from .identity import Who
 from .problems import Problem
 
@@ -38,15 +38,16 @@ class Page(NamedTuple):
     values: Mapping[str, Any]
 
 
-def add_pages(app: Flask, ask: Ask, who: Who) -> None:
-    """Let *app* show pages, made of what *ask* answers to the user that *who* finds."""
+def add_pages(app: Flask, ask: Ask, who: Who, turns: Turns) -> None:
+    """Let *app* show pages, made of what *ask* answers to the user that *who* finds, when it is the user's turn."""
 
-    def answers() -> Answers:
+    def response(made: Callable[..., Page], path: Mapping[str, Any]) -> Response:
         asker = who(request)
-        return lambda name, **given: legible(asked(ask, {"ask": name, **given}, asker))
+        with turns.of(asker):
+            return _response(made(lambda name, **given: legible(asked(ask, {"ask": name, **given}, asker)), **path))
 
     def shown(made: Callable[..., Page]) -> Callable[..., Response]:
-        return lambda **path: _response(made(answers(), **path))
+        return lambda **path: response(made, path)
 
     for address, made in _PAGES.items():
         app.add_url_rule(address, f"page {address}", shown(made), methods=["GET"])
@@ -81,9 +82,10 @@ def _job(answer: Answers, job_id: int) -> Page:
     why, explained, story, promise, gpus = (
         answer(name, job_id=job_id) for name in ("why", "explain", "story", "deadline", "gpus")
     )
+    page = _number("page", 0, least=0)
     eta = _predicted(answer, why, job_ids=[job_id])
     plan = answer("chart", job_id=job_id) if promise["deadline"]["answer"] != "unasked" else None
-    return Page("job.html", "Job", job_pages.job(job_id, why, explained, story, eta, promise, gpus, plan))
+    return Page("job.html", "Job", job_pages.job(job_id, why, explained, story, eta, promise, gpus, plan, page))
 
 
 def _queue(answer: Answers) -> Page:
@@ -104,12 +106,13 @@ def _gpus(answer: Answers) -> Page:
 
 
 def _accuracy(answer: Answers) -> Page:
-    return Page("accuracy.html", "Accuracy", record_pages.accuracy(answer("accuracy", days=float(_number("days", 30)))))
+    shown = record_pages.accuracy(answer("accuracy", days=float(_number("days", 30))), _number("page", 1))
+    return Page("accuracy.html", "Accuracy", shown)
 
 
 def _report(answer: Answers) -> Page:
     found = answer("report", span_s=_number("days", 7) * record_pages.DAY_S)
-    return Page("week.html", "Report", record_pages.report(found))
+    return Page("week.html", "Report", record_pages.report(found, _number("page", 1)))
 
 
 def _policies(answer: Answers) -> Page:
@@ -117,7 +120,7 @@ def _policies(answer: Answers) -> Page:
     if weight > 100:
         raise Problem(HTTPStatus.BAD_REQUEST, "weight: accepted are 0 to 100")
     compared, impact = answer("orders"), answer("advice")
-    return Page("policies.html", "Policies", policy_pages.policies(compared, impact, weight))
+    return Page("policies.html", "Policies", policy_pages.policies(compared, impact, weight, _number("page", 1)))
 
 
 _PAGES: Mapping[str, Callable[..., Page]] = {
@@ -137,7 +140,7 @@ def _predicted(answer: Answers, beside: Mapping[str, Any], **given: Any) -> Mapp
     try:
         return answer("eta", **given)
     except Problem as problem:
-        if problem.status is not HTTPStatus.FORBIDDEN:
+        if problem.status not in (HTTPStatus.FORBIDDEN, HTTPStatus.SERVICE_UNAVAILABLE):
             raise
         nothing = {"eta": [], "jobs": 0, "coverage_words": problem.detail}
         return {**nothing, "as_of_s": beside["as_of_s"], "cycle": beside["cycle"]}

@@ -10,20 +10,22 @@ from typing import Any
 from ..pages.formats import amount, duration, moment
 from ..pages.front import Choice, front_chart, front_of, nearest
 from ..pages.scales import Axis, linear
-from .cluster_pages import as_of
+from .cluster_pages import as_of, paged
 
 Answer = Mapping[str, Any]
 
 NOW = "as now"
 
 
-def policies(compared: Answer, impact: Answer, weight: int) -> Answer:
+def policies(compared: Answer, impact: Answer, weight: int, page: int) -> Answer:
     """Return what the page shows; *weight*, 0..100, is what the mean wait counts beside who loses most."""
     effects = compared["effects"]
+    rows, pages = paged(impact["advice"], page, lambda number: f"/policies?weight={weight}&page={number}")
     return {
         "weight": weight,
         "note": compared["note"],
-        "impact": [_impact(one) for one in impact["advice"]],
+        "impact": [_impact(one) for one in rows],
+        "pages": pages,
         "impact_columns": ("account or QOS", "jobs", "sooner", "later", "change of the work ahead, mean"),
         "as_of": as_of(impact),
         **(_compared(effects, weight) if effects else {"chart": None, "rows": [], "lead": "", "command": ""}),

@@ -15,22 +15,28 @@ from waitress.adjustments import Adjustments
 from waitress.server import UnixWSGIServer
 
 from ..errors import ConfigError
+from .patience import LIMITS, Patient
 
 _UCRED = struct.Struct("3i")
 
 
-class UnixDoor(UnixWSGIServer):  # type: ignore[misc]  # waitress has no types
+class UnixDoor(Patient, UnixWSGIServer):  # type: ignore[misc]  # waitress has no types
     """A server on a unix socket; the address of a client is its uid, and those that *admits* refuses are hung up on."""
 
     admits: Callable[[int], bool]
 
     @classmethod
-    def open(cls, path: str, application: object, admits: Callable[[int], bool], mode: int, **options: Any) -> UnixDoor:
-        """Listen on *path*, with the *mode* of its file; ConfigError where that is not possible or not safe."""
+    def open(
+        cls, path: str, application: object, admits: Callable[[int], bool], mode: int, dispatcher: Any = None
+    ) -> UnixDoor:
+        """Listen on *path*, with the *mode* of its file; ConfigError where that is not possible or not safe.
+
+        *dispatcher*: the threads that answer, where doors share them.
+        """
         sock = _listening(Path(path), mode)
         made: UnixDoor = cls(
-            application, {}, _sock=sock, adj=Adjustments(sockets=[sock], **options), bind_socket=False,
-            sockinfo=(sock.family, sock.type, sock.proto, path),
+            application, {}, _sock=sock, dispatcher=dispatcher, adj=Adjustments(sockets=[sock], **LIMITS),
+            bind_socket=False, sockinfo=(sock.family, sock.type, sock.proto, path),
         )  # fmt: skip
         made.admits = admits
         return made

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import pwd
+import re
 import shutil
 import subprocess
+import tempfile
 import threading
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import pytest
 
@@ -55,6 +60,53 @@ def test_the_app_shows_the_users_own_pages_with_links_below_its_address(app):
     assert answer.headers["Content-Security-Policy"].startswith("default-src 'none'")
     assert client.get("/jobs/77", base_url="http://portal/pun/sys/slurmsched").status_code in (200, 403)
     assert client.post("/queue").status_code == 405
+
+
+SERVE = """
+import sys
+from wsgiref.simple_server import make_server
+from wsgiref.validate import validator
+sys.path.insert(0, sys.argv[1])
+from passenger_wsgi import application
+with make_server("127.0.0.1", 0, validator(application)) as server:
+    print(server.server_port, flush=True)
+    server.serve_forever()
+"""
+
+
+@pytest.fixture(scope="module")
+def reachable():
+    """A directory that every user may enter, unlike those of pytest."""
+    with tempfile.TemporaryDirectory(prefix="ondemand-") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be two users")
+@pytest.mark.parametrize(("user", "jobs"), [("daemon", ["1", "2", "4"]), ("nobody", ["3"])])
+def test_a_server_that_runs_the_app_as_a_user_shows_the_jobs_of_that_user_and_no_others(reachable, user, jobs):
+    path = reachable / f"{user}.sock"
+    made = handlers(observed())
+
+    def ask(request, name):
+        return made.answer(request, pwd.getpwnam(name).pw_uid, local=False)
+
+    server = UnixDoor.open(str(path), application(ask, forms(), by_socket), lambda peer: True, 0o666)
+    threading.Thread(target=server.run, daemon=True).start()
+    shutil.copy(CONTRIB / "ondemand/slurmsched/passenger_wsgi.py", reachable)
+    as_user = ["setpriv", f"--reuid={user}", "--clear-groups", "/usr/bin/python3", "-c", SERVE, str(reachable)]
+    environment = {"PATH": "/usr/bin:/bin", "SLURMSCHED_WEB_SOCKET": str(path), "PYTHONDONTWRITEBYTECODE": "1"}
+    with subprocess.Popen(as_user, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as passenger:
+        try:
+            port = int(passenger.stdout.readline())
+            with urlopen(f"http://127.0.0.1:{port}/", timeout=60) as answer:
+                assert re.findall(r'href="/jobs/(\d+)"', answer.read().decode()) == jobs
+            with pytest.raises(HTTPError) as refused:
+                urlopen(f"http://127.0.0.1:{port}/jobs/{3 if user == 'daemon' else 1}", timeout=60)
+            assert refused.value.code == 403
+            refused.value.close()
+        finally:
+            passenger.terminate()
 
 
 def test_without_slurmsched_web_the_app_says_so(app, tmp_path):

@@ -17,7 +17,7 @@ from slurmsched.cluster.records.profiles import LinkUse
 from slurmsched.cluster.records.promises import promise_table
 from slurmsched.cluster.stranded_gpus import StrandedBy
 from slurmsched.daemon.api.privacy import HIDDEN
-from slurmsched.daemon.api.query_arguments import AnswerRefused
+from slurmsched.daemon.api.query_arguments import AnswerRefused, NotYet
 from slurmsched.daemon.api.query_handlers import QueryHandlers, plain, takes_long
 from slurmsched.daemon.api.questions.advice import OVERRUNNERS_MOST
 from slurmsched.daemon.api.questions.contract import Sources, Who
@@ -85,14 +85,14 @@ def test_status_is_told_before_the_first_cycle():
 
 
 def test_the_rest_waits_for_the_first_cycle():
-    with pytest.raises(AnswerRefused, match="has not observed the cluster yet"):
+    with pytest.raises(NotYet, match="has not observed the cluster yet"):
         questions().answer({"ask": "why", "job_id": 7}, 0)
 
 
 def test_while_code_is_compiled_only_answers_that_run_it_are_put_off():
     asked = questions(seen(), starting=lambda: "the daemon is still starting")
     for kind in ("check", "eta_check", "chart"):
-        with pytest.raises(AnswerRefused, match="still starting"):
+        with pytest.raises(NotYet, match="still starting"):
             asked.answer({"ask": kind, "options": "-G 4", "job_id": 7}, ALICE)
     assert asked.answer({"ask": "why", "job_id": 7}, ALICE)["why"]
 

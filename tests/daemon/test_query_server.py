@@ -257,7 +257,8 @@ def test_who_asks_too_much_of_what_takes_long_is_told_so(serve, office):
         first.sendall(CHECK)
         wait_until(lambda: office.checking == 1)
         second.sendall(CHECK)
-        assert "still being worked on" in json.loads(heard(second))["error"]
+        told = json.loads(heard(second))
+        assert ("still being worked on" in told["error"], told["again"]) == (True, True)
         office.steps.release()
         assert "check" in json.loads(heard(first))
 

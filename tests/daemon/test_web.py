@@ -23,6 +23,7 @@ from test_slurm_token import OTHER, SECRET, token
 
 from slurmsched.cli.daemon.web import _address, _ask, forms
 from slurmsched.config import RemoteSettings
+from slurmsched.daemon.api.query_arguments import NotYet
 from slurmsched.daemon.api.query_protocol import DaemonUnreachable
 from slurmsched.errors import ConfigError
 
@@ -146,7 +147,7 @@ def test_a_new_job_is_asked_about_by_post(client):
         large = client.post(f"/api/v1/{name}", headers=of(), json={"options": "x" * 20_000})
         assert large.status_code in (400, 413)
         answer = client.post(f"/api/v1/{name}", headers=of(), json={"options": "--gpus=1"})
-        assert answer.status_code == 403, "this daemon has no such answer, and says so"
+        assert answer.status_code == (503 if name == "eta_check" else 403), "nothing is predicted yet, nor planned here"
 
 
 def test_a_daemon_that_is_away_is_said_to_be(site):
@@ -156,6 +157,17 @@ def test_a_daemon_that_is_away_is_said_to_be(site):
     answer = application(away, FORMS).test_client().get("/api/v1/queue", headers=of())
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "10")
     assert answer.json["detail"].startswith("no daemon listens on here:1 (away since ")
+
+
+def test_a_daemon_that_has_just_started_or_is_busy_is_to_be_asked_again(site):
+    def starting(request, of):
+        raise NotYet("the daemon is still starting")
+
+    client = application(starting, FORMS).test_client()
+    answer = client.get("/api/v1/queue", headers=of())
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "10")
+    assert answer.json["detail"] == "the daemon is still starting"
+    assert client.get("/queue", headers=of()).status_code == 503
 
 
 def test_a_bug_shows_nothing_of_itself():

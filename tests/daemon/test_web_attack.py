@@ -1,5 +1,5 @@
-"""Hostile clients of slurmsched web: slow ones, very many, very long headers. Beats of the process
-that holds the daemon's door, beside its threads that answer, come on time."""
+"""Hostile clients of slurmsched web: slow ones, very many, very long headers, one user with very many questions. Beats
+of the process that holds the daemon's door, beside its threads that answer, come on time, and users get answers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ pytestmark = pytest.mark.soak
 
 ATTACK_S = float(os.environ.get("ATTACK_S", "600"))
 BEAT_S, LATE_S = 0.5, 1.0
-SLOW, MANY = 200, 40
+ANSWERED_S = 5.0  #: within which nineteen in twenty honest requests are answered
+SLOW, MANY, GREEDY = 200, 40, 20
 
 
 @pytest.fixture
@@ -65,20 +66,36 @@ def with_long_headers(port, stop):
         stop.wait(0.5)
 
 
-def politely(port, stop, answered):
-    """Ask as a user does, as often as answers come."""
+def greedily(port, stop):
+    """Ask as one user does who wants every answer for himself."""
     while not stop.is_set():
         try:
-            with urlopen(Request(f"http://127.0.0.1:{port}/api/v1/queue", headers=of("nobody")), timeout=20) as answer:
-                answered.append(answer.status)
+            asked(port, "daemon", "/report")
         except OSError:
-            pass
+            stop.wait(0.1)
+
+
+def politely(port, stop, answered_s):
+    """Ask as a user does, as often as answers come; note how long each takes."""
+    while not stop.is_set():
+        began_s = time.monotonic()
+        try:
+            asked(port, "nobody", "/api/v1/queue")
+            answered_s.append(time.monotonic() - began_s)
+        except OSError:
+            answered_s.append(float("inf"))
         stop.wait(0.2)
 
 
-def test_slow_clients_many_clients_and_long_headers_delay_no_beat_of_the_daemon_and_users_are_served_after(web):
-    stop, answered, late_s = threading.Event(), [], []
-    targets = [(slowly, ())] * SLOW + [(with_long_headers, ())] * MANY + [(politely, (answered,))] * 4
+def asked(port, user, address):
+    with urlopen(Request(f"http://127.0.0.1:{port}{address}", headers=of(user)), timeout=20) as answer:
+        assert answer.read()
+
+
+def test_under_attack_no_beat_of_the_daemon_is_late_and_users_are_answered_in_seconds(web):
+    stop, answered_s, late_s = threading.Event(), [], []
+    targets = [(slowly, ())] * SLOW + [(with_long_headers, ())] * MANY + [(greedily, ())] * GREEDY
+    targets += [(politely, (answered_s,))]
     threads = [threading.Thread(target=one, args=(web, stop, *more), daemon=True) for one, more in targets]
     for thread in threads:
         thread.start()
@@ -91,8 +108,9 @@ def test_slow_clients_many_clients_and_long_headers_delay_no_beat_of_the_daemon_
     stop.set()
     for thread in threads:
         thread.join(60)
-    print(f"{len(late_s)} beats, the latest {max(late_s):.3f} s late; {len(answered)} answers meanwhile")
+    most_s = sorted(answered_s)[int(0.95 * (len(answered_s) - 1))]
+    print(f"{len(late_s)} beats, the latest {max(late_s):.3f} s late; {len(answered_s)} honest requests, ", end="")
+    print(f"{answered_s.count(float('inf'))} unanswered, nineteen in twenty within {most_s:.2f} s")
     assert max(late_s) <= LATE_S
-    assert answered, "some were served meanwhile"
-    with urlopen(Request(f"http://127.0.0.1:{web}/api/v1/queue", headers=of("nobody")), timeout=60) as answer:
-        assert answer.status == 200
+    assert len(answered_s) >= ATTACK_S / (ANSWERED_S + 1.0)
+    assert most_s <= ANSWERED_S

@@ -16,8 +16,9 @@ from selenium.webdriver import ActionChains, Chrome, ChromeOptions, Keys
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.support.expected_conditions import url_contains
 from selenium.webdriver.support.wait import WebDriverWait
-from waitress import create_server
 from web_worlds import HOSTILE, client_of, handlers, observed
+
+from slurmsched.web.patience import TcpDoor
 
 DRIVER, CHROMIUM = (shutil.which(name) for name in ("chromedriver", "chromium"))
 pytestmark = pytest.mark.skipif(not (DRIVER and CHROMIUM), reason="apt-get install chromium chromium-driver")
@@ -34,7 +35,7 @@ PAGES = {
 def served():
     """The pages of a user to whom nothing is private, over a connection."""
     made = client_of(handlers(observed(), private=lambda: False))
-    server = create_server(made, host="127.0.0.1", port=0, threads=4)
+    server = TcpDoor.open("127.0.0.1", 0, made)
     threading.Thread(target=server.run, daemon=True).start()
     return f"http://127.0.0.1:{server.effective_port}"  # it ends with the process: no thread can stop it
 

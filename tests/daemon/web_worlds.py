@@ -44,15 +44,15 @@ HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>\x1b[31m{{7*
 OWNERS = ("daemon", "daemon", "nobody", "daemon")
 
 
-def observed(owners=OWNERS):
-    """A full node: job 1 runs, the others wait; texts of users are hostile."""
+def observed(owners=OWNERS, nodes=1):
+    """Full nodes: job 1 runs, those beyond *nodes* wait; texts of users are hostile."""
     many = len(owners)
     jobs = workload(
         many, job_id=1 + np.arange(many), submit_s=np.linspace(0.0, 180.0, many), runtime_s=np.full(many, 4 * HOUR_S),
         gpus=np.full(many, 8), time_limit_s=np.full(many, 5 * HOUR_S), account=Labels.of(["lab"] * many),
         user=Labels.of(owners),
     )  # fmt: skip
-    cluster = SimulatedCluster(jobs, ClusterSpec.of(1, 8))
+    cluster = SimulatedCluster(jobs, ClusterSpec.of(nodes, 8))
     cluster.advance(HOUR_S)
     state = cluster.observe()
 

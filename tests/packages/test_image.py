@@ -13,9 +13,13 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from image_root import DIST, HERE, ImageRoot, blob, opened
+
+from slurmsched.errors import LabError
+from slurmsched.lab.users import nobody_gid, uid_of
+from slurmsched.lab.waiting import wait_until
 
 PACKAGES = Path(__file__).parents[2] / "packages"
-DIST = PACKAGES.parent / "dist"
 sys.path.insert(0, str(PACKAGES))
 
 import oci  # noqa: E402  # of packages/, which is no package of Python
@@ -56,19 +60,6 @@ def written(tree: Path, directory: Path) -> Path:
     return archive
 
 
-def opened(archive: Path) -> dict[str, bytes]:
-    """The files of an image by their names."""
-    with tarfile.open(archive) as tar:
-        return {entry.name: tar.extractfile(entry).read() for entry in tar if entry.isfile()}
-
-
-def blob(files: dict[str, bytes], descriptor: dict) -> bytes:
-    """The blob of a descriptor, which has its size and digest."""
-    content = files["blobs/sha256/" + descriptor["digest"].removeprefix("sha256:")]
-    assert (len(content), hashlib.sha256(content).hexdigest()) == (descriptor["size"], descriptor["digest"][7:])
-    return content
-
-
 def test_an_image_has_every_digest_and_size_that_it_names_and_says_who_runs_it(tree, tmp_path):
     files = opened(written(tree, tmp_path / "out"))
     assert json.loads(files["oci-layout"]) == {"imageLayoutVersion": "1.0.0"}
@@ -106,8 +97,9 @@ def test_a_tool_of_others_unpacks_it_to_the_same_tree_without_what_no_image_keep
 
 def test_a_bill_has_each_package_of_the_lock_with_the_digest_of_the_file_that_was_taken(tmp_path):
     pytest.importorskip("cyclonedx")
-    import sbom
     from cyclonedx.model.component import ComponentType
+
+    import sbom
 
     wheel = tmp_path / "click-8.2.1-py3-none-any.whl"
     wheel.write_bytes(b"a wheel")
@@ -129,10 +121,11 @@ def test_a_bill_has_each_package_of_the_lock_with_the_digest_of_the_file_that_wa
 @pytest.mark.parametrize("python", ["3.11", "3.13"])
 def test_the_bill_of_each_lock_is_valid_and_has_all_its_packages(python):
     pytest.importorskip("cyclonedx")
-    import sbom
     from cyclonedx.model.component import ComponentType
     from cyclonedx.schema import SchemaVersion
     from cyclonedx.validation.json import JsonStrictValidator
+
+    import sbom
 
     lock = (PACKAGES / f"wheels-{python}.txt").read_text()
     text = sbom.bill("slurmsched", "1.0", ComponentType.APPLICATION, sbom.python_components(lock, []), 1_000_000_000)
@@ -154,16 +147,13 @@ def test_sums_are_those_that_sha256sum_checks(tmp_path):
     assert (done.returncode, done.stdout) == (0, "one.deb: OK\ntwo.oci.tar: OK\n")
 
 
-ENTER = """set -e
-root=$1 user=$2
-shift 2
-mount --bind "$root" "$root"
-mount -t proc proc "$root/proc"
-mount --rbind /dev "$root/dev"
-for name in tmp run var/lib/slurmsched; do mount -t tmpfs -o mode=1777 tmpfs "$root/$name"; done
-mount -o remount,ro,bind "$root"
-ip link set lo up
-exec chroot "$root" setpriv --reuid=$user --regid=$user --clear-groups --no-new-privs --inh-caps=-all "$@"
+GET = """
+import http.client, socket, sys
+connection = http.client.HTTPConnection("web")
+connection.sock = socket.socket(socket.AF_UNIX)
+connection.sock.connect(sys.argv[1])
+connection.request("GET", "/")
+print(connection.getresponse().read().decode())
 """
 
 ASKED = """
@@ -176,25 +166,87 @@ with subprocess.Popen(["/usr/bin/slurmsched", "web", "--demo"], stdout=subproces
 """
 
 
-@pytest.mark.soak
-@pytest.mark.skipif(os.geteuid() != 0, reason="a namespace needs root")
-def test_the_image_serves_its_pages_without_privileges_in_a_tree_that_it_cannot_change(tmp_path):
+@pytest.fixture(scope="module")
+def image(tmp_path_factory) -> ImageRoot:
+    """The image that `make image` wrote."""
+    if os.geteuid() != 0:
+        pytest.skip("a namespace needs root")
     images = sorted(DIST.glob("slurmsched-*.oci.tar"))
     if not images:
         pytest.skip("dist has no image: make image")
-    files, root = opened(images[-1]), tmp_path / "root"
-    (entry,) = json.loads(files["index.json"])["manifests"]
-    manifest = json.loads(blob(files, entry))
-    (tmp_path / "layer.tar.gz").write_bytes(blob(files, manifest["layers"][0]))
-    root.mkdir()
-    subprocess.run(["tar", "-xpf", tmp_path / "layer.tar.gz", "--numeric-owner", "-C", root], check=True)
-    assert json.loads(blob(files, manifest["config"]))["config"]["User"] == "slurmsched"
-    accounts = dict(line.split(":")[::2][:2] for line in (root / "etc/passwd").read_text().splitlines())
-    user = accounts["slurmsched"]
-    assert user != "0"
-    apart = ["unshare", "--mount", "--propagation=private", "--net", "--pid", "--fork", "--kill-child"]
-    python = "/opt/slurmsched/bin/python"
-    entered = ["sh", "-c", ENTER, "sh", root, user, python, "-c", ASKED]
-    environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/tmp"}
-    done = subprocess.run([*apart, *entered], capture_output=True, text=True, timeout=600, env=environment)
+    return ImageRoot(images[-1], tmp_path_factory.mktemp("image") / "root")
+
+
+@pytest.mark.soak
+def test_the_image_serves_its_pages_without_privileges_in_a_tree_that_it_cannot_change(image, tmp_path):
+    uid, gid = image.user()
+    assert uid != 0
+    state = tmp_path / "state"
+    state.mkdir()
+    os.chown(state, uid, gid)
+    argv = image.argv("/opt/slurmsched/bin/python", "-c", ASKED, mounts=[("rw", state, "/var/lib/slurmsched")])
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=900, env=HERE)
     assert "<h1>Queue</h1>" in done.stdout, done.stdout + done.stderr
+
+
+def running(image: ImageRoot, log: Path, *words: str, **how) -> subprocess.Popen:
+    """A process of the image that goes on until it is stopped."""
+    with log.open("ab") as file:
+        return subprocess.Popen(image.argv(*words, network=True, **how), stdout=file, stderr=file, env=HERE)
+
+
+@pytest.mark.soak
+def test_the_image_answers_status_and_shows_a_page_beside_a_slurm_whose_files_are_mounted(image, lab):
+    """Two containers share the directory of the daemon's socket: the daemon's, and that of the pages."""
+    work = lab.layout.work / "image"
+    places = {name: work / name for name in ("settings", "state", "run", "web")}
+    gid, daemons, pages = nobody_gid(), uid_of(lab.user("operator")), uid_of(lab.user("dave"))
+    for name, place in places.items():
+        place.mkdir(parents=True)
+        os.chown(place, pages if name == "web" else daemons, gid)
+    (places["settings"] / "slurmsched.toml").write_text(
+        "[daemon]\nmode = 'act'\nevery_s = 1\n[power]\norder = true\n[policy]\nordering = 'sjf'\n"
+        f"[metrics]\nlisten = ''\n[web]\nuser = '{lab.user('dave')}'\nlisten = ''\n"
+        "socket = '/run/slurmsched-web/users.sock'\n"
+    )
+    munge = lab.layout.munge_socket.parent
+    slurm = [("ro", lab.layout.etc, str(lab.layout.etc)), ("ro", munge, str(munge))]
+    shared = [
+        *[("ro", Path(name), name) for name in ("/etc/passwd", "/etc/group")],
+        ("ro", places["settings"], "/etc/slurmsched"),
+        ("rw", places["run"], "/run/slurmsched"),
+    ]
+    own = [*shared, *slurm, ("rw", places["state"], "/var/lib/slurmsched")]
+    conf = f"SLURM_CONF={lab.layout.slurm_conf}"
+    program = ("/usr/bin/env", conf, *image.settings["Entrypoint"])
+    log = work / "log"
+    whole = ("--gres=gpu:4", "-N4", "--wrap=sleep 600", "-o/dev/null")
+    _, job = (lab.submit(*whole, user="alice") for _ in range(2))
+    daemon = running(image, log, *program, *image.settings["Cmd"], user=(daemons, gid), mounts=own)
+    web = running(
+        image, log, *program, "web", user=(pages, gid), mounts=[*shared, ("rw", places["web"], "/run/slurmsched-web")]
+    )
+    try:
+        status = image.argv(*program, "status", user=(daemons, gid), mounts=own, network=True)
+
+        def said() -> str:
+            done = subprocess.run(status, capture_output=True, text=True, timeout=120, env=HERE)
+            return done.stdout if "cycle" in done.stdout and done.returncode == 0 else ""
+
+        def page() -> str:
+            got = lab.run(
+                ["/usr/bin/python3", "-c", GET, str(places["web"] / "users.sock")], user="alice", timeout_s=120.0
+            )
+            return got.stdout if f">{job}<" in got.stdout else ""
+
+        told = wait_until(said, 600.0, "an answer of status", every_s=2.0)
+        shown = wait_until(page, 600.0, "the page with the job", every_s=2.0)
+    except LabError as error:
+        raise AssertionError(f"{error}\n{log.read_text()[-5000:]}") from error
+    finally:
+        for process in (web, daemon):
+            process.kill()
+            process.wait(60)
+    assert "act" in told
+    assert "<h1>My jobs</h1>" in shown
+    assert list(places["state"].glob("*.db")), "its memory is on the host"

@@ -19,20 +19,6 @@ from ..app import App
 if TYPE_CHECKING:
     from ...daemon.api.remote_client import RemoteDaemon
 
-THREADS = 8
-CONNECTIONS = 200
-HEADER_B = 16 * 1024
-SILENT_S = 30  #: after which a connection without a request is closed
-_LIMITS: Mapping[str, Any] = {
-    "threads": THREADS,
-    "connection_limit": CONNECTIONS,
-    "channel_timeout": SILENT_S,
-    "cleanup_interval": 5,
-    "max_request_header_size": HEADER_B,
-    "max_request_body_size": HEADER_B,
-    "ident": None,
-}
-
 
 @click.command()
 @click.option("--demo", is_flag=True, help="Show all pages over a modelled site: no Slurm, no settings.")
@@ -53,7 +39,10 @@ def web(app: App, demo: bool, port: int) -> None:
     if demo:
         return _demo(port)
     settings = app.readable_settings().web
-    servers = [*_with_tokens(app, settings), *_with_names(app, settings)]
+    from ...web.patience import answering_threads
+
+    threads = answering_threads()
+    servers = [*_with_tokens(app, settings, threads), *_with_names(app, settings, threads)]
     if not servers:
         raise ConfigError("slurmsched web has nothing to listen on: set web.listen, web.proxy_socket or web.socket")
     for server in servers[1:]:
@@ -64,18 +53,15 @@ def web(app: App, demo: bool, port: int) -> None:
 
 def _demo(port: int) -> None:
     """Serve the pages over a modelled site, to this user, until interrupted."""
-    from waitress import create_server
-
     from ...web.api import application
+    from ...web.patience import TcpDoor
     from ..progress import bar
     from .web_demo import demo_daemon, keep_time, this_user
 
     with ExitStack() as stack:
         with bar("playing the first days of a modelled site") as told:
             daemon = stack.enter_context(demo_daemon(lambda share: told(round(100 * share), 100)))
-        server = create_server(
-            application(daemon.ask, forms(), lambda request: this_user()), host="127.0.0.1", port=port, **_LIMITS
-        )
+        server = TcpDoor.open("127.0.0.1", port, application(daemon.ask, forms(), lambda request: this_user()))
         stop = Event()
         stack.callback(stop.set)
         Thread(target=keep_time, args=(daemon, stop), daemon=True).start()
@@ -83,25 +69,24 @@ def _demo(port: int) -> None:
         server.run()
 
 
-def _with_tokens(app: App, settings: WebSettings) -> Iterator[Any]:
+def _with_tokens(app: App, settings: WebSettings, threads: Any) -> Iterator[Any]:
     """Yield the server for users with tokens, unless it is off."""
-    from waitress import create_server
-
     from ...web.api import application
+    from ...web.patience import TcpDoor
 
     if not settings.listen:
         return
     host, port = _address(settings.listen)
     daemon = _daemon(app)
     pages = application(lambda request, token: _ask(daemon, request, token), forms())
-    server = create_server(pages, host=host, port=port, **_LIMITS)
+    server = TcpDoor.open(host, port, pages, threads)
     click.echo(
         f"slurmsched web listens on http://{host}:{server.effective_port}/api/v1/openapi.json, asking {daemon.server}"
     )
     yield server
 
 
-def _with_names(app: App, settings: WebSettings) -> Iterator[Any]:
+def _with_names(app: App, settings: WebSettings, threads: Any) -> Iterator[Any]:
     """Yield the servers on unix sockets, for a proxy and for local users."""
     from ...daemon.api.query_protocol import SOCKET, query
     from ...web.api import application
@@ -116,11 +101,11 @@ def _with_names(app: App, settings: WebSettings) -> Iterator[Any]:
     if settings.proxy_socket:
         uid = uid_of_proxy(settings.proxy_user)
         named = application(ask, forms(), by_proxy)
-        yield UnixDoor.open(settings.proxy_socket, named, lambda peer: peer == uid, 0o666, **_LIMITS)
+        yield UnixDoor.open(settings.proxy_socket, named, lambda peer: peer == uid, 0o666, threads)
         click.echo(f"slurmsched web listens on {settings.proxy_socket} for {settings.proxy_user}, asking {socket}")
     if settings.socket:
         local = application(ask, forms(), by_socket)
-        yield UnixDoor.open(settings.socket, local, lambda peer: True, 0o666, **_LIMITS)
+        yield UnixDoor.open(settings.socket, local, lambda peer: True, 0o666, threads)
         click.echo(f"slurmsched web listens on {settings.socket} for users of this host, asking {socket}")
 
 

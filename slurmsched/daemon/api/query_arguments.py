@@ -30,6 +30,10 @@ class AnswerRefused(SlurmschedError):
     """The daemon refuses or cannot answer a query; the text is fit for the user who sent it."""
 
 
+class NotYet(AnswerRefused):
+    """The daemon cannot answer a query at the moment: it has just started, or is busy."""
+
+
 @dataclass(frozen=True)
 class Parameter:
     """A parameter of a question."""

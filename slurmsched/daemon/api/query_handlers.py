@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...explain.eta import Eta
-from .query_arguments import AnswerRefused
+from .query_arguments import AnswerRefused, NotYet
 from .query_protocol import SCHEMA
 from .questions.contract import Asked, Asker, Decided, Sources, Who, named
 from .questions.table import QUESTIONS
@@ -44,7 +44,7 @@ class QueryHandlers:
         if question is None or not isinstance(request, Mapping):
             raise AnswerRefused(f'a question is one JSON object with "ask" one of {", ".join(QUESTIONS)}')
         if question.compiled and (starting := self._sources.starting()):
-            raise AnswerRefused(starting)
+            raise NotYet(starting)
         trusted = local and uid in self._trusted
         sources = self._sources if operators is None else _with_operators(self._sources, operators)
         asker = Asker(uid, None if trusted else _only(sources, uid), trusted)

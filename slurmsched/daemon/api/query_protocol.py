@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import SlurmschedError
-from .query_arguments import AnswerRefused
+from .query_arguments import AnswerRefused, NotYet
 
 SCHEMA = "slurmsched/1"
 SOCKET = "slurmsched.sock"
@@ -59,7 +59,7 @@ def answer_in(line: bytes, daemon: str) -> dict[str, Any]:
     if not isinstance(answer, dict) or answer.get("schema") != SCHEMA:
         raise DaemonUnreachable(f"{daemon} does not use {SCHEMA}; do the versions differ?")
     if "error" in answer:
-        raise AnswerRefused(str(answer["error"]))
+        raise (NotYet if answer.get("again") is True else AnswerRefused)(str(answer["error"]))
     return answer
 
 
@@ -89,9 +89,9 @@ def parsed(line: bytes) -> object:
         raise AnswerRefused("that is no JSON") from error
 
 
-def refusal(text: str) -> bytes:
-    """Return the line that refuses a request because of *text*."""
-    return line_of({"schema": SCHEMA, "error": text})
+def refusal(text: str, *, again: bool = False) -> bytes:
+    """Return the line that refuses a request because of *text*; *again*: the same request may be answered later."""
+    return line_of({"schema": SCHEMA, "error": text, **({"again": True} if again else {})})
 
 
 def line_of(message: Mapping[str, Any]) -> bytes:

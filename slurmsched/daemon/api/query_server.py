@@ -12,7 +12,7 @@ from ...errors import SlurmschedError
 from ..follower import Follower
 from .listener import Listener, Peer, Turns, started_threads, unix_server
 from .named_users import AS, UNNAMED, NamedUsers
-from .query_arguments import AnswerRefused
+from .query_arguments import AnswerRefused, NotYet
 from .query_handlers import QueryHandlers, takes_long
 from .query_protocol import ANSWER_B, REQUEST_B, SOCKET, line_of, parsed, refusal
 
@@ -48,7 +48,8 @@ class QueryWorkers:
         except TimeoutError:
             return refusal(
                 f"the answer takes longer than {self._answer_s:g} s: the daemon is busy, or has just started; "
-                "ask again in a moment"
+                "ask again in a moment",
+                again=True,
             )
 
     async def _answered(self, request: object, uid: int, answer: Callable[[], bytes]) -> bytes:
@@ -58,7 +59,8 @@ class QueryWorkers:
         try:
             return await self._slow.run(Peer(uid=uid), answer, self._turn_s)
         except TimeoutError:
-            return refusal("your other questions of this kind are still being worked on; ask again in a moment")
+            words = "your other questions of this kind are still being worked on; ask again in a moment"
+            return refusal(words, again=True)
 
     def close(self) -> None:
         """Start no further work."""
@@ -69,9 +71,9 @@ class QueryWorkers:
         try:
             answer = line_of(self._questions.answer(request, uid, local=local, operators=operators))
         except SlurmschedError as error:
-            return refusal(str(error))
+            return refusal(str(error), again=isinstance(error, NotYet))
         except MemoryError:
-            return refusal("the daemon is short of memory; ask again in a moment")
+            return refusal("the daemon is short of memory; ask again in a moment", again=True)
         except Exception:  # a query must never end the answering thread; the client gets an error, the log has more
             logger.exception("a bug in answering %.200r", request)
             return refusal("a bug in the daemon; its log has details")
@@ -101,7 +103,7 @@ class QueryServer(Follower):
             unix_server(self._path, 0o666),
             self._respond,
             name="answers",
-            busy=refusal("too many are asking at once; ask again in a moment"),
+            busy=refusal("too many are asking at once; ask again in a moment", again=True),
             too_long=lambda: refusal(f"a question has at most {REQUEST_B} bytes"),
             request_b=REQUEST_B,
             most=MOST,

@@ -72,7 +72,7 @@ class RemoteServer(Follower):
             server,
             self._respond,
             name="remote",
-            busy=refusal("too many are asking at once; ask again in a moment"),
+            busy=refusal("too many are asking at once; ask again in a moment", again=True),
             too_long=self._overlong,
             request_b=DELIVERY_B + LINE_B if take else LINE_B,
             most=2 * PER_HOST,
@@ -175,4 +175,4 @@ class RemoteServer(Follower):
     def _refuse(self, result: str, text: str) -> bytes:
         logger.debug("a client on another host was refused: %s", text)
         self._counted(result)
-        return refusal(text)
+        return refusal(text, again=result == "busy")

@@ -8,6 +8,8 @@ from functools import partial
 from itertools import combinations
 from typing import Any
 
+from markupsafe import Markup
+
 from ...pages.environment import render
 from ...pages.formats import duration, percent
 from ...pages.front import Choice, front_chart
@@ -49,6 +51,7 @@ def line_of(point: Point) -> str:
 def page(front: Front, title: str, notes: Sequence[str]) -> str:
     """Build the page of *front*, with *notes* on its search."""
     every = (*front.points, *front.extremes)
+    named = list(zip(_short_names(front), every, strict=True))
     return render(
         "pareto.html",
         title=title,
@@ -56,23 +59,24 @@ def page(front: Front, title: str, notes: Sequence[str]) -> str:
         notes=notes,
         charts=list(_charts(front, every)),
         columns=["point", "setting", *(f"{one.name} {side}" for side, _ in _SIDES for one in front.objectives)],
+        rows=[_row(front, number, *one) for number, one in enumerate(named, 1)],
         points=[
-            {
-                "number": number,
-                "short": short,
-                "name": name_of(point),
-                "line": line_of(point),
-                "cells": _cells(front, point),
-                "extreme": point.setting is None,
-                "holds": point.holds,
-            }
-            for number, (short, point) in enumerate(zip(_short_names(front), every, strict=True), 1)
+            {"number": number, "short": short, "name": name_of(point), "line": line_of(point),
+             "extreme": point.setting is None}
+            for number, (short, point) in enumerate(named, 1)
         ],
-    )
+    )  # fmt: skip
 
 
 def _short_names(front: Front) -> list[str]:
     return [*map(str, range(1, len(front.points) + 1)), *(point.name for point in front.extremes)]
+
+
+def _row(front: Front, number: int, short: str, point: Point) -> list[str]:
+    beaten = "" if point.holds else " (beaten on the samples held out)"
+    note = " (to compare with)" if point.setting is None else beaten
+    link = Markup('<a href="#point-{}">{}</a>').format(number, short)
+    return [link, f"{name_of(point)}{note}", *_cells(front, point)]
 
 
 def _cells(front: Front, point: Point) -> list[str]:

@@ -58,6 +58,8 @@ def page(replays: Sequence[Replay], title: str, notes: Sequence[str]) -> str:
             {"label": label, "kind": kind, "baseline": at == first}
             for at, (label, kind) in enumerate(zip(labels, kinds(len(labels), first), strict=True))
         ],
+        columns=["measure", *(f"{one} (baseline)" if at == first else one for at, one in enumerate(labels))],
+        marked={first + 1: "marked"},
         measures=list(_measures(rows)),
         charts=[vars(chart) | {"svg": chart.drawn()} for chart in charts(replays, labels, first)],
         baseline=labels[first],
@@ -145,14 +147,15 @@ def _worse(harm: Harm, of: str) -> float:
     return changes.worse if changes else math.nan
 
 
-def _measures(rows: Sequence[PolicyRow]) -> Iterator[tuple[str, str, list[str]]]:
-    """Yield name, meaning and a cell for each policy; measures without a value for any policy are left out."""
+def _measures(rows: Sequence[PolicyRow]) -> Iterator[list[str]]:
+    """Yield the name with its meaning and a cell for each policy; measures that no policy has are left out."""
     for name in ("selection", "placement", "forecast"):
-        yield name, "", [getattr(row.summary, name) for row in rows]
+        yield [name, *(getattr(row.summary, name) for row in rows)]
     for name, help_text, value, show in _MEASURES:
         values = [value(row) for row in rows]
         if not all(map(math.isnan, values)):
-            yield name, help_text, [show(one) if math.isfinite(one) else "-" for one in values]
+            head = Markup('{} <span class="faint">{}</span>').format(name, help_text) if help_text else name
+            yield [head, *(show(one) if math.isfinite(one) else "-" for one in values)]
 
 
 def _harmed(row: PolicyRow) -> Iterator[dict[str, Any]]:

@@ -30,7 +30,7 @@ from ....models.runtime.overruns import Overrunner
 from ...idle.idle_gpus import IdleGpus
 from ...order_effects_service import PlayedOrders
 from ..privacy import hide_other_users
-from ..query_arguments import AnswerRefused, Parameter
+from ..query_arguments import AnswerRefused, NotYet, Parameter
 
 STARTING = "the daemon is still starting: it has not observed the cluster yet; ask again after its first cycle"
 
@@ -109,7 +109,7 @@ class Asked:
     def decided(self) -> Decided:
         """The decision that the answer is about; AnswerRefused before the first cycle."""
         if self.latest is None:
-            raise AnswerRefused(STARTING)
+            raise NotYet(STARTING)
         return self.latest
 
     @cached_property

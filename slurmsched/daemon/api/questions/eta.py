@@ -15,7 +15,7 @@ from ....cluster.records.promises import SAME_S
 from ....cluster.state import View
 from ....explain.eta import Coverage, Eta, coverage_words, eta_of, etas, with_halts_told
 from ....explain.explain import chosen_rows
-from ..query_arguments import ALL, JOBS, ONLY, OPTIONS, SKIP, AnswerRefused, filters_of, limit
+from ..query_arguments import ALL, JOBS, ONLY, OPTIONS, SKIP, AnswerRefused, NotYet, filters_of, limit
 from .contract import Asked, OfCycle, for_users
 
 ETA_USUAL = 100
@@ -36,7 +36,7 @@ def _eta(asked: Asked) -> EtaAnswer:
     report, given, predictions = asked.decided, asked.given, asked.sources.predictions()
     table, most = predictions.table, min(given["limit"], ETA_MOST)
     if table is None:
-        raise AnswerRefused(predictions.why_none)
+        raise (AnswerRefused if predictions.trouble else NotYet)(predictions.why_none)
     if given["job_ids"] is not None:
         total, answers = len(given["job_ids"]), [_of_job(asked, table, job_id) for job_id in given["job_ids"]]
     else:
@@ -78,7 +78,7 @@ def _without_time(asked: Asked, answer: Eta) -> Eta:
 def _eta_check(asked: Asked) -> EtaAnswer:
     predictions = asked.sources.predictions()
     if predictions.table is None:
-        raise AnswerRefused(predictions.why_none)
+        raise (AnswerRefused if predictions.trouble else NotYet)(predictions.why_none)
     report, view, plan = asked.decided, asked.decided.view, asked.plan
     return {
         "as_of_s": report.now_s,
