@@ -95,8 +95,8 @@ def trial_facts(trial: Trial, sums: Sums, now_s: float) -> TrialFacts:
 def harm(trial: Trial, sums: Sums, now_s: float) -> str:
     """Return in a sentence whom the policy harms beyond the bound of *trial*; empty where it harms nobody so.
 
-    The mean is beyond the bound and the interval lies above 0, after IN_A_ROW pairs one after the other: it is looked at
-    after each pair, and without this one in six policies without any effect would end its trial in a week.
+    The mean is beyond the bound and the interval lies above 0, after IN_A_ROW pairs one after the other: it is looked
+    at after each pair, and otherwise one in six policies without any effect would end its trial in a week.
     """
     pairs, _ = _pairs(trial, sums, now_s)
     looks = [list(_effects(sums, pairs[: len(pairs) - back])) for back in range(IN_A_ROW)]

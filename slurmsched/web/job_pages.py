@@ -96,6 +96,7 @@ def job(
         "terms": [[one["text"], amount(one["value"])] for one in terms["terms"] if one["value"]],
         "forecast": _forecast(terms),
         "story": [(moment(event["at_s"]), sentence(event)) for event in story["story"]],
+        "passed": story.get("passed", ""),
         "as_of": as_of(why),
     }
 

@@ -14,7 +14,7 @@ from slurmsched.cluster.actions import Rank
 from slurmsched.cluster.plan import Standing
 from slurmsched.daemon.order_replay import EVERY_S, OrderReplay
 from slurmsched.explain.freed_queue import FreedQueue, Would
-from slurmsched.explain.other_queue import OtherQueue, place_words
+from slurmsched.explain.other_queue import OtherQueue, place_words, started_words
 from slurmsched.report.hour_names import REPLAY_JOBS, REPLAY_LONGER_S, REPLAY_SHORTER_S
 from slurmsched.simulator.simulated_cluster import SimulatedCluster
 
@@ -163,7 +163,8 @@ def test_why_tells_of_a_job_that_would_run_by_now_since_when_and_the_next_one_mo
 def test_a_job_that_our_order_let_start_first_waits_by_replay_before_those_behind_it():
     # Slurm's own order is 2, 3; with our points 3 started when job 1 had ended.
     before = with_points(look((0, 1, 8), (0.1, 4, 8), (0.2, 4, 8), after_s=0.95 * HOUR_S), {3: 10**6})
-    service = OrderReplay(Orders(True), lambda news: None, ManualClock())
+    added = {}
+    service = OrderReplay(Orders(True), added.update, ManualClock())
 
     def seen(view):
         many = len(view.pending)
@@ -181,9 +182,24 @@ def test_a_job_that_our_order_let_start_first_waits_by_replay_before_those_behin
     ]
     seen(replace(after, pending=tables[0], running=tables[1]))
     assert (service._other.later.jobs.job_id.tolist(), len(service._other.sooner.waiting)) == ([3], 1)
-    sums = {key.what: value for key, value in service._sums.items()}
+    service._sums.send()
+    sums = {key.what: value for key, value in added.items()}
     assert sums[f"{REPLAY_JOBS}:act"] == 1
     assert sums[f"{REPLAY_SHORTER_S}:act"] > 0
+    last = replace(after, pending=tables[0], running=tables[1])
+    told = service.started_words(last, last.running.row_of(3))
+    assert told.startswith("Played forward by Slurm's own priorities alone, it would still wait, after ")
+
+
+def test_story_tells_of_a_job_that_runs_when_it_would_have_started_by_slurms_priorities_alone():
+    view = look((0, 10, 4), (0.1, 4, 4), after_s=0.5 * HOUR_S)
+    key = 2, int(view.running.first_submit_s[1])
+    sooner = FreedQueue(view.now_s, running={key: float(view.running.started_s[1]) - 600.0})
+    other = OtherQueue(since_s=60.0, sooner=sooner)
+    assert started_words(other, view, 0) == "", "it started before the first look"
+    assert started_words(other, view, 1).endswith("it would have started 10 min earlier.")
+    same = OtherQueue(since_s=60.0, sooner=FreedQueue(view.now_s))
+    assert started_words(same, view, 1).endswith("it would have started at about the same time.")
 
 
 def test_why_tells_nothing_before_the_first_look_nor_where_our_order_is_not_in_force():
