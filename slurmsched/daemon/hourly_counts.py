@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-import math
-from collections import defaultdict
 from collections.abc import Callable, Sequence
+from functools import partial
 from threading import Lock
 
 import numpy as np
@@ -14,7 +13,6 @@ from ..clock import Clock, Timer
 from ..cluster.records.hours import HOUR_S
 from ..cluster.stranded_gpus import LONGEST_S, StrandedBy
 from ..cycle import CycleReport
-from ..db.records.hours import Counted
 from ..db.store import Store
 from ..errors import SlurmschedError
 from ..explain.impact import advice
@@ -41,6 +39,7 @@ from ..report.hour_names import (
 )
 from ..slurm.port import ControllerLoad
 from .cycle_follower import CycleFollower
+from .unsent_sums import UnsentSums
 
 logger = logging.getLogger(__name__)
 
@@ -85,10 +84,9 @@ class HourlyCounts(CycleFollower):
         stranded: Callable[[], Sequence[StrandedBy]],
     ) -> None:
         super().__init__("hours")
-        self._store, self._cluster, self._clock = store, cluster, clock
+        self._sums = UnsentSums(partial(store.add_hours, cluster), MOST)
+        self._clock = clock
         self._calls, self._stranded = calls, stranded
-        self._sums: dict[Counted, float] = defaultdict(float)
-        self._lock = Lock()  # of the sums: cycles and the thread add to them
         self._mode = "observe"
         self._last_s: float | None = None
         self._load: ControllerLoad | None = None
@@ -144,16 +142,7 @@ class HourlyCounts(CycleFollower):
         if report is not None:
             self._sample(report)
         self._count_stranded()
-        with self._lock:
-            news, self._sums = self._sums, defaultdict(float)
-        try:
-            self._store.add_hours(self._cluster, news)
-        except SlurmschedError:
-            with self._lock:
-                for counted, value in news.items():
-                    if counted in self._sums or len(self._sums) < MOST:
-                        self._sums[counted] += value
-            raise
+        self._sums.send()
 
     def _sample(self, report: CycleReport) -> None:
         """Count the effect that the order has now on the work ahead of each account's jobs."""
@@ -179,9 +168,7 @@ class HourlyCounts(CycleFollower):
     def _count(self, what: str, value: float, account: str = "", user: str = "", *, always: bool = False) -> None:
         if not value and not always:
             return
-        hour_s = math.floor(self._clock.now() / HOUR_S) * HOUR_S
-        with self._lock:
-            self._sums[Counted(hour_s, what, account, user)] += value
+        self._sums.add(self._clock.now(), what, account, user, value)
 
     def _failed(self, error: SlurmschedError) -> None:
         logger.warning("the counts of this hour are not saved yet: %s", error)

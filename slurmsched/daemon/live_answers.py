@@ -41,6 +41,7 @@ class LiveAnswers:
             explain=self._explanation,
             queue=queue,
             story=lambda job_id, since_s: parts.store.story(parts.cluster_name, job_id, since_s),
+            passed=self._passed,
             rules=lambda: self._rules,
             overrunners=lambda: overrunners_of(self._context.model),
             links=lambda: self._figures.answer("links")["rows"],
@@ -87,8 +88,10 @@ class LiveAnswers:
         return why(view, plan, self._rules, job_id, replace(beside, more=tuple(filter(None, more))))
 
     def _passed(self, view: View, plan: Plan, job_id: int, beside: Circumstances) -> str:
-        """Return who passed a pending job by our order, in a sentence; empty where that is not in force."""
-        row = view.pending.row_of(job_id)
+        """Say who passed a job by our order, and where it would be without; empty where that is not in force."""
+        row, runs = view.pending.row_of(job_id), view.running.row_of(job_id)
+        if runs is not None and not beside.order_off:
+            return self._parts.replay.started_words(view, runs)
         if row is None or beside.order_off or plan.jobs.rank[row] < 0:
             return ""
         passed = self._parts.passed.count(job_id, float(view.pending.first_submit_s[row]))

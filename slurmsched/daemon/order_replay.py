@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import Protocol
@@ -14,16 +12,27 @@ import numpy as np
 from ..clock import Clock, Timer
 from ..cluster.columns import FloatArray
 from ..cluster.plan import Plan
-from ..cluster.records.hours import HOUR_S
 from ..cluster.state import View
 from ..config.service_settings import PredictSettings
 from ..cycle import CycleReport
 from ..db.records.hours import Counted
 from ..errors import SlurmschedError
 from ..explain.freed_queue import Queue, as_it_is
-from ..explain.other_queue import Difference, OtherQueue, in_other_order, other_order, place_words
+from ..explain.other_queue import (
+    Difference,
+    OtherQueue,
+    arrivals,
+    in_order,
+    in_other_order,
+    keyed,
+    other_order,
+    place_words,
+    started_words,
+    with_arrivals,
+)
 from ..report.hour_names import REPLAY_JOBS, REPLAY_LONGER_S, REPLAY_SHORTER_S, named
 from .cycle_follower import CycleFollower
+from .unsent_sums import UnsentSums
 
 logger = logging.getLogger(__name__)
 
@@ -64,14 +73,18 @@ class OrderReplay(CycleFollower):
         self, player: Played | None, add_hours: Callable[[Mapping[Counted, float]], None], clock: Clock
     ) -> None:
         super().__init__("replay")
-        self._player, self._add_hours, self._clock = player, add_hours, clock
+        self._player, self._sums = player, UnsentSums(add_hours)
         self._other, self._mode = OtherQueue(), ""
-        self._sums: dict[Counted, float] = defaultdict(float)
+        self._last: tuple[View, Plan] | None = None
         self._wait = Timer(clock.monotonic)
 
     def place_words(self, view: View, row: int) -> str:
         """Say where a pending *row* would be by now by Slurm's own priorities alone; empty where it is not known."""
         return place_words(self._other.within(LONGEST_S, view.now_s), view, row) if self._mode == "act" else ""
+
+    def started_words(self, view: View, row: int) -> str:
+        """Say when a running *row* would have started by Slurm's own priorities alone; empty where not known."""
+        return started_words(self._other.within(LONGEST_S, view.now_s), view, row) if self._mode == "act" else ""
 
     def _note(self, report: CycleReport) -> bool:
         return self._player is not None
@@ -84,44 +97,51 @@ class OrderReplay(CycleFollower):
         report = self._report
         assert report is not None
         self.look(report.view, report.plan, report.mode)
-        news, self._sums = self._sums, defaultdict(float)
-        try:
-            self._add_hours(news)
-        except SlurmschedError:
-            for counted, value in news.items():
-                self._sums[counted] += value
-            raise
+        self._sums.send()
 
     def look(self, view: View, plan: Plan, mode: str) -> None:
-        """Add up what both orders differ by since the last look, and play them on; SlurmschedError where that fails."""
+        """Play what happened since the last look in both orders, and add up what they differ by.
+
+        SlurmschedError where that fails; the replay then begins anew.
+        """
         player = self._player
         assert player is not None
         if mode != self._mode:
             self._other, self._mode = OtherQueue(), mode
-        ours = player.in_force(mode)
+        ours, last = player.in_force(mode), self._last
+        other, differences = self._other.within(LONGEST_S, view.now_s), list[Difference]()
+        self._other, self._last = OtherQueue(), (view, plan)  # where a play fails, the replay begins anew
         queue = other_order(view, plan, in_force=ours)
-        alike = same_order(view, queue)
-        other, differences, began = self._other.within(LONGEST_S, view.now_s).seen(
-            view, queue.view.pending.priority, newcomers=ours and not alike
-        )
-        if alike and other.same:
-            self._other = other.settled()
-        else:
-            as_is, wanted = as_it_is(player.order(view, plan, mode)), in_other_order(queue, other)
-            self._other = OtherQueue()  # where a play fails, the replay begins anew
-            self._other, more = other.played(as_is, player.starts(as_is), wanted, player.starts(wanted), EVERY_S)
-            differences += more
-        self._count(view.now_s, mode, 1.0 if ours else -1.0, differences, began)
+        if last is not None and np.isfinite(other.at_s):
+            other, differences = self._played(other, last, view, plan, queue)
+        self._other, more, began = other.seen(view, queue.view.pending.priority)
+        self._count(view.now_s, mode, 1.0 if ours else -1.0, [*differences, *more], began)
+
+    def _played(
+        self, other: OtherQueue, last: tuple[View, Plan], view: View, plan: Plan, queue: Queue
+    ) -> tuple[OtherQueue, list[Difference]]:
+        """Play the *last* queue on until that of *view*, whose *queue* in the other order is known."""
+        player, (before, its_plan) = self._player, last
+        assert player is not None
+        ours = player.in_force(self._mode)
+        came, grown = arrivals(before, view, plan, in_force=ours), other.drift(keyed(queue.view.pending))
+        came_there = in_order(came, in_force=ours)
+        there = with_arrivals(other_order(before, its_plan, in_force=ours), came_there, grown=grown)
+        as_was = with_arrivals(player.order(before, its_plan, self._mode), came, grown=grown)
+        if other.same and same_order(as_was.view, there):
+            return other.settled(), []
+        other = other.with_arrivals(came_there)
+        as_is, wanted = as_it_is(as_was), in_other_order(there, other)
+        return other.played(as_is, player.starts(as_is), wanted, player.starts(wanted), view.now_s - before.now_s)
 
     def _count(
         self, now_s: float, mode: str, sign: float, differences: Sequence[Difference], began: Sequence[str]
     ) -> None:
-        hour_s = math.floor(now_s / HOUR_S) * HOUR_S
         for account in began:
-            self._sums[Counted(hour_s, named(REPLAY_JOBS, mode), account or NO_ACCOUNT, "")] += 1.0
+            self._sums.add(now_s, named(REPLAY_JOBS, mode), account or NO_ACCOUNT, "", 1.0)
         for one in differences:
             what = REPLAY_LONGER_S if sign * one.seconds > 0 else REPLAY_SHORTER_S
-            self._sums[Counted(hour_s, named(what, mode), one.account or NO_ACCOUNT, "")] += abs(one.seconds)
+            self._sums.add(now_s, named(what, mode), one.account or NO_ACCOUNT, "", abs(one.seconds))
 
     def _failed(self, error: SlurmschedError) -> None:
         logger.warning("the other order was not played forward: %s", error)

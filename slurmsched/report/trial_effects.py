@@ -18,6 +18,7 @@ from ..cluster.records.trial import OfBlock, Trial, TrialSums
 
 CONFIDENCE = 0.95
 LEAST_PAIRS = 3
+IN_A_ROW = 3  #: pairs after each of which harm must show
 LEAST_JOBS = 20  #: of an account, for an interval
 COVERED = 0.8  #: the part of the measured time of a block in which a daemon must have counted
 
@@ -91,20 +92,27 @@ def trial_facts(trial: Trial, sums: Sums, now_s: float) -> TrialFacts:
     }
 
 
-def harm(trial: Trial, facts: TrialFacts) -> str:
+def harm(trial: Trial, sums: Sums, now_s: float) -> str:
     """Return in a sentence whom the policy harms beyond the bound of *trial*; empty where it harms nobody so.
 
-    The mean is beyond the bound, and the interval lies above 0: it is no chance. It is looked at again and again, so
-    that a policy without any effect ends a trial sooner or later.
+    The mean is beyond the bound and the interval lies above 0, after IN_A_ROW pairs one after the other: it is looked
+    at after each pair, and otherwise one in six policies without any effect would end its trial in a week.
     """
-    for one in facts["effects"]:
-        if trial.harm_s and one["change_s"] > trial.harm_s and one["low_s"] > 0:
+    pairs, _ = _pairs(trial, sums, now_s)
+    looks = [list(_effects(sums, pairs[: len(pairs) - back])) for back in range(IN_A_ROW)]
+    harmed = [{one["account"] for one in effects if _harms(one, trial.harm_s)} for effects in looks]
+    for one in looks[0]:
+        if trial.harm_s and all(one["account"] in accounts for accounts in harmed):
             whose = f"account {one['account']}" if one["account"] else "all accounts together"
             return (
                 f"jobs of {whose} wait {one['change_s']:.0f} s longer with the policy ({one['low_s']:.0f} to "
                 f"{one['high_s']:.0f} s), more than the bound of {trial.harm_s:.0f} s"
             )
     return ""
+
+
+def _harms(effect: TrialEffect, bound_s: float) -> bool:
+    return effect["change_s"] > bound_s and effect["low_s"] > 0
 
 
 def _pairs(trial: Trial, sums: Sums, now_s: float) -> tuple[list[tuple[int, int]], int]:

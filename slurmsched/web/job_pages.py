@@ -114,6 +114,7 @@ def job(
         "forecast": _forecast(terms),
         "story": [(moment(event["at_s"]), sentence(event)) for event in events],
         "pages": pages,
+        "passed": story.get("passed", ""),
         "as_of": as_of(why),
     }
 

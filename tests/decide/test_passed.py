@@ -104,6 +104,9 @@ def test_why_and_story_tell_it_and_the_recorded_cycles_replayed_count_the_same(s
         if waits and not any(report.view.pending.row_of(job) is not None for job in short):
             told = " ".join(daemon.service.questions.answer({"ask": "why", "job_id": long}, 0)["why"]["details"])
             assert "2 jobs behind it by these have started before it" in told or "1 job behind it" in told
+            story = daemon.service.questions.answer({"ask": "story", "job_id": long}, 0)
+            assert "behind it by these" in story["passed"]
+            assert story["passed"] in told, "story says what why says"
     story = json_of(site, "story", str(long))["story"]
     (event,) = [event for event in story if event["kind"] == "passed"]
     replayed, again = PassedBy(), []

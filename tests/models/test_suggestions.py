@@ -46,7 +46,7 @@ def site(seed, users=25, weeks=6):
 
 def test_suggested_limits_cover_95_percent_of_the_runs_of_the_next_week():
     covered, asked = 0, 0
-    for seed in range(4):
+    for seed in (*range(4), *range(100, 116)):  # the last sixteen were drawn after the model was made: 0.944
         table = site(seed)
         week_s = 5 * WEEK_S
         suggester = Suggester(table.take(table.ended_s < week_s), table_of(KeptUsage, 0, {}, {}))

@@ -26,4 +26,5 @@ def story(app: App, job: JobName, as_json: bool) -> None:
             f"the records have no job {job}: there never was one, slurmsched did not run then, or it ended more than"
             " database.keep_outcomes_days ago"
         )
-    emit(reply, *(f"{moment(event['at_s'])}  {sentence(event)}" for event in events), as_json=as_json)
+    lines = [f"{moment(event['at_s'])}  {sentence(event)}" for event in events]
+    emit(reply, *lines, *filter(None, [reply["passed"]]), as_json=as_json)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -26,6 +25,7 @@ from ...errors import SlurmschedError
 from ...explain.freed_queue import FreedQueue, IdleHold, Queue, Waited, as_it_is, freed
 from ...report.hour_names import IDLE_HELD_S, IDLE_JOBS, IDLE_WAIT_GPU_S, IDLE_WAIT_S
 from ..cycle_follower import CycleFollower
+from ..unsent_sums import UnsentSums
 from .idle_book import IdleBook
 from .idle_gpus import Delayed, IdleGpus
 
@@ -71,12 +71,11 @@ class IdleService(CycleFollower):
         published: Callable[[int, int, float], None] = lambda gpus, waiting, waited_s: None,
     ) -> None:
         super().__init__("idle")
-        self._book, self._player, self._add_hours = book, player, add_hours
+        self._book, self._player, self._sums = book, player, UnsentSums(add_hours)
         self._clock, self._published = clock, published
         self._would = FreedQueue()
         self._holds: list[IdleHold] = []
         self._held_at_s = math.nan
-        self._sums: dict[Counted, float] = defaultdict(float)
         self._latest = IdleGpus()
         self._wait = Timer(clock.monotonic)
 
@@ -100,13 +99,7 @@ class IdleService(CycleFollower):
         assert report is not None
         self.look(report.view, report.plan, report.mode, holds)
         if self._sums:
-            news, self._sums = self._sums, defaultdict(float)
-            try:
-                self._add_hours(news)
-            except SlurmschedError:
-                for counted, value in news.items():
-                    self._sums[counted] += value
-                raise
+            self._sums.send()
 
     def look(self, view: View, plan: Plan, mode: str, holds: Sequence[IdleHold]) -> None:
         """Add up what jobs waited since the last look, and find who would start; SlurmschedError where that fails."""
@@ -130,20 +123,19 @@ class IdleService(CycleFollower):
         self._published(sum(hold.gpus for hold in holds), self._latest.waiting, waited_s)
 
     def _count(self, now_s: float, waited: Sequence[Waited], holds: Sequence[IdleHold]) -> None:
-        hour_s = math.floor(now_s / HOUR_S) * HOUR_S
         for one in waited:
-            self._add(hour_s, IDLE_WAIT_S, one.account, one.user, one.seconds)
-            self._add(hour_s, IDLE_WAIT_GPU_S, one.account, one.user, one.seconds * one.gpus)
-            self._add(hour_s, IDLE_JOBS, one.account, one.user, float(one.first))
+            self._add(now_s, IDLE_WAIT_S, one.account, one.user, one.seconds)
+            self._add(now_s, IDLE_WAIT_GPU_S, one.account, one.user, one.seconds * one.gpus)
+            self._add(now_s, IDLE_JOBS, one.account, one.user, float(one.first))
         before_s, self._held_at_s = self._held_at_s, now_s
         for hold in holds:
             from_s = hold.since_s if not now_s - before_s <= LONGEST_S or hold.since_s > before_s else before_s
             lasted_s = min(max(now_s - from_s, 0.0), LONGEST_S)
-            self._add(hour_s, IDLE_HELD_S, hold.account, hold.user, lasted_s * hold.gpus)
+            self._add(now_s, IDLE_HELD_S, hold.account, hold.user, lasted_s * hold.gpus)
 
-    def _add(self, hour_s: float, what: str, account: str, user: str, value: float) -> None:
+    def _add(self, now_s: float, what: str, account: str, user: str, value: float) -> None:
         if value:
-            self._sums[Counted(hour_s, what, account, user)] += value
+            self._sums.add(now_s, what, account, user, value)
 
     def _failed(self, error: SlurmschedError) -> None:
         logger.warning("what idle GPUs cost others is not known anew: %s", error)

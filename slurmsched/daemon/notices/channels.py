@@ -56,12 +56,7 @@ class Sendmail:
 
     def send(self, to: Sequence[str], message: Message, notice: Notice) -> None:
         """Hand the message to the mail program; one that hangs is ended."""
-        mail = EmailMessage(policy=SMTP)
-        mail["From"], mail["To"], mail["Subject"] = self.sender, ", ".join(to), message.subject
-        mail["Date"] = formatdate(notice.at_s)
-        mail["Auto-Submitted"] = "auto-generated"  # no holiday note answers it
-        mail.set_content(message.text)
-        body = mail.as_bytes(policy=SMTP.clone(linesep="\n"))
+        body = self.mail(to, message, notice)
         try:
             done = subprocess.run(
                 [self.program, "-i", "-f", self.sender, "--", *to],
@@ -78,6 +73,15 @@ class Sendmail:
         if done.returncode:
             words = done.stderr.decode("utf-8", "replace").strip()[:200]
             raise NoticeFailed(f"{self.program} ended with status {done.returncode}: {words!r}")
+
+    def mail(self, to: Sequence[str], message: Message, notice: Notice) -> bytes:
+        """Return the mail with its headers, with the line ends of a text on this machine."""
+        mail = EmailMessage(policy=SMTP)
+        mail["From"], mail["To"], mail["Subject"] = self.sender, ", ".join(to), message.subject
+        mail["Date"] = formatdate(notice.at_s)
+        mail["Auto-Submitted"] = "auto-generated"  # no holiday note answers it
+        mail.set_content(message.text)
+        return mail.as_bytes(policy=SMTP.clone(linesep="\n"))
 
 
 @dataclass(frozen=True)

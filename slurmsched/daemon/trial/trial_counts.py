@@ -91,7 +91,7 @@ class TrialCounts(CycleFollower):
             return
         sums = self._save(trial)
         facts = trial_facts(trial, sums, report.now_s)
-        if sentence := harm(trial, facts):
+        if sentence := harm(trial, sums, report.now_s):
             logger.error("the trial of the policy has ended: %s", sentence)
             self._end(trial, report.now_s, "harm", sentence)
         elif report.now_s >= trial.until_s:

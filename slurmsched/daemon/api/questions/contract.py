@@ -60,6 +60,7 @@ class Sources:
     explain: Callable[[View, Plan, int, Circumstances], Explanation]
     queue: Callable[[View, Plan], Sequence[QueueRow]]
     story: Callable[[int, float | None], Sequence[StoryEvent]]  #: of the job of that id and submission, or the last one
+    passed: Callable[[View, Plan, int, Circumstances], str] = lambda *_: ""  #: who passed a job because of our order
     rules: Callable[[], Rules] = Rules
     overrunners: Callable[[], Sequence[Overrunner]] = tuple  #: users whose runs went far beyond their forecasts
     links: Callable[[], Sequence[LinkUse]] = tuple  #: use of the links between GPUs, by number of GPUs

@@ -46,6 +46,7 @@ class Story(TypedDict):
 
     job_id: int
     story: Sequence[StoryEvent]
+    passed: str  #: who went before it because of our order, and where it would be by Slurm's alone; empty: not known
 
 
 def _why(asked: Asked) -> WhyAnswer:
@@ -75,7 +76,12 @@ def _explain(asked: Asked) -> ExplainAnswer:
 def _story(asked: Asked) -> Story:
     # Only the queue names a job's owner: the story of a job that has ended is for users who may see all jobs.
     job_id = asked.given["job_id"]
-    return {"job_id": job_id, "story": asked.sources.story(job_id, asked.identity(job_id)[1])}
+    passed = asked.latest and asked.sources.passed(asked.view, asked.plan, job_id, asked.beside(job_id))
+    return {
+        "job_id": job_id,
+        "story": asked.sources.story(job_id, asked.identity(job_id)[1]),
+        "passed": passed or "",
+    }
 
 
 QUESTIONS = (
