@@ -58,8 +58,8 @@ class Release:
 
 OLDEST, SINCE_24_11, SINCE_26_05 = RELEASES = (
     Release(False, True, True, False, SizeRules()),
-    Release(True, False, False, True, SizeRules(tasks_first=True)),
-    Release(True, False, False, True, SizeRules(tasks_first=True, task_on_each_node=True)),
+    Release(True, False, False, True, SizeRules(tasks_first=True, newer_values=True)),
+    Release(True, False, False, True, SizeRules(tasks_first=True, newer_values=True, task_on_each_node=True)),
 )
 """As 22.05 decides, as 24.11 and 25.11 do, and as 26.05 does. Which holds for a release between two is not known."""
 

@@ -24,11 +24,13 @@ from .sbatch_request import SbatchRequest, exclusive_of, request_of
 from .text.comment import parse
 from .text.constraint import constraint_of
 from .text.hostlist import expand
-from .text.sbatch import not_understood
+from .text.sbatch import not_understood, written_values
 from .text.sbatch_values import (
     SWITCH_WAIT_S,
     array_tasks,
     gres_items,
+    is_newer_value,
+    is_node_list,
     node_range,
     refuse,
     segment,
@@ -125,6 +127,7 @@ def probe(options: Mapping[str, str], user: str, now_s: float, zone: tzinfo, sit
         per_job=["gpus" in options],
         per_task=[request.per_task],
         per_gpu=[request.per_gpu],
+        gpu_cpus=[request.cpus_per_gpu],
         time_limit_s=[_limit_s(request, rows, site.partitions)],
         comment=[comment],
         deadline_s=[deadline_s],
@@ -142,15 +145,23 @@ def probe(options: Mapping[str, str], user: str, now_s: float, zone: tzinfo, sit
 
 def _request(options: Mapping[str, str], permissions: Permissions) -> tuple[SbatchRequest, tuple[str, ...]]:
     """Return the size of the job, and what is not known of it where it is not known how the release counts."""
-    request = request_of(options, permissions.releases[0].sizes)
-    for other in permissions.releases[1:]:
+    requests, refusals = [], []
+    for release in permissions.releases:
         try:
-            again = request_of(options, other.sizes)
-        except ConfigError:
-            return request, ("its GPUs by task and by node (some releases of Slurm refuse it)",)
-        if (again.gpus, again.nodes, again.tasks) != (request.gpus, request.nodes, request.tasks):
-            return request, ("its GPUs by task and by node (some releases of Slurm count them otherwise)",)
-    return request, ()
+            requests.append(request_of(options, release.sizes))
+        except ConfigError as error:
+            refusals.append(error)
+    if not requests:
+        raise refusals[0]
+    newer = [f"--{name}={value}" for name, value in written_values(options) if is_newer_value(name, value)]
+    sizes = {(tuple(one.gpus.items()), one.nodes, one.tasks) for one in requests}
+    if refusals:
+        return requests[0], (
+            f"{', '.join(newer) or 'its GPUs by task and by node'} (some releases of Slurm refuse it)",
+        )
+    if len(sizes) > 1:
+        return requests[0], ("its GPUs by task and by node (some releases of Slurm count them otherwise)",)
+    return requests[0], ()
 
 
 def _partition(options: Mapping[str, str], site: Site) -> str:
@@ -302,6 +313,8 @@ def _unsure(options: Mapping[str, str], request: SbatchRequest, site: Site) -> t
     found += [f"{what} of Slurm {how}" for what, how in _by_release(options, request, site)]
     if site.topology.plugin and not site.topology.levels and request.nodes > 1:
         found.append(f"--nodes={request.nodes} (which nodes lie together in a {site.topology.plugin} is not read)")
+    if is_node_list(options.get("nodes", "")):
+        found.append(f"--nodes={options['nodes']} (that it takes no number of nodes between these)")
     if options.get("licenses") and not licences_of(site.limits):
         found.append(f"--licenses={options['licenses']} (how many are free was not read)")
     if site.topology.levels and span_s(options.get("switches", "").partition("@")[2] or "5") > SWITCH_WAIT_S:
