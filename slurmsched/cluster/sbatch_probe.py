@@ -6,7 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 
 import numpy as np
@@ -77,7 +77,8 @@ def probe(options: Mapping[str, str], user: str, now_s: float, zone: tzinfo, sit
     granted = _granted(options, user, _partition(options, site), site)
     partition = ",".join(granted.partitions)
     rows = [list(site.partitions.name).index(name) for name in granted.partitions]
-    request = with_defaults(request, options, defaults_of(site.partitions, rows[0]))
+    home = _row_of_defaults(request, rows, site)
+    request = with_defaults(request, options, defaults_of(site.partitions, home))
     _check_names(options, request, site)
     allowed = _allowed(request, rows, site)
     if not _names_a_type_twice(options):
@@ -128,7 +129,7 @@ def probe(options: Mapping[str, str], user: str, now_s: float, zone: tzinfo, sit
         per_task=[request.per_task],
         per_gpu=[request.per_gpu],
         gpu_cpus=[request.cpus_per_gpu],
-        time_limit_s=[_limit_s(request, rows, site.partitions)],
+        time_limit_s=[_limit_s(request, rows[0], home, site.partitions)],
         comment=[comment],
         deadline_s=[deadline_s],
         submitted_s=[now_s],
@@ -282,12 +283,25 @@ def _check_segment(nodes: int, each: int, topology: Topology) -> None:
         submission_failed(f"Requested node configuration is not available: {words}")
 
 
-def _limit_s(request: SbatchRequest, rows: list[int], partitions: PartitionTable) -> float:
-    """Return the time limit: the job's own, else DefaultTime of its first partition, else the longest one there."""
+def _row_of_defaults(request: SbatchRequest, rows: list[int], site: Site) -> int:
+    """Return the partition of the job's *rows* whose defaults it has: the first, or the first with nodes enough."""
+    if not all(release.defaults_where_nodes_are_enough for release in site.permissions.releases):
+        return rows[0]
+    parts = site.partitions
+    for row in rows:
+        there = _allowed(replace(request, required=""), [row], site).sum()
+        least, most = int(parts.least_nodes[row]), int(parts.most_nodes[row]) or request.most_nodes
+        if least <= request.nodes <= there and request.most_nodes <= most:
+            return row
+    return rows[0]
+
+
+def _limit_s(request: SbatchRequest, first: int, home: int, partitions: PartitionTable) -> float:
+    """Return the limit of the job, else DefaultTime of its *first* partition, else the longest one in its *home*."""
     if not math.isnan(request.time_limit_s):
         return request.time_limit_s
-    default_s = float(partitions.default_time_s[rows[0]])
-    return float(partitions.max_time_s[rows[0]]) if math.isnan(default_s) else default_s
+    default_s = float(partitions.default_time_s[first])
+    return float(partitions.max_time_s[home]) if math.isnan(default_s) else default_s
 
 
 def _begins_s(options: Mapping[str, str], now_s: float, zone: tzinfo) -> float:

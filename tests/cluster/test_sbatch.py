@@ -17,7 +17,7 @@ import pytest
 
 from slurmsched.cluster.columns import Labels, table_of
 from slurmsched.cluster.nodes import PartitionTable
-from slurmsched.cluster.permissions import OLDEST, SINCE_24_11, SINCE_26_05, Permissions
+from slurmsched.cluster.permissions import OLDEST, SINCE_24_11, SINCE_25_11, SINCE_26_05, Permissions, Release
 from slurmsched.cluster.sbatch_probe import Probe, Site, probe
 from slurmsched.cluster.sbatch_request import request_of
 from slurmsched.cluster.text.sbatch import as_text, not_understood, read_job, read_options
@@ -337,7 +337,7 @@ def test_the_lists_share_no_option_and_forms_and_variables_are_of_options():
     assert not_understood({"gpus": "1"}) == ()
 
 
-BY_RELEASE = {"22.05": OLDEST, "24.11": SINCE_24_11, "25.05": SINCE_24_11, "25.11": SINCE_24_11, "26.05": SINCE_26_05}
+BY_RELEASE = {"22.05": OLDEST, "24.11": SINCE_24_11, "25.05": SINCE_24_11, "25.11": SINCE_25_11, "26.05": SINCE_26_05}
 FORMS = json.loads((GOLDEN / "gpu_forms.json").read_text())
 """The GPUs of requests by job, node and task, as each release has counted them; null where it refused the job."""
 
@@ -426,3 +426,28 @@ def test_cpus_by_gpu_of_gpus_that_may_be_spread_need_not_be_on_one_node(text):
     assert never(tried(text, where).job, where.nodes, where.partitions) == {}
     (why,) = never(tried(f"{text} --nodes=1", where).job, where.nodes, where.partitions).values()
     assert "CPU" in why.why or "GPU" in why.why
+
+
+def test_from_25_11_on_defaults_are_those_of_the_first_partition_with_enough_nodes():
+    where = site("short,gpu")
+    parts = replace(
+        where.partitions,
+        max_time_s=np.array([7200.0, 36000.0]),
+        default_time_s=np.array([np.nan, 3600.0]),
+        default_cpu_memory_mib=np.array([210.0, 310.0]),
+        most_nodes=np.array([3, 0]),
+    )
+    nodes = replace(where.nodes, partitions=Labels.of(["short,gpu", "short,gpu", "gpu", "gpu"]))
+
+    def made(text: str, release: Release) -> tuple[float, float]:
+        there = replace(where, partitions=parts, nodes=nodes, permissions=Permissions(releases=(release,)))
+        job = tried(text, there).job
+        return float(job.time_limit_s[0]), float(job.cpu_memory_mib[0])
+
+    for release in (SINCE_25_11, SINCE_26_05):
+        assert made("-N2 -p short,gpu", release) == (7200.0, 210.0)
+        assert made("-N3 -p short,gpu", release) == (36000.0, 310.0), "there are two nodes in short"
+        assert made("-N1-4 -p short,gpu", release) == (36000.0, 310.0), "four nodes are more than short allows"
+        assert made("-w n[1-3] -p gpu,short", release) == (3600.0, 310.0)
+        assert made("-N5 -p short,gpu", release) == (7200.0, 210.0), "none has enough"
+    assert made("-N3 -p short,gpu", SINCE_24_11) == (7200.0, 210.0)
