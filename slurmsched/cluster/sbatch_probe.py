@@ -16,6 +16,7 @@ from .columns import BoolArray
 from .fewest_nodes import fewest_nodes
 from .jobs import JobTable, job_table
 from .limits import LICENCE, NO_LIMITS, LimitTable
+from .node_request import NodeRequest
 from .nodes import NodeTable, PartitionTable
 from .permissions import Permissions, Verdict, Wish
 from .reservations import NO_RESERVATIONS, ReservationTable, claimant_of, doubts_of, followed
@@ -117,6 +118,7 @@ def probe(options: Mapping[str, str], user: str, now_s: float, zone: tzinfo, sit
         memory_mib=[memory_mib],
         node_memory_mib=[0.0 if request.memory_per_cpu or request.gpu_memory_mib else request.node_memory_mib],
         cpu_memory_mib=[request.node_memory_mib if request.memory_per_cpu and not request.gpu_memory_mib else 0.0],
+        node_request=[_node_request(request, cpus)],
         features=[options.get("constraint", "")],
         licences=[options.get("licenses", "")],
         required_nodes=[request.required],
@@ -268,6 +270,14 @@ def _memory_mib(request: SbatchRequest, allowed: BoolArray, nodes: NodeTable, co
     if math.isnan(request.memory_mib):
         return 0.0
     return request.started_memory_mib if request.memory_per_cpu else request.memory_on(count)
+
+
+def _node_request(request: SbatchRequest, cpus: int) -> str:
+    """Return the CPUs and memory that each node must have, as squeue would show them; empty where that is not known."""
+    if request.gpu_memory_mib or request.all_memory or not request.node_memory_mib:
+        return ""
+    memory_mib = math.ceil(request.node_memory_mib)
+    return str(NodeRequest(cpus, request.cpus_per_task, request.cpus_per_node, memory_mib, request.memory_per_cpu))
 
 
 def _topology_request(options: Mapping[str, str]) -> TopologyRequest:
