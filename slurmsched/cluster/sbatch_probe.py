@@ -337,6 +337,9 @@ def _unsure(options: Mapping[str, str], request: SbatchRequest, site: Site) -> t
     found += [f"{what} of Slurm {how}" for what, how in _by_release(options, request, site)]
     if site.topology.plugin and not site.topology.levels and request.nodes > 1:
         found.append(f"--nodes={request.nodes} (which nodes lie together in a {site.topology.plugin} is not read)")
+    for name, what in (("sockets-per-node", "sockets a node has"), ("threads-per-core", "threads a core has")):
+        if options.get(name, "1") != "1":
+            found.append(f"--{name}={options[name]} (how many {what} is not read)")
     if is_node_list(options.get("nodes", "")):
         found.append(f"--nodes={options['nodes']} (that it takes no number of nodes between these)")
     if options.get("licenses") and not licences_of(site.limits):

@@ -395,6 +395,16 @@ def test_a_value_that_a_release_does_not_know_is_refused_there_even_where_a_late
     assert "some releases of Slurm refuse it" in "".join(tried(sent).not_understood)
 
 
+def test_sockets_and_threads_that_nodes_may_not_have_are_named_as_not_counted():
+    assert tried("--sockets-per-node=2").not_understood == (
+        "--sockets-per-node=2 (how many sockets a node has is not read)",
+    )
+    assert tried("--threads-per-core=2").not_understood == (
+        "--threads-per-core=2 (how many threads a core has is not read)",
+    )
+    assert tried("--threads-per-core=1 --sockets-per-node=1").not_understood == ()
+
+
 def test_a_list_of_numbers_of_nodes_counts_from_the_fewest_to_the_most_where_the_release_takes_it():
     newer = replace(site(), permissions=Permissions(releases=(SINCE_26_05,)))
     for text, fewest, most in (("1,3", 1, 3), ("3,1", 1, 3), ("2-4:2", 2, 4)):
