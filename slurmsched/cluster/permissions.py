@@ -54,14 +54,16 @@ class Release:
     groups_are_final: bool  #: one partition of a list that takes other groups alone refuses the whole job
     takes_qos_lists: bool  #: a job may name several QOS
     sizes: SizeRules  #: how it counts nodes, tasks and GPUs
+    defaults_where_nodes_are_enough: bool  #: those of the first of several partitions with as many nodes as asked for
 
 
-OLDEST, SINCE_24_11, SINCE_26_05 = RELEASES = (
-    Release(False, True, True, False, SizeRules()),
-    Release(True, False, False, True, SizeRules(tasks_first=True)),
-    Release(True, False, False, True, SizeRules(tasks_first=True, task_on_each_node=True)),
+OLDEST, SINCE_24_11, SINCE_25_11, SINCE_26_05 = RELEASES = (
+    Release(False, True, True, False, SizeRules(), False),
+    Release(True, False, False, True, SizeRules(tasks_first=True, newer_values=True), False),
+    Release(True, False, False, True, SizeRules(tasks_first=True, newer_values=True), True),
+    Release(True, False, False, True, SizeRules(tasks_first=True, newer_values=True, task_on_each_node=True), True),
 )
-"""As 22.05 decides, as 24.11 and 25.11 do, and as 26.05 does. Which holds for a release between two is not known."""
+"""As 22.05, 24.11 (and 25.05), 25.11 and 26.05 decide. Which holds for a release between two is not known."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 
 import numpy as np
@@ -16,6 +16,7 @@ from .columns import BoolArray
 from .fewest_nodes import fewest_nodes
 from .jobs import JobTable, job_table
 from .limits import LICENCE, NO_LIMITS, LimitTable
+from .node_request import NodeRequest
 from .nodes import NodeTable, PartitionTable
 from .permissions import Permissions, Verdict, Wish
 from .reservations import NO_RESERVATIONS, ReservationTable, claimant_of, doubts_of, followed
@@ -24,11 +25,13 @@ from .sbatch_request import SbatchRequest, exclusive_of, request_of
 from .text.comment import parse
 from .text.constraint import constraint_of
 from .text.hostlist import expand
-from .text.sbatch import not_understood
+from .text.sbatch import not_understood, written_values
 from .text.sbatch_values import (
     SWITCH_WAIT_S,
     array_tasks,
     gres_items,
+    is_newer_value,
+    is_node_list,
     node_range,
     refuse,
     segment,
@@ -75,7 +78,8 @@ def probe(options: Mapping[str, str], user: str, now_s: float, zone: tzinfo, sit
     granted = _granted(options, user, _partition(options, site), site)
     partition = ",".join(granted.partitions)
     rows = [list(site.partitions.name).index(name) for name in granted.partitions]
-    request = with_defaults(request, options, defaults_of(site.partitions, rows[0]))
+    home = _row_of_defaults(request, rows, site)
+    request = with_defaults(request, options, defaults_of(site.partitions, home))
     _check_names(options, request, site)
     allowed = _allowed(request, rows, site)
     if not _names_a_type_twice(options):
@@ -114,6 +118,7 @@ def probe(options: Mapping[str, str], user: str, now_s: float, zone: tzinfo, sit
         memory_mib=[memory_mib],
         node_memory_mib=[0.0 if request.memory_per_cpu or request.gpu_memory_mib else request.node_memory_mib],
         cpu_memory_mib=[request.node_memory_mib if request.memory_per_cpu and not request.gpu_memory_mib else 0.0],
+        node_request=[_node_request(request, cpus)],
         features=[options.get("constraint", "")],
         licences=[options.get("licenses", "")],
         required_nodes=[request.required],
@@ -125,7 +130,8 @@ def probe(options: Mapping[str, str], user: str, now_s: float, zone: tzinfo, sit
         per_job=["gpus" in options],
         per_task=[request.per_task],
         per_gpu=[request.per_gpu],
-        time_limit_s=[_limit_s(request, rows, site.partitions)],
+        gpu_cpus=[request.cpus_per_gpu],
+        time_limit_s=[_limit_s(request, rows[0], home, site.partitions)],
         comment=[comment],
         deadline_s=[deadline_s],
         submitted_s=[now_s],
@@ -142,15 +148,23 @@ def probe(options: Mapping[str, str], user: str, now_s: float, zone: tzinfo, sit
 
 def _request(options: Mapping[str, str], permissions: Permissions) -> tuple[SbatchRequest, tuple[str, ...]]:
     """Return the size of the job, and what is not known of it where it is not known how the release counts."""
-    request = request_of(options, permissions.releases[0].sizes)
-    for other in permissions.releases[1:]:
+    requests, refusals = [], []
+    for release in permissions.releases:
         try:
-            again = request_of(options, other.sizes)
-        except ConfigError:
-            return request, ("its GPUs by task and by node (some releases of Slurm refuse it)",)
-        if (again.gpus, again.nodes, again.tasks) != (request.gpus, request.nodes, request.tasks):
-            return request, ("its GPUs by task and by node (some releases of Slurm count them otherwise)",)
-    return request, ()
+            requests.append(request_of(options, release.sizes))
+        except ConfigError as error:
+            refusals.append(error)
+    if not requests:
+        raise refusals[0]
+    newer = [f"--{name}={value}" for name, value in written_values(options) if is_newer_value(name, value)]
+    sizes = {(tuple(one.gpus.items()), one.nodes, one.tasks) for one in requests}
+    if refusals:
+        return requests[0], (
+            f"{', '.join(newer) or 'its GPUs by task and by node'} (some releases of Slurm refuse it)",
+        )
+    if len(sizes) > 1:
+        return requests[0], ("its GPUs by task and by node (some releases of Slurm count them otherwise)",)
+    return requests[0], ()
 
 
 def _partition(options: Mapping[str, str], site: Site) -> str:
@@ -258,6 +272,14 @@ def _memory_mib(request: SbatchRequest, allowed: BoolArray, nodes: NodeTable, co
     return request.started_memory_mib if request.memory_per_cpu else request.memory_on(count)
 
 
+def _node_request(request: SbatchRequest, cpus: int) -> str:
+    """Return the CPUs and memory that each node must have, as squeue would show them; empty where that is not known."""
+    if request.gpu_memory_mib or request.all_memory or not request.node_memory_mib:
+        return ""
+    memory_mib = math.ceil(request.node_memory_mib)
+    return str(NodeRequest(cpus, request.cpus_per_task, request.cpus_per_node, memory_mib, request.memory_per_cpu))
+
+
 def _topology_request(options: Mapping[str, str]) -> TopologyRequest:
     """Return what the job asks of the topology."""
     few, wait_s = switches(options["switches"]) if "switches" in options else (0, 0.0)
@@ -271,12 +293,25 @@ def _check_segment(nodes: int, each: int, topology: Topology) -> None:
         submission_failed(f"Requested node configuration is not available: {words}")
 
 
-def _limit_s(request: SbatchRequest, rows: list[int], partitions: PartitionTable) -> float:
-    """Return the time limit: the job's own, else DefaultTime of its first partition, else the longest one there."""
+def _row_of_defaults(request: SbatchRequest, rows: list[int], site: Site) -> int:
+    """Return the partition of the job's *rows* whose defaults it has: the first, or the first with nodes enough."""
+    if not all(release.defaults_where_nodes_are_enough for release in site.permissions.releases):
+        return rows[0]
+    parts = site.partitions
+    for row in rows:
+        there = _allowed(replace(request, required=""), [row], site).sum()
+        least, most = int(parts.least_nodes[row]), int(parts.most_nodes[row]) or request.most_nodes
+        if least <= request.nodes <= there and request.most_nodes <= most:
+            return row
+    return rows[0]
+
+
+def _limit_s(request: SbatchRequest, first: int, home: int, partitions: PartitionTable) -> float:
+    """Return the limit of the job, else DefaultTime of its *first* partition, else the longest one in its *home*."""
     if not math.isnan(request.time_limit_s):
         return request.time_limit_s
-    default_s = float(partitions.default_time_s[rows[0]])
-    return float(partitions.max_time_s[rows[0]]) if math.isnan(default_s) else default_s
+    default_s = float(partitions.default_time_s[first])
+    return float(partitions.max_time_s[home]) if math.isnan(default_s) else default_s
 
 
 def _begins_s(options: Mapping[str, str], now_s: float, zone: tzinfo) -> float:
@@ -302,6 +337,11 @@ def _unsure(options: Mapping[str, str], request: SbatchRequest, site: Site) -> t
     found += [f"{what} of Slurm {how}" for what, how in _by_release(options, request, site)]
     if site.topology.plugin and not site.topology.levels and request.nodes > 1:
         found.append(f"--nodes={request.nodes} (which nodes lie together in a {site.topology.plugin} is not read)")
+    for name, what in (("sockets-per-node", "sockets a node has"), ("threads-per-core", "threads a core has")):
+        if options.get(name, "1") != "1":
+            found.append(f"--{name}={options[name]} (how many {what} is not read)")
+    if is_node_list(options.get("nodes", "")):
+        found.append(f"--nodes={options['nodes']} (that it takes no number of nodes between these)")
     if options.get("licenses") and not licences_of(site.limits):
         found.append(f"--licenses={options['licenses']} (how many are free was not read)")
     if site.topology.levels and span_s(options.get("switches", "").partition("@")[2] or "5") > SWITCH_WAIT_S:

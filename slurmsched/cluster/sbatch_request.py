@@ -11,7 +11,16 @@ from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
 from .text.hostlist import expand
-from .text.sbatch_values import exclusive_mode, gres_items, limit_s, mebibytes, node_range, positive, refuse
+from .text.sbatch import refuse_newer_values
+from .text.sbatch_values import (
+    exclusive_mode,
+    gres_items,
+    limit_s,
+    mebibytes,
+    node_range,
+    positive,
+    refuse,
+)
 
 _INVALID_GRES = "Invalid generic resource (gres) specification"
 
@@ -52,6 +61,7 @@ class SizeRules:
 
     tasks_first: bool = False
     """Nodes follow from the tasks and the most of them on a node; of GPUs by task and by node those by task count."""
+    newer_values: bool = False  #: --nodes takes a list, --exclusive topo; else both are refused, even where replaced
     task_on_each_node: bool = False  #: a job whose GPUs take more nodes than it has tasks is refused
 
 
@@ -116,6 +126,8 @@ class SbatchRequest:
 
 def request_of(options: Mapping[str, str], rules: SizeRules) -> SbatchRequest:
     """Return the size of a job with these *options*; ConfigError with sbatch's words where it refuses them."""
+    if not rules.newer_values:
+        refuse_newer_values(options)
     sizes, cpus, required = _client_sizes(options, rules)
     if "cpus-per-gpu" in options and "cpus-per-task" in options:
         _refuse_gres("--cpus-per-gpu is mutually exclusive with --cpus-per-task")

@@ -105,6 +105,9 @@ ABILITIES = {
     "inherits_accounts": Ability((24, 11), "partitions that take the accounts below those they name"),
     "topology_yaml": Ability((25, 5), "a topology without TopologyPlugin (topology.yaml)"),
     "requeue_delay": Ability((25, 11), "SchedulerParameters=requeue_delay"),
+    "defaults_where_nodes_are_enough": Ability(
+        (25, 11), "defaults of the first of several partitions with enough nodes"
+    ),
     "native_metrics": Ability((25, 11), "slurmctld's own /metrics, per user too"),
     "task_on_each_node": Ability((26, 5), "the refusal of more nodes, by GPUs, than tasks"),
     "exclusive_field": Ability((26, 5), "a job's Exclusive field, apart from OverSubscribe"),

@@ -270,7 +270,7 @@ def test_a_script_is_tried_out_and_the_command_line_wins(office, site, tmp_path)
     (tmp_path / "train.sh").write_text(SCRIPT)
     result = run(site, "eta", "--script", str(tmp_path / "train.sh"), "--check", "-t 30 -p gpu")
     assert result.exit_code == 0, result.output
-    assert office.options == "--job-name=train.sh --gpus=4 --time=30 '--comment=a; slurmsched:ckpt' --partition=gpu"
+    assert office.options == "--gpus=4 --time=30 '--comment=a; slurmsched:ckpt' --partition=gpu --job-name=train.sh"
     (tmp_path / "bare.sh").write_text("#!/bin/sh\nsleep 1\n")
     assert run(site, "eta", "--script", str(tmp_path / "bare.sh")).exit_code == 0
     (tmp_path / "dos.sh").write_bytes(b"#!/bin/sh\r\nsleep 1\r\n")

@@ -17,7 +17,7 @@ import pytest
 
 from slurmsched.cluster.columns import Labels, table_of
 from slurmsched.cluster.nodes import PartitionTable
-from slurmsched.cluster.permissions import OLDEST, SINCE_24_11, SINCE_26_05, Permissions
+from slurmsched.cluster.permissions import OLDEST, SINCE_24_11, SINCE_25_11, SINCE_26_05, Permissions, Release
 from slurmsched.cluster.sbatch_probe import Probe, Site, probe
 from slurmsched.cluster.sbatch_request import request_of
 from slurmsched.cluster.text.sbatch import as_text, not_understood, read_job, read_options
@@ -32,6 +32,7 @@ from slurmsched.cluster.text.sbatch_options import (
     WITHOUT_EFFECT,
 )
 from slurmsched.errors import CommentError, ConfigError
+from slurmsched.policies.selection.could_hold import never
 from slurmsched.simulator.cluster_spec import nodes_of
 
 NOW_S = 1_000_000.0
@@ -336,7 +337,7 @@ def test_the_lists_share_no_option_and_forms_and_variables_are_of_options():
     assert not_understood({"gpus": "1"}) == ()
 
 
-BY_RELEASE = {"22.05": OLDEST, "24.11": SINCE_24_11, "25.05": SINCE_24_11, "25.11": SINCE_24_11, "26.05": SINCE_26_05}
+BY_RELEASE = {"22.05": OLDEST, "24.11": SINCE_24_11, "25.05": SINCE_24_11, "25.11": SINCE_25_11, "26.05": SINCE_26_05}
 FORMS = json.loads((GOLDEN / "gpu_forms.json").read_text())
 """The GPUs of requests by job, node and task, as each release has counted them; null where it refused the job."""
 
@@ -367,3 +368,96 @@ def test_a_wait_for_switches_that_was_said_once_stays():
     assert read_job(script, {"SBATCH_REQ_SWITCH": "1"}, "")["switches"] == "1@2:00"
     assert read_job(script, {"SBATCH_REQ_SWITCH": "1"}, "--switches=2")["switches"] == "2@2:00"
     assert read_job(script, {}, "--switches=2@5")["switches"] == "2@5"
+
+
+REPLACED = (
+    (b"#!/bin/sh\n#SBATCH --exclusive=topo\n", {"SBATCH_EXCLUSIVE": ""}, ""),
+    (b"#!/bin/sh\n#SBATCH --exclusive=TOPO\n", {}, "--oversubscribe"),
+    (None, {"SBATCH_EXCLUSIVE": "topo"}, "--exclusive=user"),
+    (None, {}, "--exclusive=topo --exclusive"),
+    (b"#!/bin/sh\n#SBATCH -N 1,3\n", {}, "-N2"),
+    (None, {}, "-N 1-4:2 -N2"),
+)
+"""Jobs with a value that 22.05 refuses and that a later place replaces."""
+
+
+@pytest.mark.parametrize(("script", "environment", "words"), REPLACED)
+def test_a_value_that_a_release_does_not_know_is_refused_there_even_where_a_later_place_replaces_it(
+    script, environment, words
+):
+    sent = as_text(read_job(script, environment, words))  # as the daemon gets it
+    with pytest.raises(ConfigError, match=r"Invalid --exclusive specification|is not a valid node count"):
+        tried(sent, replace(site(), permissions=Permissions(releases=(OLDEST,))))
+    assert tried(sent, replace(site(), permissions=Permissions(releases=(SINCE_24_11,)))).not_understood in (
+        (),
+        ("--oversubscribe (some releases of Slurm refuse it beside --exclusive)",),
+    )
+    assert "some releases of Slurm refuse it" in "".join(tried(sent).not_understood)
+
+
+def test_sockets_and_threads_that_nodes_may_not_have_are_named_as_not_counted():
+    assert tried("--sockets-per-node=2").not_understood == (
+        "--sockets-per-node=2 (how many sockets a node has is not read)",
+    )
+    assert tried("--threads-per-core=2").not_understood == (
+        "--threads-per-core=2 (how many threads a core has is not read)",
+    )
+    assert tried("--threads-per-core=1 --sockets-per-node=1").not_understood == ()
+
+
+def test_a_list_of_numbers_of_nodes_counts_from_the_fewest_to_the_most_where_the_release_takes_it():
+    newer = replace(site(), permissions=Permissions(releases=(SINCE_26_05,)))
+    for text, fewest, most in (("1,3", 1, 3), ("3,1", 1, 3), ("2-4:2", 2, 4)):
+        answer = tried(f"--nodes={text}", newer)
+        assert (answer.job.nodes[0], answer.job.most_nodes[0]) == (fewest, most)
+        assert answer.not_understood == (f"--nodes={text} (that it takes no number of nodes between these)",)
+
+
+def test_texts_that_sbatch_takes_for_a_number_are_taken():
+    assert tried("-t -5").job.time_limit_s[0] == (2**32 - 5) * 60
+    assert tried("--switches=2@soon").job.topology_request[0] == tried("--switches=2@5:00").job.topology_request[0]
+    with pytest.raises(ConfigError, match="Invalid --time specification"):
+        tried("-t -5:30")
+
+
+@pytest.mark.parametrize(
+    "text", ["--cores-per-socket=x", "--ntasks-per-core=0", "--thread-spec=-1", "--tmp=1.5G", "--time-min=soon"]
+)
+def test_values_that_sbatch_refuses_are_refused_of_options_that_are_not_counted_too(text):
+    with pytest.raises(ConfigError, match="Invalid"):
+        tried(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["--gpus=16 --cpus-per-gpu=1", "--gpus=12 --cpus-per-gpu=2", "--gpus=4 --cpus-per-gpu=3"]
+)
+def test_cpus_by_gpu_of_gpus_that_may_be_spread_need_not_be_on_one_node(text):
+    where = site()
+    assert never(tried(text, where).job, where.nodes, where.partitions) == {}
+    (why,) = never(tried(f"{text} --nodes=1", where).job, where.nodes, where.partitions).values()
+    assert "CPU" in why.why or "GPU" in why.why
+
+
+def test_from_25_11_on_defaults_are_those_of_the_first_partition_with_enough_nodes():
+    where = site("short,gpu")
+    parts = replace(
+        where.partitions,
+        max_time_s=np.array([7200.0, 36000.0]),
+        default_time_s=np.array([np.nan, 3600.0]),
+        default_cpu_memory_mib=np.array([210.0, 310.0]),
+        most_nodes=np.array([3, 0]),
+    )
+    nodes = replace(where.nodes, partitions=Labels.of(["short,gpu", "short,gpu", "gpu", "gpu"]))
+
+    def made(text: str, release: Release) -> tuple[float, float]:
+        there = replace(where, partitions=parts, nodes=nodes, permissions=Permissions(releases=(release,)))
+        job = tried(text, there).job
+        return float(job.time_limit_s[0]), float(job.cpu_memory_mib[0])
+
+    for release in (SINCE_25_11, SINCE_26_05):
+        assert made("-N2 -p short,gpu", release) == (7200.0, 210.0)
+        assert made("-N3 -p short,gpu", release) == (36000.0, 310.0), "there are two nodes in short"
+        assert made("-N1-4 -p short,gpu", release) == (36000.0, 310.0), "four nodes are more than short allows"
+        assert made("-w n[1-3] -p gpu,short", release) == (3600.0, 310.0)
+        assert made("-N5 -p short,gpu", release) == (7200.0, 210.0), "none has enough"
+    assert made("-N3 -p short,gpu", SINCE_24_11) == (7200.0, 210.0)

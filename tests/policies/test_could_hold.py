@@ -65,6 +65,7 @@ def why(partition: str = "all", **columns: Any) -> str:
         {"gpus": 4, "per_job": True, "gpu_cpus": 4},
         {"gpus": 5, "gpu_type": "v100", "per_job": True, "per_task": True, "per_node": "gres:gpu:v100:2", "nodes": 1},
         {"gpus": 2, "per_node": "gres:gpu:2", "gpu_cpus": 4},
+        {"gpus": 2, "per_node": "gres:gpu:2", "gpu_cpus": 2, "cpu_memory_mib": 4_000.0},
         {"partition": "many", "most_nodes": 3},
         {"partition": "few", "node_range": "1-5", "ntasks": 5, "cpus": 5, "per_node": "gres/gpu:1", "gpus": 1},  # 26.05
         {"gpus": 5, "per_job": True, "per_gpu": True, "gpu_cpus": 2, "cpus": 10, "ntasks": 1, "per_node": "gres/gpu:5"},
@@ -97,6 +98,14 @@ def test_a_job_that_some_nodes_can_hold_could_run(runs):
         ({"gpus": 8, "per_job": True}, "8 GPUs, more than the 3 nodes"),
         ({"gpus": 5, "per_job": True, "gpu_cpus": 4}, "5 GPUs with 4 CPUs for each, more than the 3 nodes"),
         ({"gpus": 3, "per_node": "gres:gpu:3", "gpu_cpus": 3}, "has 9 CPUs for 3 GPUs"),
+        (
+            {"gpus": 2, "per_node": "gres:gpu:2", "gpu_cpus": 2, "cpu_memory_mib": 5_001.0},
+            "has 20004 MiB of memory for 4 CPUs",
+        ),
+        (
+            {"gpus": 4, "per_job": True, "gpu_cpus": 2, "cpu_memory_mib": 5_001.0},
+            "4 GPUs with 2 CPUs for each, more than the 2 nodes",
+        ),
         ({"partition": "lean", "node_memory_mib": 3_001.0}, "has 3001 MiB of memory for a job (the most is 3000)"),
         ({"partition": "lean", "cpus": 4, "ntasks": 1}, "has 4 CPUs for a job (the most is 3)"),
         ({"partition": "lean", "exclusive": True}, "has 1 CPU for a job (the most is 0)"),

@@ -31,7 +31,7 @@ memory = st.one_of(
 times = st.one_of(
     st.integers(1, 5000).map(str),
     one_word("1:30 0:59 2:00:00 100:00:01 1- 1-2 1-2:3 1-2:3:4 0 -1 UNLIMITED infinite"),
-    st.sampled_from(["1:2:3:4", "soon", "1-2-3", ":30", "1:", "5m", ""]),
+    st.sampled_from(["1:2:3:4", "soon", "1-2-3", ":30", "1:", "5m", "", "-5", "-5:30"]),
 )
 begins = st.one_of(
     one_word("now+1hour now+90 now+2days now+30minutes tomorrow 16:00 23:59:59 11:30pm noon midnight"),
@@ -80,7 +80,10 @@ VALUES: dict[str, st.SearchStrategy[str]] = {
     "mincpus": small,
     "nodelist": st.sampled_from(["n1", "n[1-2]", "n2,n3,n2", "n[1-4]", "n9"]),
     "nodes": st.one_of(
-        small, st.sampled_from(["1-2", "2-4", "3-3", "2-", "-2", "4-2", "1k-2k", "x", "2 ", "1.5", "4-4"])
+        small,
+        st.sampled_from(
+            ["1-2", "2-4", "3-3", "2-", "-2", "4-2", "1k-2k", "x", "2 ", "1.5", "4-4", "1,3", "2-4:2", "-5:2"]
+        ),
     ),
     "ntasks": st.one_of(st.integers(1, 20).map(str), st.sampled_from(["0", "x", "2.0"])),
     "ntasks-per-gpu": small,
@@ -92,7 +95,7 @@ VALUES: dict[str, st.SearchStrategy[str]] = {
     "reservation": st.just(RESERVATION),
     "segment": one_word("1 2 3 4 0 -1 1k 70000"),
     "sockets-per-node": small,
-    "switches": st.sampled_from(["1", "2", "1@2:00", "2@0:30", "3@60", "0", "x", "-1"]),
+    "switches": st.sampled_from(["1", "2", "1@2:00", "2@0:30", "3@60", "0", "x", "-1", "1@x", "2@"]),
     "threads-per-core": st.sampled_from(["1", "2"]),
     "time": times,
 }

@@ -217,6 +217,7 @@ UNSAID = BESIDE | {
     "CPUs by GPU of spread ones": lambda draft: (
         draft.has(".", "cpus-per-gpu") and draft.has(".", "gpus", "gpus-per-task")
     ),
+    "memory by CPU for CPUs by GPU": lambda draft: draft.has(".", "cpus-per-gpu") and draft.has(".", "mem-per-cpu"),
     "GPUs by task": lambda draft: draft.has(".", "gpus-per-task"),
     "several named nodes": lambda draft: draft.has(",", "nodelist"),
     "memory by GPU": lambda draft: draft.has(".", "mem-per-gpu"),
@@ -233,8 +234,10 @@ UNSAID = BESIDE | {
 Of a job in one partition Slurm's own reason says so; of one in several it is that of one of them. squeue has the most
 nodes only where they may be resized, and MinCPUsNode alike for CPUs that a node must have, which no limit of a
 partition binds, and for tasks on it. That Slurm shows whole nodes may be due to one partition, and so may be the CPUs
-that it adds for memory (MaxMemPerCPU). From 24.11 on a job has fewer of the nodes that it names where it needs fewer,
-and fewer tasks than it asks for where options about tasks or GPUs contradict each other.
+that it adds for memory (MaxMemPerCPU). Of a job with one CPU on one node, squeue does not tell memory by CPU from
+memory by node, and the CPUs that come with its GPUs have more of the former only. From 24.11 on a job has fewer of the
+nodes that it names where it needs fewer, and fewer tasks than it asks for where options about tasks or GPUs contradict
+each other.
 """
 
 ALONE = BESIDE | {

@@ -19,7 +19,10 @@ from slurmsched.lab.waiting import wait_until
 from slurmsched.slurm.adapters.command import SlurmCommand
 from slurmsched.slurm.adapters.command_runner import CommandRunner
 
-TAKES_S, TIMEOUT_S, CYCLE_S = 20, 60, 15.0
+TAKES_S, TIMEOUT_S, CYCLE_S = 20, 180, 15.0
+LAUNCH_S = 30.0
+"""Slurm starts a batch job at once, 15 s or 30 s after its node is up, by no rule that we see (24.11 and 26.05)."""
+
 RESUME = """#!/bin/bash
 export SLURM_CONF={conf}
 sleep {takes_s}
@@ -100,5 +103,6 @@ def test_what_is_said_of_a_node_that_is_switched_off_comes_true(saving_lab):
         start_s = wait_until(lambda job=job: started_s(look(), job), TIMEOUT_S + 60.0, "the job runs", every_s=1.0)
         errors_s.append(said_s - start_s)
     assert min(errors_s[:LEAST]) > 0, "before, no node is said to be ready sooner than ResumeTimeout allows"
-    assert max(map(abs, errors_s[LEAST:])) <= CYCLE_S, errors_s
+    assert max(map(abs, errors_s[LEAST:])) <= CYCLE_S + LAUNCH_S, errors_s
+    assert min(errors_s[:LEAST]) > TIMEOUT_S - TAKES_S - CYCLE_S - 2 * LAUNCH_S, "they are learnt after that only"
     print(errors_s)

@@ -74,9 +74,11 @@ def all_options_of(variants: Sequence[str], script: BinaryIO | None) -> list[str
 
     body = None if script is None else script.read(LONGEST_B + 1)
     name = os.path.basename(getattr(script, "name", "-") or "-") if script is not None else "-"
-    named = {} if name in ("-", "<stdin>") else {"job-name": name}
     with wrong_usage():
-        return [as_text(named | read_job(body, os.environ, options)) or "sbatch" for options in variants]
+        jobs = [read_job(body, os.environ, options) for options in variants]
+    for job in jobs if name not in ("-", "<stdin>") else ():
+        job.setdefault("job-name", name)
+    return [as_text(job) or "sbatch" for job in jobs]
 
 
 def not_understood_line(parts: Sequence[str]) -> list[str]:

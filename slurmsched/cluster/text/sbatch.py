@@ -22,6 +22,7 @@ from .sbatch_options import (
 )
 from .sbatch_values import (
     exclusive_mode,
+    is_newer_value,
     limit_s,
     mebibytes,
     node_range,
@@ -68,15 +69,18 @@ _CHECKS: dict[str, Callable[[str, str], object]] = {
             "ntasks-per-node",
             "ntasks-per-gpu",
             "sockets-per-node",
-            "segment",
+            "cores-per-socket",
+            "ntasks-per-core",
+            "ntasks-per-socket",
+            "thread-spec",
         ),
         _count,
     ),
     "threads-per-core": _count,
     "segment": lambda _, text: segment(text),
-    **dict.fromkeys(OF_MEMORY, _memory),
+    **dict.fromkeys((*OF_MEMORY, "tmp"), _memory),
+    **dict.fromkeys(("time", "time-min", "delay-boot"), lambda _, text: limit_s(text)),
     "nodes": lambda _, text: node_range(text),
-    "time": lambda _, text: limit_s(text),
     "begin": _begin,
     "exclusive": lambda _, text: exclusive_mode(text),
     "switches": lambda _, text: switches(text),
@@ -84,11 +88,19 @@ _CHECKS: dict[str, Callable[[str, str], object]] = {
 """What sbatch checks as soon as it reads an option, even if a later one replaces it."""
 
 
+class SbatchOptions(dict[str, str]):
+    """The options in force by their long names."""
+
+    replaced: tuple[
+        tuple[str, str], ...
+    ] = ()  #: values that older releases refuse although a later place replaces them
+
+
 @dataclass
 class _Options:
     """The options in force so far."""
 
-    values: dict[str, str] = field(default_factory=dict)
+    values: SbatchOptions = field(default_factory=SbatchOptions)
     from_environment: set[str] = field(default_factory=set)
 
     def set(self, name: str, value: str, *, by_environment: bool = False) -> None:
@@ -96,6 +108,8 @@ class _Options:
             positive(name, value)  # their time has a variable of its own
         elif check := _CHECKS.get(name):
             check(name, value)
+        if name in self.values and is_newer_value(name, self.values[name]):
+            self.values.replaced += ((name, self.values[name]),)
         if name in ("exclusive", "oversubscribe"):
             self.values.pop(name, None)  # the last of these counts
         if name == "switches" and "@" not in value:
@@ -104,7 +118,7 @@ class _Options:
         self.values[name] = value
         (self.from_environment.add if by_environment else self.from_environment.discard)(name)
 
-    def settled(self) -> dict[str, str]:
+    def settled(self) -> SbatchOptions:
         """Return the options with one of memory at most: one that was written beats one of the environment."""
         given = [name for name in OF_MEMORY if name in self.values]
         written = [name for name in given if name not in self.from_environment]
@@ -115,7 +129,7 @@ class _Options:
         return self.values
 
 
-def read_options(text: str) -> dict[str, str]:
+def read_options(text: str) -> SbatchOptions:
     """Return the options of a command line by their long names, up to the script; later ones win, as with sbatch.
 
     ConfigError with sbatch's words where it refuses them.
@@ -123,7 +137,7 @@ def read_options(text: str) -> dict[str, str]:
     return read_job(None, {}, text)
 
 
-def read_job(script: bytes | None, environment: Mapping[str, str], command_line: str) -> dict[str, str]:
+def read_job(script: bytes | None, environment: Mapping[str, str], command_line: str) -> SbatchOptions:
     """Return the options of a job by their long names, as sbatch settles them.
 
     The *environment* overrides the *script*, and the *command_line* overrides both. ConfigError with sbatch's words
@@ -155,9 +169,24 @@ def not_understood(options: Mapping[str, str]) -> tuple[str, ...]:
     )
 
 
+def written_values(options: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Return the *options*, and before them the values that they replace and older releases refuse all the same."""
+    return (*(options.replaced if isinstance(options, SbatchOptions) else ()), *options.items())
+
+
+def refuse_newer_values(options: Mapping[str, str]) -> None:
+    """Refuse values of *options*, in force or replaced, as releases before 24.11 do."""
+    for name, value in written_values(options):
+        if is_newer_value(name, value):
+            refuse(
+                "Invalid --exclusive specification" if name == "exclusive" else f'"{value}" is not a valid node count'
+            )
+
+
 def as_text(options: Mapping[str, str]) -> str:
     """Return the *options* that may matter, as a command line."""
-    return " ".join(shlex.quote(_written(name, value)) for name, value in options.items() if name not in WITHOUT_EFFECT)
+    values = written_values(options)
+    return " ".join(shlex.quote(_written(name, value)) for name, value in values if name not in WITHOUT_EFFECT)
 
 
 def _written(name: str, value: str) -> str:

@@ -12,6 +12,7 @@ _SPACE = r"[ \t\n\v\f\r]*"
 _WHOLE = re.compile(rf"{_SPACE}\+?([0-9]{{1,18}})")
 _MEMORY = re.compile(rf"{_SPACE}\+?([0-9]{{1,18}})(?:([KMGT])B?)?", re.IGNORECASE)
 _NODES = re.compile(rf"{_SPACE}\+?([0-9]{{1,9}})(K?)(M?){_SPACE}", re.IGNORECASE)
+_SIZES = re.compile(r"[0-9]{1,9}(?:-[0-9]{1,9}(?::[0-9]{1,9})?)?")
 _TASK_RANGE = re.compile(r"\[?([0-9]{1,9})\]?(?:-([0-9]{1,9})\]?(?::([0-9]{1,9})\]?)?)?(?:%.*)?")
 _COUNT = re.compile(r"([0-9]{1,15})([KMGTP]?)", re.IGNORECASE)
 _UNITS: dict[str, int] = {unit: 1024**power for power, unit in enumerate(("", *"KMGTP"))}
@@ -54,8 +55,16 @@ def mebibytes(name: str, text: str) -> int:
     return -(-int(match[1]) * unit // 1024**2)
 
 
+def is_node_list(text: str) -> bool:
+    """Report whether *text* lists numbers of nodes, ``2,4`` or ``1-8:2``, which 24.11 and newer releases take."""
+    return bool(re.search("[,:]", text)) and all(map(_SIZES.fullmatch, text.split(",")))
+
+
 def node_range(text: str) -> tuple[int, int]:
-    """Parse a number or range of nodes, ``2``, ``2-4``, as the fewest and the most."""
+    """Parse a number, range or list of nodes, ``2``, ``2-4``, ``2,4``, as the fewest and the most."""
+    if is_node_list(text):
+        numbers = [*map(int, re.findall("[0-9]+", re.sub(":[0-9]+", "", text)))]
+        return min(numbers), max(numbers)
     low, dash, high = text.partition("-")
     fewest, most = _nodes(low, optional=bool(dash)), _nodes(high, optional=True) if dash else -1
     if not dash:
@@ -77,6 +86,8 @@ def _nodes(text: str, *, optional: bool) -> int:
 
 def limit_s(text: str) -> float:
     """Parse a time limit as seconds, rounded up to minutes as Slurm does; infinite for 0 and UNLIMITED."""
+    if negative := re.fullmatch("-([0-9]{1,9})", text):
+        return float((2**32 - int(negative[1])) * 60) if int(negative[1]) > 1 else math.inf  # read as unsigned
     whole_s = span_s(text)
     return 60.0 * math.ceil(whole_s / 60) if 0 < whole_s < math.inf else math.inf
 
@@ -101,7 +112,11 @@ def span_s(text: str) -> float:
 def switches(text: str) -> tuple[int, float]:
     """Parse the most switches of a job, and the seconds for which it waits for so few: ``1``, ``2@10:00``."""
     count, _, wait = text.partition("@")
-    return positive("switches", count), min(span_s(wait), SWITCH_WAIT_S) if wait else SWITCH_WAIT_S
+    try:
+        wait_s = span_s(wait)
+    except ConfigError:  # Slurm takes any text for it
+        wait_s = math.inf
+    return positive("switches", count), min(wait_s, SWITCH_WAIT_S)
 
 
 def segment(text: str) -> int:
@@ -121,6 +136,13 @@ def array_tasks(text: str) -> int:
             submission_failed("Invalid job array specification")
         tasks.update(range(first, last + 1, step))
     return len(tasks) or 1
+
+
+def is_newer_value(name: str, value: str) -> bool:
+    """Report whether 24.11 and newer releases take the *value* of an option that older ones refuse."""
+    if name == "exclusive":
+        return exclusive_mode(value) == "topo"
+    return name == "nodes" and is_node_list(value)
 
 
 def exclusive_mode(text: str) -> str:

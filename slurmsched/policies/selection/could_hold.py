@@ -223,8 +223,10 @@ class Cluster:
             most = f" (the most is {int(on[left].max(initial=0))})" if each > 1 else ""
             yield on >= each, f"has {count(each, 'GPU')}{_of(kind)}{most}"
             if demand.gpu_cpus:
-                words = f"has {count(each * demand.gpu_cpus, 'CPU')} for {count(each, 'GPU')}"
-                yield cpus >= each * demand.gpu_cpus, words
+                own = count(each * demand.gpu_cpus, "CPU")
+                yield cpus >= each * demand.gpu_cpus, f"has {own} for {count(each, 'GPU')}"
+                least_mib = each * demand.gpu_cpus * demand.cpu_memory_mib  # each of these CPUs brings its memory
+                yield self.nodes.memory_mib >= least_mib, f"has {least_mib:.0f} MiB of memory for {own}"
         if demand.by_gpu:
             memory_mib = self.nodes.memory_mib
         for has, least in ((cpus, demand.task_cpus), (self.nodes.cpus, demand.node_cpus)):
@@ -262,7 +264,7 @@ class Cluster:
         for kind, many in demand.gpus.items():
             on = self._gpus(kind)[may]
             if demand.gpu_cpus:
-                on = np.minimum(on, self._cpus(demand, row)[may] // demand.gpu_cpus)
+                on = np.minimum(on, self._tasks(demand, row)[may] // demand.gpu_cpus)
             if int(_most_first(on)[:most].sum()) < many:
                 each = f" with {count(demand.gpu_cpus, 'CPU')} for each" if demand.gpu_cpus else ""
                 return f"it asks for {count(many, 'GPU')}{_of(kind)}{each}, more than {nodes} have"

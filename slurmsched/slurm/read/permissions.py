@@ -8,6 +8,7 @@ from dataclasses import replace
 from ...cluster.permissions import (
     OLDEST,
     SINCE_24_11,
+    SINCE_25_11,
     SINCE_26_05,
     Association,
     PartitionAccess,
@@ -45,6 +46,8 @@ def _releases(release: SlurmRelease) -> tuple[Release, ...]:
     """Return how *release* decides; both ways where it lies between two that were tested."""
     if release.can("task_on_each_node"):
         return (SINCE_26_05,)
+    if release.can("defaults_where_nodes_are_enough"):
+        return (SINCE_25_11,)
     if release.can("inherits_accounts"):
         return (SINCE_24_11,)
     return (OLDEST,) if release.series <= TESTED[0] else (OLDEST, SINCE_24_11)
