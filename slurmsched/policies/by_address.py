@@ -53,16 +53,18 @@ class Packed:
 
         self.value = value
         self._numba_type_ = Reference(typeof(value))
-        self._memory = np.empty(_write()(value, 0, 0), dtype=np.uint8)
+        write = _writer(value.__class__)
+        self._memory = np.empty(write(value, 0, 0), dtype=np.uint8)
         self.address = self._memory.ctypes.data
-        _write()(value, self.address, len(self._memory))
+        write(value, self.address, len(self._memory))
 
 
 @cache
-def _write() -> Compiled:
+def _writer(kind: type) -> Compiled:
+    """Return the function that writes tuples of a class, whose stored code another process can read if it has it."""
     from .references import write
 
-    return Compiled(write, "packed", {"_nrt": False})
+    return Compiled(write, f"{kind.__module__}.{kind.__qualname__}", {"_nrt": False})
 
 
 def _packed_form(value: Any) -> Packed:

@@ -9,6 +9,7 @@ the sources, so that machine code of other sources is never opened.
 from __future__ import annotations
 
 import os
+import re
 import stat
 import time
 from collections.abc import Callable, Iterator
@@ -123,9 +124,12 @@ class CacheDirectory:
         return f"{self._lineno}{_MARK}{self.get_source_stamp()}"
 
 
+_COMPILES = re.compile(r"^ *from [.\w]*(compiled|by_address|numba\.extending) import ", re.MULTILINE)
+
+
 def clean(package: Path) -> int:
     """Remove the caller's compiled code of earlier sources of *package*; return the number of files."""
-    sources = [file for file in package.rglob("*.py") if "compiled import" in file.read_text()]
+    sources = [file for file in package.rglob("*.py") if _COMPILES.search(file.read_text())]
     current = {f"{_MARK}{fingerprint(source)}" for source in sources}
     places = {place for place in (directories(source)[1] for source in sources) if place is not None}
     stale = [file for place in places for file in place.glob("*.nb[ic]") if not _fingerprints(file) & current]

@@ -55,7 +55,13 @@ def test_what_is_enforced_follows_from_the_configuration(words, enforced):
 
 @pytest.mark.parametrize(
     ("version", "releases"),
-    [("22.05.8", RELEASES[:1]), ("23.11.4", RELEASES[:2]), ("24.11.5", RELEASES[1:2]), ("26.05.5", RELEASES[2:])],
+    [
+        ("22.05.8", RELEASES[:1]),
+        ("23.11.4", RELEASES[:2]),
+        ("24.11.5", RELEASES[1:2]),
+        ("25.11.7", RELEASES[2:3]),
+        ("26.05.5", RELEASES[3:]),
+    ],
 )
 def test_a_release_between_two_that_were_tested_may_decide_like_either(version, releases):
     assert permissions_of({"SLURM_VERSION": version}, "").releases == releases
