@@ -46,6 +46,7 @@ from ..slurmctld.state import (
 from .event_loop import to_decision
 
 UNLIMITED = 1 << 40  #: GPUs
+PART = 64  #: jobs of the queue that are looked at together
 
 
 @entry_by_address
@@ -77,11 +78,13 @@ def _may_go_on(c: Controller) -> bool:
 
 @entry_by_address
 def in_turn(c: Controller) -> None:
-    """Start jobs in turn."""
-    waiting = _decide(c)
-    if waiting:
+    """Start jobs in turn. A long line is looked at only as far as one of its jobs may start."""
+    _begin_decision(c)
+    blocked, at = c.scratch.turns.blocked, 0
+    while at < c.queue.many[0] and not blocked.all():
+        waiting, at = _gather(c, at, PART)
         _in_turn(c, waiting, c.rules.blocking)
-        _begin_started(c)
+    _begin_started(c)
 
 
 @entry_by_address
@@ -127,16 +130,34 @@ def repacking(c: Controller) -> None:
 @borrowing
 def _decide(c: Controller) -> int:
     """Note that a decision is made; return how many jobs may run, which are in ``scratch.waiting``."""
-    now_s, scratch, many = c.clock[NOW], c.scratch, 0
-    c.clock[MAIN_DUE], c.clock[MAIN_LAST] = NEVER, now_s
+    _begin_decision(c)
+    return int(_gather(c, 0, c.queue.many[0])[0])
+
+
+@borrowing
+def _begin_decision(c: Controller) -> None:
+    scratch = c.scratch
+    c.clock[MAIN_DUE], c.clock[MAIN_LAST] = NEVER, c.clock[NOW]
     scratch.started.many[0] = 0
     for account in range(len(c.caps.used)):
         scratch.used[account] = c.caps.used[account]
-    for at in range(c.queue.many[0]):
-        if may_run(c, c.queue.rows[at], now_s):
-            scratch.waiting[many] = c.queue.rows[at]
+    scratch.turns.blocked[:] = False
+    scratch.turns.barred[:] = False
+
+
+@borrowing
+def _gather(c: Controller, at: int, most: int) -> tuple[int, int]:
+    """Write jobs of the queue that may run, *most* at most and from *at* on, to ``scratch.waiting``.
+
+    Return their number, and the place in the queue behind the last of them.
+    """
+    many, waiting, rows = 0, c.scratch.waiting, c.queue.rows
+    while at < c.queue.many[0] and many < most:
+        if may_run(c, rows[at], c.clock[NOW]):
+            waiting[many] = rows[at]
             many += 1
-    return many
+        at += 1
+    return many, at
 
 
 @borrowing
@@ -150,11 +171,9 @@ def _jobs(c: Controller) -> DecisionJobs:
 @borrowing
 def _in_turn(c: Controller, waiting: int, strict: bool) -> int:
     """Let waiting jobs take their nodes in turn; return how many did not, which are in ``scratch.turns.left``."""
-    turns, scratch = c.scratch.turns, c.scratch
-    turns.blocked[:] = False
-    turns.barred[:] = False
-    order, now_s = scratch.waiting[:waiting], c.clock[MAIN_LAST]
-    return int(start_in_turn(_jobs(c), order, c.parts.of, c.parts.nodes, strict, now_s, turns, scratch.started))
+    scratch, now_s = c.scratch, c.clock[MAIN_LAST]
+    order = scratch.waiting[:waiting]
+    return int(start_in_turn(_jobs(c), order, c.parts.of, c.parts.nodes, strict, now_s, scratch.turns, scratch.started))
 
 
 @borrowing
