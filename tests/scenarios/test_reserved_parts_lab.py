@@ -136,12 +136,13 @@ def behind_another(job_id: int, theirs: dict[int, tuple[str, float]], of: dict[i
 
 
 def is_unplanned(site: Site, job: Job) -> bool:
-    """Whether Slurm plans no start of a job outside a reservation for more GPUs of its node than that leaves (24.11).
+    """Whether Slurm may plan no start of a job outside a reservation of GPUs that asks for some of its node (24.11).
 
-    It starts the job when the reservation ends all the same, which a test shows.
+    It plans none where the job asks for more than the reservation leaves, and none of some others beside jobs that wait
+    for other nodes. It starts such jobs when the reservation ends all the same, which a test shows.
     """
     name, inside, _, gpus, _ = job
-    return name == "cards" and not inside and gpus > GPUS - CARDS and (24, 11) <= site.release < (25, 5)
+    return name == "cards" and not inside and gpus > 0 and (24, 11) <= site.release < (25, 5)
 
 
 def is_near(ours_s: float, theirs_s: float, *, behind: bool) -> bool:

@@ -86,8 +86,9 @@ def _nodes(text: str, *, optional: bool) -> int:
 
 def limit_s(text: str) -> float:
     """Parse a time limit as seconds, rounded up to minutes as Slurm does; infinite for 0 and UNLIMITED."""
-    if negative := re.fullmatch("-([0-9]{1,9})", text):
-        return float((2**32 - int(negative[1])) * 60) if int(negative[1]) > 1 else math.inf  # read as unsigned
+    if negative := re.fullmatch("-([0-9]{1,9})", text):  # so many days less than none, in unsigned minutes
+        days = int(negative[1])
+        return float((2**32 + 1 - days * 1440) * 60) if days > 1 else math.inf
     whole_s = span_s(text)
     return 60.0 * math.ceil(whole_s / 60) if 0 < whole_s < math.inf else math.inf
 
