@@ -361,8 +361,9 @@ def _by_release(options: Mapping[str, str], request: SbatchRequest, site: Site) 
         yield "--gpus-per-task (some releases", "count a type that is named twice otherwise)"
     if "gpus-per-node" in options and _GPU_GRES.search(options.get("gres", "")):
         yield f"--gpus-per-node={options['gpus-per-node']} (some releases", "refuse it beside --gres=gpu)"
-    if "overcommit" in options and "ntasks-per-node" in options:
-        yield "--overcommit (some releases", "count CPUs otherwise beside --ntasks-per-node)"
+    for per in ("ntasks-per-node", "ntasks-per-gpu"):
+        if "overcommit" in options and per in options:
+            yield "--overcommit (some releases", f"count CPUs otherwise beside --{per})"
     if "exclusive" in options and "oversubscribe" in options:
         yield "--oversubscribe (some releases", "refuse it beside --exclusive)"
     if "cpus-per-gpu" in options and not request.gpus:

@@ -115,6 +115,13 @@ def test_it_waits_for_what_runs_and_for_those_before_it_in_the_order_that_serves
     assert (before.rank, before.ahead) == (1, 0)
 
 
+@pytest.mark.parametrize("tasks", ["--ntasks-per-node=2", "-G 2 --ntasks-per-gpu=2"])
+def test_cpus_that_releases_count_otherwise_are_said_to_be(world, tasks):
+    told = world.told(f"-p {partition(world)} -O {tasks} -t 60")
+    per = tasks.rpartition(" ")[2].partition("=")[0]
+    assert f"--overcommit (some releases of Slurm count CPUs otherwise beside {per})" in told.not_understood
+
+
 def test_gpus_that_releases_count_otherwise_are_not_refused_for_their_number(world):
     """Of 1,2 for each of 13 tasks some releases count the one (25.11), others the two, which no nodes have."""
     told = world.told(f"-p {partition(world)} -n 13 --gpus-per-task=1,2 -t 60")
