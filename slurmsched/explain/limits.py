@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..cluster.columns import IntArray
+from ..cluster.jobs import JobTable
 from ..cluster.limits import (
     ACCOUNT,
     ARRAY,
@@ -20,6 +21,7 @@ from ..cluster.limits import (
     OF_ONE_JOB,
     QOS,
     USER,
+    LimitTable,
     SharedLimit,
     limits_of,
 )
@@ -70,6 +72,25 @@ def beyond_limit(view: View, row: int, reason: Reason) -> str | None:
     if alone:
         return _beyond_words(view, row, alone[0])
     return f"{reason.clause} ({reason.word})" if reason.limit.ends is Ends.NEVER else None
+
+
+def limits_of_itself(
+    limits: LimitTable, jobs: JobTable, row: int, more_qos: Collection[str], *, timed: bool
+) -> Iterator[str]:
+    """Yield the limits of one job, or of its nodes, that a new job in *row* is beyond, with what it asks for.
+
+    *more_qos* are those of its partitions. A job that is not *timed* has no time limit of its own: Slurm gives it the
+    longest one that it may have. Which QOS' limit counts where several have one is not decided here, nor how
+    Slurm spreads the job over its nodes, so that Slurm may start it all the same.
+    """
+    nodes = max(int(jobs.nodes[row]), 1)
+    for limit in limits_of(limits, jobs, row, more_qos):
+        asked = float(limit.amount(jobs)[row]) / (nodes if limit.counts == NODE else 1)
+        beyond = asked < limit.most if limit.counts == LEAST else asked > limit.most
+        if limit.counts in OF_ONE_JOB and beyond and (timed or limit.resource != "wall"):
+            verb = "requires" if limit.counts == LEAST else "allows"
+            words = f"{verb} {_amount(limit, limit.most)}{_FOR[limit.counts]}, it asks for {_amount(limit, asked)}"
+            yield f"{_owner(limit)}, which {words}"
 
 
 def _named_limits(view: View, row: int, reason: Reason) -> list[SharedLimit]:

@@ -13,7 +13,7 @@ from slurmsched.cluster.columns import Labels, table_of
 from slurmsched.cluster.forecast import Forecast
 from slurmsched.cluster.job_record import outcomes_of
 from slurmsched.cluster.jobs import JobTable
-from slurmsched.cluster.limits import GROUP, LICENCE, LimitTable
+from slurmsched.cluster.limits import GROUP, JOB, LEAST, LICENCE, NODE, QOS, LimitTable
 from slurmsched.cluster.permissions import RELEASES, PartitionAccess, Permissions
 from slurmsched.cluster.plan import Plan
 from slurmsched.cluster.records.prediction_records import NO_RECORDS, PredictionRecords
@@ -158,6 +158,38 @@ def test_licences_are_waited_for_where_it_is_known_how_many_there_are(world):
     for wrong in ("matlab:2", "ansys", "matlab:x"):
         with pytest.raises(ConfigError, match="Invalid license specification"):
             world.told(f"{options} {wrong}", view)
+
+
+@pytest.mark.parametrize(
+    ("counts", "resource", "most", "asks", "words"),
+    [
+        (NODE, "gpu", 2.0, "-N 1 -G 3", "allows 2 GPUs on one node, it asks for 3 GPUs"),
+        (NODE, "gpu", 2.0, "-N 2 -G 4", ""),
+        (JOB, "gpu", 2.0, "-N 2 -G 4", "allows 2 GPUs for one job, it asks for 4 GPUs"),
+        (LEAST, "gpu", 2.0, "-G 1", "requires 2 GPUs, it asks for 1 GPU"),
+        (JOB, "wall", 600.0, "-G 1 -t 60", "allows 10 min for one job, it asks for 60 min"),
+        (JOB, "wall", 600.0, "-G 1", ""),
+    ],
+)
+@pytest.mark.parametrize("of_partition", [False, True])
+def test_a_limit_that_the_job_alone_is_beyond_is_named_in_the_first_line(
+    world, of_partition, counts, resource, most, asks, words
+):
+    texts = {name: Labels.of([""]) for name in ("members", "user", "partition")}
+    limits = LimitTable(
+        **texts,
+        whose=Labels.of([QOS]),
+        name=Labels.of(["small"]),
+        counts=Labels.of([counts]),
+        resource=Labels.of([resource]),
+        most=np.array([most]),
+    )
+    seen = replace(world.seen(), limits=limits)
+    if of_partition:
+        every = Labels.of(["small"] * len(seen.partitions))
+        seen = replace(seen, partitions=replace(seen.partitions, qos=every))
+    told = world.told(f"-p {partition(world)} {asks}{'' if of_partition else ' --qos=small'}", view=seen)
+    assert told.not_understood == ((f"its QOS (small), which {words}",) if words else ())
 
 
 def test_a_job_that_names_no_memory_has_the_default_of_its_partition(world):

@@ -16,6 +16,7 @@ from ...cluster.sbatch_probe import PROBE_ID, Probe, Site, probe
 from ...cluster.state import View
 from ...cluster.text.sbatch import read_options
 from ...explain.eta import Eta
+from ...explain.limits import limits_of_itself
 from ...models.port import Model
 from ...models.requests.suggestions import Suggestion
 
@@ -29,7 +30,12 @@ def new_job(view: View, permissions: Permissions, options: str, user: str) -> Pr
     ConfigError or CommentError describes options that sbatch or slurmctld would refuse.
     """
     site = Site(view.partitions, view.nodes, view.limits, permissions, unix_groups, view.topology, view.reservations)
-    return probe(read_options(options), user, view.now_s, local_zone(), site)
+    asked = read_options(options)
+    tried = probe(asked, user, view.now_s, local_zone(), site)
+    named = tried.job.partition[0].split(",")
+    partition_qos = {qos for name, qos in zip(view.partitions.name, view.partitions.qos, strict=True) if name in named}
+    beyond = limits_of_itself(view.limits, tried.job, 0, partition_qos - {""}, timed="time" in asked)
+    return replace(tried, not_understood=(*tried.not_understood, *beyond))
 
 
 def unix_groups(user: str) -> frozenset[str] | None:
