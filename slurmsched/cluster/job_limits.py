@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from .jobs import JobTable
-from .limits import LEAST, NODE, UNCOUNTED, LimitTable, SharedLimit, limits_of, why_unread
+from .limits import LEAST, SUBMIT, UNCOUNTED, LimitTable, SharedLimit, ways_of, why_unread
 from .nodes import PartitionTable
 
 _WORDS = {"gpu": "GPUs", "cpu": "CPUs", "mem": "MiB", "node": "nodes"}
@@ -72,14 +72,10 @@ class JobLimits:
         columns = (jobs.user, jobs.account, jobs.qos, jobs.partition)
         key = tuple(column[row] for column in columns)
         if key not in self._known:
-            qos = [self._partition_qos.get(name, "") for name in jobs.partition[row].split(",")]
-            found = limits_of(self.limits, jobs, row, [name for name in qos if name], uncounted=True)
-            self._known[key] = [limit for limit in found if limit.resource not in ("jobs", "wall", "licence")]
+            ways = ways_of(self.limits, self.partitions, jobs, row, uncounted=True)
+            found = dict.fromkeys(limit for way in ways for limit in way)
+            self._known[key] = [limit for limit in found if limit.resource not in ("jobs", "wall", "licence", SUBMIT)]
         return self._known[key]
-
-    @cached_property
-    def _partition_qos(self) -> dict[str, str]:
-        return dict(zip(self.partitions.name, self.partitions.qos, strict=True))
 
 
 def amounts_with(jobs: JobTable, row: int, gpus: int, each: int) -> dict[str, int]:
@@ -95,10 +91,9 @@ def _refusal(limit: SharedLimit, before: JobTable, after: JobTable) -> str:
     """Return how a change goes against one limit; what was so before is no reason."""
     if limit.resource in UNCOUNTED:
         return f"{limit.whose} {limit.name} limits its {limit.resource}, of which we do not know how much it takes"
-    was, now = (float(limit.amount(jobs)[0]) for jobs in (before, after))
-    if limit.counts == NODE:
-        was, now = was / max(int(before.nodes[0]), 1), now / max(int(after.nodes[0]), 1)
+    was, now = (limit.asked(jobs, 0) for jobs in (before, after))
+    if not limit.is_beyond(now) or (now >= was if limit.counts == LEAST else now <= was):
+        return ""
     words = _WORDS.get(limit.resource.partition(":")[0], limit.resource)
-    if limit.counts == LEAST:
-        return f"{limit.whose} {limit.name} requires {limit.most:g} {words}" if now < min(was, limit.most) else ""
-    return f"{limit.whose} {limit.name} allows {limit.most:g} {words}" if now > max(was, limit.most) else ""
+    verb = "requires" if limit.counts == LEAST else "allows"
+    return f"{limit.whose} {limit.name} {verb} {limit.most:g} {words}"

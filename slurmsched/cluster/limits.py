@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from .columns import BoolArray, FloatArray, IntArray, Labels, Table, from_slurm, table_of
 from .jobs import JobTable
+from .nodes import PartitionTable
 from .reasons import Limit, Whose, reason_of
 
 QOS, ACCOUNT, LICENCE, ARRAY = "qos", "account", "licence", "array"
@@ -23,11 +24,22 @@ BILLING, MINUTES = "billing", "minutes"
 UNCOUNTED = (BILLING, MINUTES)
 """Resources of which the columns of a job do not tell how much it takes: by weights of its partition, or with time."""
 
+SUBMIT = "submit"
+"""The resource of a most of jobs that wait or run: sbatch refuses more, and those that are there are held by none."""
+
+OVER_PARTITION = "OverPartQOS"
+"""The flag of a QOS that comes before the one of the job's partition."""
+
+DENIES = "DenyOnLimit"
+"""The flag of a QOS with which sbatch refuses a job that is beyond a limit by itself."""
+
 UNREAD = "unread"
 """In place of whose a limit is: limits could not be read, and the name says why."""
 
 _WHOSE = {Whose.QOS: QOS, Whose.ACCOUNT: ACCOUNT, Whose.LICENCES: LICENCE, Whose.ARRAY: ARRAY}
 _RESOURCE = {"gres": "gpu", "license": "licence"}
+_SLURMS = {"cpu": "Cpu", "mem": "Mem", "node": "Node", "gpu": "GRES", "wall": "WallDuration", "jobs": "Jobs"}
+_PER = {JOB: "PerJob", NODE: "PerNode", USER: "PerUser", EACH_ACCOUNT: "PerAccount"}
 _COUNTS = {"group": (GROUP,), "user": (USER,), "account": (EACH_ACCOUNT,), "job": (JOB, LEAST), "node": (NODE,)}
 
 _LICENCE = re.compile(r"([^:=@]+)(?:@[^:=]+)?(?:[:=]\s*\+?(\d+))?")
@@ -43,9 +55,10 @@ class LimitTable(Table):
     user: Labels = from_slurm()  #: the one user for whose jobs it is; empty for all
     partition: Labels = from_slurm()  #: the one partition for whose jobs it is; empty for all
     counts: Labels = from_slurm()  #: GROUP, USER, EACH_ACCOUNT, JOB, NODE or LEAST
-    #: jobs, gpu, gpu:TYPE, cpu, mem (MiB), node, wall (seconds), licence, or one of UNCOUNTED
+    #: jobs, gpu, gpu:TYPE, cpu, mem (MiB), node, wall (seconds), licence, SUBMIT, or one of UNCOUNTED
     resource: Labels = from_slurm()
     most: FloatArray = from_slurm()
+    flags: Labels = from_slurm(given=False)  #: of the QOS, a comma list
 
 
 NO_LIMITS = table_of(LimitTable, 0, {}, {})
@@ -74,12 +87,17 @@ class SharedLimit:
     account: str = ""  #: likewise, of one account
     members: str = ""
     partition: str = ""
+    of_partitions: str = ""  #: the partitions that have this QOS, a comma list: all their jobs count for it
+    of_all_users: bool = False  #: of an association, and each user of the account may have one of his own
+    denies: bool = False  #: sbatch refuses a job that is beyond it by itself
 
     def counted(self, jobs: JobTable) -> BoolArray:
         """Select the *jobs* that count."""
         counted = np.ones(len(jobs), dtype=np.bool_)
         if self.whose == QOS:
             counted &= _named(jobs.qos, self.name)
+            if self.of_partitions:
+                counted |= _named(jobs.partition, *self.of_partitions.split(","))
         if self.whose == ARRAY:
             counted &= (jobs.array_job_id == int(self.name)) | (jobs.job_id == int(self.name))
         if self.members:
@@ -109,53 +127,149 @@ class SharedLimit:
         if resource == "gpu":
             right = _named(jobs.gpu_type, kind) if kind else np.ones(len(jobs), dtype=np.bool_)
             return np.asarray(jobs.gpus * right, dtype=np.float64)
-        column = {"cpu": jobs.cpus, "mem": jobs.memory_mib, "node": jobs.nodes, "wall": jobs.time_limit_s}.get(resource)
+        column = {
+            "cpu": jobs.cpus,
+            "mem": jobs.memory_mib,
+            "node": jobs.nodes,
+            "wall": jobs.time_limit_s,
+            SUBMIT: jobs.tasks,
+        }.get(resource)
         return np.ones(len(jobs)) if column is None else np.asarray(column, dtype=np.float64)
+
+    def asked(self, jobs: JobTable, row: int) -> float:
+        """Return how much the job in *row* asks for by itself; of a node, Slurm takes the whole part of the mean."""
+        amount = float(self.amount(jobs)[row])
+        return float(np.floor(amount / max(int(jobs.nodes[row]), 1))) if self.counts == NODE else amount
+
+    def is_beyond(self, asked: float) -> bool:
+        """Return True if a job that asks for so much by itself is beyond it, whatever others use."""
+        return asked < self.most if self.counts == LEAST else asked > self.most
+
+    @property
+    def reason(self) -> str:
+        """The reason of Slurm that names it."""
+        whose = {ACCOUNT: "Assoc", QOS: "QOS"}.get(self.whose, "")
+        of = {GROUP: "Grp", LEAST: "Min"}.get(self.counts, "Max")
+        return f"{whose}{of}{_SLURMS.get(self.resource.partition(':')[0], 'Unknown')}{_PER.get(self.counts, '')}"
 
 
 def limits_of(
-    limits: LimitTable, jobs: JobTable, row: int, more_qos: Collection[str] = (), *, uncounted: bool = False
-) -> Iterator[SharedLimit]:
-    """Yield the limits that concern the job in *row*; of several of one kind of a user, the user's own alone.
+    limits: LimitTable, partitions: PartitionTable, jobs: JobTable, row: int, *, uncounted: bool = False
+) -> list[SharedLimit]:
+    """Return the limits in force for the job in *row*, with whichever of its partitions and QOS it starts.
 
-    *more_qos* are those of its partitions. Limits of UNCOUNTED resources are left out unless they are asked for.
+    Limits of UNCOUNTED resources and of SUBMIT are left out unless they are asked for.
     """
-    mine = {*jobs.qos[row].split(","), *more_qos}
-    if jobs.array_limit[row] > 0:
-        yield SharedLimit(ARRAY, str(jobs.array_job_id[row]), GROUP, "jobs", float(jobs.array_limit[row]))
-    own = {
-        (limits.name[at], limits.resource[at], limits.counts[at])
-        for at in range(len(limits))
-        if limits.user[at] and limits.user[at] == jobs.user[row]
-    }
-    for at in range(len(limits)):
-        whose, name, counts = limits.whose[at], limits.name[at], limits.counts[at]
-        if whose == UNREAD or (limits.resource[at] in UNCOUNTED and not uncounted):
-            continue
-        if limits.user[at] not in ("", jobs.user[row]) or limits.partition[at] not in ("", jobs.partition[row]):
-            continue
-        if whose == QOS and name not in mine:
-            continue
-        if whose == ACCOUNT and jobs.account[row] not in limits.members[at].split(","):
-            continue
-        if whose == LICENCE and not _licences(jobs.licences[row], name):
-            continue
-        if not limits.user[at] and (name, limits.resource[at], counts) in own and counts != GROUP:
-            continue
-        yield SharedLimit(
-            whose,
-            name,
-            counts,
-            limits.resource[at],
-            float(limits.most[at]),
-            user=jobs.user[row] if counts == USER else limits.user[at],
-            account=jobs.account[row] if counts == EACH_ACCOUNT else "",
-            members=limits.members[at],
-            partition=limits.partition[at],
-        )
+    first, *others = ways_of(limits, partitions, jobs, row, uncounted=uncounted)
+    return [limit for limit in first if all(limit in other for other in others)]
 
 
-def by_known_limits(limits: LimitTable, jobs: JobTable) -> BoolArray:
+def ways_of(
+    limits: LimitTable, partitions: PartitionTable, jobs: JobTable, row: int, *, uncounted: bool = False
+) -> list[list[SharedLimit]]:
+    """Return the limits in force for the job in *row*, for each partition and QOS with which it may start.
+
+    Of several limits of one kind Slurm holds a job to the first alone: of the partition's QOS, of its own (the other
+    way round where that has OVER_PARTITION), of its association, of a user before that of all users of an account; but
+    groups within groups all count (sacctmgr(1), qos(5)).
+    """
+    qos_of = dict(zip(partitions.name, partitions.qos, strict=True))
+    ways = dict.fromkeys(
+        (part, qos_of.get(part, ""), own) for part in jobs.partition[row].split(",") for own in jobs.qos[row].split(",")
+    )
+    every = {name for _, *names in ways for name in names}
+    candidates = [
+        _shared(limits, at, jobs, row, partitions) for at in _concerned(limits, jobs, row, every, uncounted).tolist()
+    ]
+    flags = {name: _flags(limits, name) for name in every}
+    return [
+        [*_of_array(jobs, row), *_in_force(candidates, part, _ranked(of_part, own, flags), flags)]
+        for part, of_part, own in ways
+    ]
+
+
+def _of_array(jobs: JobTable, row: int) -> list[SharedLimit]:
+    """Return the limit of tasks that run at once, of the array of the job in *row*."""
+    most = float(jobs.array_limit[row])
+    return [SharedLimit(ARRAY, str(jobs.array_job_id[row]), GROUP, "jobs", most)] if most > 0 else []
+
+
+def _concerned(limits: LimitTable, jobs: JobTable, row: int, qos: Collection[str], uncounted: bool) -> IntArray:
+    """Return the rows of the limits of a job's user, account and licences, and of *qos*, in any partition."""
+    account, asked = jobs.account[row], jobs.licences[row]
+    of_account = [account in text.split(",") for text in limits.members.names]
+    of_licence = [_licences(asked, name) > 0 for name in limits.name.names]
+    concerned = (
+        (_named(limits.whose, QOS) & _named(limits.name, *qos))
+        | (_named(limits.whose, ACCOUNT) & limits.members.map(of_account, np.bool_))
+        | (_named(limits.whose, LICENCE) & limits.name.map(of_licence, np.bool_))
+    ) & _named(limits.user, "", jobs.user[row])
+    return np.flatnonzero(concerned if uncounted else concerned & ~_named(limits.resource, *UNCOUNTED, SUBMIT))
+
+
+def _shared(limits: LimitTable, at: int, jobs: JobTable, row: int, partitions: PartitionTable) -> SharedLimit:
+    """Return the limit in row *at* as it concerns a job."""
+    whose, name, counts = limits.whose[at], limits.name[at], limits.counts[at]
+    of_partitions = [part for part, qos in zip(partitions.name, partitions.qos, strict=True) if qos == name]
+    return SharedLimit(
+        whose,
+        name,
+        counts,
+        limits.resource[at],
+        float(limits.most[at]),
+        user=jobs.user[row] if counts == USER else limits.user[at],
+        account=jobs.account[row] if counts == EACH_ACCOUNT else "",
+        members=limits.members[at],
+        partition=limits.partition[at],
+        of_partitions=",".join(of_partitions) if whose == QOS else "",
+        of_all_users=whose == ACCOUNT and counts != GROUP and not limits.user[at],
+    )
+
+
+def _flags(limits: LimitTable, qos: str) -> list[str]:
+    rows = np.flatnonzero(_named(limits.whose, QOS) & _named(limits.name, qos))
+    return limits.flags[rows[0]].split(",") if len(rows) else []
+
+
+def _ranked(of_partition: str, own: str, flags: Mapping[str, list[str]]) -> list[str]:
+    """Return the QOS of a partition and that of a job, that first whose limits come before the other's."""
+    both = [own, of_partition] if OVER_PARTITION in flags[own] else [of_partition, own]
+    return list(dict.fromkeys(filter(None, both)))
+
+
+def _in_force(
+    candidates: Sequence[SharedLimit], partition: str, qos: Sequence[str], flags: Mapping[str, list[str]]
+) -> list[SharedLimit]:
+    """Return those of the *candidates* to which a job is held in one *partition*, with its *qos* by rank."""
+    denies = any(DENIES in flags[name] for name in qos)
+    found: list[tuple[int, SharedLimit]] = []
+    for limit in candidates:
+        if limit.partition not in ("", partition) or (limit.whose == QOS and limit.name not in qos):
+            continue
+        rank = qos.index(limit.name) if limit.whose == QOS else len(qos) + limit.of_all_users
+        found.append((rank, replace(limit, denies=denies and limit.whose in (QOS, ACCOUNT))))
+    first: dict[tuple[str, str], int] = {}
+    for rank, limit in found:
+        for kind in _kinds(limit):
+            first[kind] = min(rank, first.get(kind, rank))
+    return [limit for rank, limit in found if all(rank <= first[kind] for kind in _kinds(limit)[:1])]
+
+
+def _kinds(limit: SharedLimit) -> list[tuple[str, str]]:
+    """Return the kind of limits of which the first alone counts, and those of others that it stands for; may be none.
+
+    A limit of minutes may be one of each resource. A most of running jobs, be it of one user or of each account, stands
+    for that of an association, which counts those of one user in one account.
+    """
+    if limit.whose not in (QOS, ACCOUNT) or limit.resource == MINUTES:
+        return []
+    if limit.resource in ("jobs", SUBMIT) and limit.counts in (USER, EACH_ACCOUNT):
+        of_association = ("association", limit.resource)
+        return [of_association] if limit.whose == ACCOUNT else [(limit.counts, limit.resource), of_association]
+    return [(limit.counts, limit.resource)]
+
+
+def by_known_limits(limits: LimitTable, partitions: PartitionTable, jobs: JobTable) -> BoolArray:
     """Select the *jobs* whose reason is a limit that is known here, and that running jobs use up."""
     named = {text: reason_of(text).limit for text in jobs.reason.names}
     limited = jobs.reason.map([limit is not None for limit in named.values()], np.bool_)
@@ -165,7 +279,8 @@ def by_known_limits(limits: LimitTable, jobs: JobTable) -> BoolArray:
     def is_known(row: int) -> bool:
         reason = named[jobs.reason[row]]
         return reason is not None and any(
-            limit.counts not in OF_ONE_JOB and limit.is_named_by(reason) for limit in limits_of(limits, jobs, row)
+            limit.counts not in OF_ONE_JOB and limit.is_named_by(reason)
+            for limit in limits_of(limits, partitions, jobs, row)
         )
 
     first, shape = _shapes(jobs, jobs.reason)
@@ -179,27 +294,31 @@ class Memberships:
     first: IntArray
     limit: IntArray
     amount: FloatArray  #: beside ``limit``: how much of it the job takes
+    binds: BoolArray  #: likewise: the job starts only where it has room; others take of it all the same
     most: FloatArray  #: by limit
 
     @classmethod
-    def of(cls, limits: LimitTable, jobs: JobTable) -> Memberships:
+    def of(cls, limits: LimitTable, partitions: PartitionTable, jobs: JobTable) -> Memberships:
         """Find the limits of all *jobs* that running jobs use up; those of a job by itself have no part in it."""
-        found: dict[SharedLimit, BoolArray] = {}
+        shapes, shape = _shapes(jobs)
+        bound: dict[SharedLimit, list[int]] = {}
         none = not len(limits) and not (jobs.array_limit > 0).any()
-        for row in [] if none else _shapes(jobs)[0].tolist():
-            for limit in limits_of(limits, jobs, row):
-                if limit.counts not in OF_ONE_JOB and limit not in found:
-                    found[limit] = limit.counted(jobs)
-        rows = [np.flatnonzero(counted) for counted in found.values()]
+        for at, row in enumerate([] if none else shapes.tolist()):
+            for limit in limits_of(limits, partitions, jobs, row):
+                if limit.counts not in OF_ONE_JOB:
+                    bound.setdefault(replace(limit, denies=False), []).append(at)
+        rows = [np.flatnonzero(limit.counted(jobs)) for limit in bound]
         job = np.concatenate([*rows, np.zeros(0, dtype=np.int64)]).astype(np.int64)
         number = np.repeat(np.arange(len(rows)), [len(some) for some in rows]).astype(np.int64)
-        taken = [limit.amount(jobs)[some] for limit, some in zip(found, rows, strict=True)]
+        taken = [limit.amount(jobs)[some] for limit, some in zip(bound, rows, strict=True)]
+        binds = [np.isin(shape[some], bound[limit]) for limit, some in zip(bound, rows, strict=True)]
         order = np.lexsort((number, job))
         return cls(
             np.searchsorted(job[order], np.arange(len(jobs) + 1)).astype(np.int64),
             number[order],
             np.concatenate([*taken, np.zeros(0)])[order],
-            np.array([limit.most for limit in found], dtype=np.float64),
+            np.concatenate([*binds, np.zeros(0, dtype=np.bool_)])[order],
+            np.array([limit.most for limit in bound], dtype=np.float64),
         )
 
 

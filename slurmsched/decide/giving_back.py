@@ -104,7 +104,7 @@ def _enlarged(view: View, row: int, changes: tuple[str, ...], reason: Reason) ->
 
 def _of_types(view: View, row: int, named: Limit) -> bool:
     """Return whether the limit may be one of the type of GPU to which a job was sent: known so, or not known at all."""
-    found = [limit for limit in limits_of(view.limits, view.pending, row) if limit.is_named_by(named)]
+    found = [limit for limit in limits_of(view.limits, view.partitions, view.pending, row) if limit.is_named_by(named)]
     return not found or any(":" in limit.resource for limit in found)
 
 

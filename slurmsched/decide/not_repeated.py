@@ -61,7 +61,7 @@ def digests(view: View, jobs: JobTable, row: int) -> tuple[str, str]:
     always = (jobs.account[row], jobs.qos[row], gpus)
     partitions = jobs.own_partition[row] or jobs.partition[row]
     waiting = (partitions, float(jobs.time_limit_s[row]), nodes, size, _nodes_of(view, partitions))
-    known = [f"{limit}" for limit in limits_of(view.limits, jobs, row)] if len(view.limits) else []
+    known = [f"{limit}" for limit in limits_of(view.limits, view.partitions, jobs, row)] if len(view.limits) else []
     return f"{_digest(always)}.{_digest(waiting)}", _digest(sorted(known)) if known else UNKNOWN
 
 

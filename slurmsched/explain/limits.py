@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,18 +12,22 @@ from ..cluster.jobs import JobTable
 from ..cluster.limits import (
     ACCOUNT,
     ARRAY,
+    BILLING,
     EACH_ACCOUNT,
     GROUP,
     JOB,
     LEAST,
     LICENCE,
+    MINUTES,
     NODE,
     OF_ONE_JOB,
     QOS,
+    SUBMIT,
+    UNCOUNTED,
     USER,
-    LimitTable,
     SharedLimit,
     limits_of,
+    ways_of,
 )
 from ..cluster.reasons import Ends, Reason
 from ..cluster.state import View
@@ -43,6 +47,8 @@ _FOR = {
     LEAST: "",
 }
 
+_UNCOUNTED = {BILLING: "billing", MINUTES: "minutes of CPUs, GPUs or memory"}
+
 
 @dataclass(frozen=True)
 class LimitWords:
@@ -57,7 +63,7 @@ def limit_words(view: View, row: int, reason: Reason) -> LimitWords | None:
     """Describe the limit that Slurm's *reason* names for a pending *row*; None where its amount is not known."""
     if reason.limit is None:
         return None
-    found = _named_limits(view, row, reason)
+    found = [limit for way in _ways(view, row) for limit in way if limit.is_named_by(reason.limit)]
     if not found:
         return None
     full = [limit for limit in found if _partly_hidden(view, limit) or _blocks(view, row, limit)]
@@ -65,62 +71,94 @@ def limit_words(view: View, row: int, reason: Reason) -> LimitWords | None:
 
 
 def beyond_limit(view: View, row: int, reason: Reason) -> str | None:
-    """Describe the limit that Slurm's *reason* names if no end of other jobs helps: the job alone is beyond it."""
+    """Describe the limit that Slurm's *reason* names if no end of other jobs helps: the job alone is beyond it.
+
+    A job in several partitions or with several QOS is beyond one with each of them.
+    """
     if reason.limit is None:
         return None
-    alone = [limit for limit in _named_limits(view, row, reason) if _beyond(view, row, limit)]
-    if alone:
-        return _beyond_words(view, row, alone[0])
-    return f"{reason.clause} ({reason.word})" if reason.limit.ends is Ends.NEVER else None
+    ways = _ways(view, row)
+    if found := _beyond_in_all(ways, view.pending, row):
+        named = [limit for limit in found if limit.is_named_by(reason.limit)]
+        return beyond_words((named or found)[0], view.pending, row)
+    return f"{reason.clause} ({reason.word})" if reason.limit.ends is Ends.NEVER and len(ways) == 1 else None
 
 
-def limits_of_itself(
-    limits: LimitTable, jobs: JobTable, row: int, more_qos: Collection[str], *, timed: bool
-) -> Iterator[str]:
-    """Yield the limits of one job, or of its nodes, that a new job in *row* is beyond, with what it asks for.
+def own_limit(view: View, jobs: JobTable, *, timed: bool) -> SharedLimit | None:
+    """Return a limit that keeps a new job (a table of one row) from any start, or None.
 
-    *more_qos* are those of its partitions. A job that is not *timed* has no time limit of its own: Slurm gives it the
-    longest one that it may have. Which QOS' limit counts where several have one is not decided here, nor how
-    Slurm spreads the job over its nodes, so that Slurm may start it all the same.
+    A job that is not *timed* has no time limit of its own: Slurm gives it the longest one that it may have.
     """
-    nodes = max(int(jobs.nodes[row]), 1)
-    for limit in limits_of(limits, jobs, row, more_qos):
-        asked = float(limit.amount(jobs)[row]) / (nodes if limit.counts == NODE else 1)
-        beyond = asked < limit.most if limit.counts == LEAST else asked > limit.most
-        if limit.counts in OF_ONE_JOB and beyond and (timed or limit.resource != "wall"):
-            verb = "requires" if limit.counts == LEAST else "allows"
-            words = f"{verb} {_amount(limit, limit.most)}{_FOR[limit.counts]}, it asks for {_amount(limit, asked)}"
-            yield f"{_owner(limit)}, which {words}"
+    found = _beyond_in_all(ways_of(view.limits, view.partitions, jobs, 0), jobs, 0)
+    return next((limit for limit in found if timed or limit.resource != "wall"), None)
 
 
-def _named_limits(view: View, row: int, reason: Reason) -> list[SharedLimit]:
-    return [
-        limit
-        for limit in limits_of(view.limits, view.pending, row)
-        if reason.limit is not None and limit.is_named_by(reason.limit)
+def full_for_new(view: View, jobs: JobTable) -> str:
+    """Return which most of jobs that wait or run, in words, makes sbatch refuse new *jobs* (a table of one row)."""
+    ways = ways_of(view.limits, view.partitions, jobs, 0, uncounted=True)
+    full = [[limit for limit in way if limit.resource == SUBMIT and _has_no_room(view, jobs, limit)] for way in ways]
+    if not all(full):
+        return ""
+    limit = full[0][0]
+    return (
+        f"{_owner(limit, jobs, 0)} allows {count(int(limit.most), 'job')}{_FOR[limit.counts]} to wait or run, "
+        f"{_submitted(view, limit):.0f} do, and this is {count(int(jobs.tasks[0]), 'job')}"
+    )
+
+
+def _has_no_room(view: View, jobs: JobTable, limit: SharedLimit) -> bool:
+    return _submitted(view, limit) + limit.asked(jobs, 0) > limit.most
+
+
+def _submitted(view: View, limit: SharedLimit) -> float:
+    waiting = float(limit.amount(view.pending)[limit.counted(view.pending)].sum())
+    return waiting + float(limit.counted(view.running).sum())
+
+
+def doubts_of_limits(view: View, jobs: JobTable) -> Iterator[str]:
+    """Yield what is not known of the limits of a new job: of one node where Slurm may take more nodes, of minutes."""
+    for limit in limits_of(view.limits, view.partitions, jobs, 0, uncounted=True):
+        owner = _owner(limit, jobs, 0)
+        if limit.resource in UNCOUNTED:
+            yield f"what {owner} limits: {_UNCOUNTED[limit.resource]}"
+        elif limit.counts == NODE and not _nodes_are_known(limit, jobs, 0) and limit.is_beyond(limit.asked(jobs, 0)):
+            yield f"how many nodes it takes ({owner} allows {_amount(limit, limit.most)} on one node)"
+
+
+def _ways(view: View, row: int) -> list[list[SharedLimit]]:
+    return ways_of(view.limits, view.partitions, view.pending, row)
+
+
+def _beyond_in_all(ways: list[list[SharedLimit]], jobs: JobTable, row: int) -> list[SharedLimit]:
+    """Return the limits that the job in *row* alone is beyond, of the first way; none if another way has none such."""
+    first, *others = [
+        [one for one in way if one.is_beyond(one.asked(jobs, row)) and _nodes_are_known(one, jobs, row)] for way in ways
     ]
+    return first if all(others) else []
 
 
-def _beyond(view: View, row: int, limit: SharedLimit) -> bool:
-    """Report whether the job in *row* asks for more than the limit allows to all, or for less than it requires."""
-    asked = float(limit.amount(view.pending)[row])
-    return asked < limit.most if limit.counts == LEAST else asked > limit.most
+def _nodes_are_known(limit: SharedLimit, jobs: JobTable, row: int) -> bool:
+    """Return False if a limit on one node may have room for the job once Slurm spreads it over more nodes."""
+    fixed = jobs.most_nodes[row] == max(int(jobs.nodes[row]), 1)
+    on_each = limit.resource.startswith("gpu") and not jobs.per_job[row] and not jobs.per_task[row]
+    return limit.counts != NODE or fixed or bool(on_each)
 
 
-def _beyond_words(view: View, row: int, limit: SharedLimit) -> str:
-    asked = _amount(limit, float(limit.amount(view.pending)[row]))
+def beyond_words(limit: SharedLimit, jobs: JobTable, row: int) -> str:
+    """Return in words that the job in *row* is by itself beyond a limit."""
+    owner = _owner(limit, jobs, row)
     if limit.resource == "jobs":
-        return f"{_owner(limit)} allows no running job{_FOR[limit.counts]}"
+        return f"{owner} allows no running job{_FOR[limit.counts]}"
+    asked = _amount(limit, limit.asked(jobs, row))
+    where = " on one node" if limit.counts == NODE else ""
     verb, least = ("requires", " at least") if limit.counts == LEAST else ("allows", "")
-    whom = " for one job" if limit.counts == LEAST else _FOR[limit.counts]
-    return f"it asks for {asked}, and {_owner(limit)} {verb} {_amount(limit, limit.most)}{least}{whom}"
+    whom = " for one job" if limit.counts == LEAST else "" if where else _FOR[limit.counts]
+    return f"it asks for {asked}{where}, and {owner} {verb} {_amount(limit, limit.most)}{least}{whom}"
 
 
 def _blocks(view: View, row: int, limit: SharedLimit) -> bool:
-    asked = float(limit.amount(view.pending)[row])
-    if limit.counts in OF_ONE_JOB:
-        return asked < limit.most if limit.counts == LEAST else asked > limit.most
-    return _used(view, limit) + asked > limit.most
+    asked = limit.asked(view.pending, row)
+    return limit.is_beyond(asked if limit.counts in OF_ONE_JOB else _used(view, limit) + asked)
 
 
 def _partly_hidden(view: View, limit: SharedLimit) -> bool:
@@ -134,19 +172,20 @@ def _used(view: View, limit: SharedLimit) -> float:
 
 def _words(view: View, row: int, limit: SharedLimit, blocks: bool) -> LimitWords:
     jobs = view.pending
-    job, asked = int(jobs.job_id[row]), _amount(limit, float(limit.amount(jobs)[row]))
-    if limit.counts in OF_ONE_JOB or (_beyond(view, row, limit) and limit.whose in (QOS, ACCOUNT)):
-        why = _beyond_words(view, row, limit)
+    job, alone, owner = int(jobs.job_id[row]), limit.asked(jobs, row), _owner(limit, jobs, row)
+    asked = _amount(limit, alone)
+    if limit.counts in OF_ONE_JOB or (limit.is_beyond(alone) and limit.whose in (QOS, ACCOUNT)):
+        why = beyond_words(limit, jobs, row)
         return LimitWords(
             f"{why[:1].upper()}{why[1:]}: it cannot start so.",
-            f"Change its request with 'scontrol update jobid={job} ...', {_elsewhere(limit, job)}",
+            f"Change its request with 'scontrol update jobid={job} ...', {_elsewhere(limit, jobs, row)}",
         )
     used = _used(view, limit)
     holders = _holders(view, limit)
-    alone = limit.whose in (ARRAY, LICENCE) or (limit.whose == ACCOUNT and limit.user)
-    to_whom = "" if alone else _FOR[limit.counts]
+    of_one = limit.whose in (ARRAY, LICENCE) or (limit.whose == ACCOUNT and limit.user)
+    to_whom = "" if of_one else _FOR[limit.counts]
     verb = "has" if limit.whose == LICENCE else "allows"
-    rule = f"{_owner(limit)} {verb} {_amount(limit, limit.most)}{to_whom}"
+    rule = f"{owner} {verb} {_amount(limit, limit.most)}{to_whom}"
     rule = rule[:1].upper() + rule[1:]
     if not blocks:
         return LimitWords(
@@ -162,17 +201,22 @@ def _words(view: View, row: int, limit: SharedLimit, blocks: bool) -> LimitWords
     named = [int(view.running.job_id[one]) for one in holders if view.running.user[one] != HIDDEN]
     return LimitWords(
         f"{text}. {' '.join(_held_by(view, holders, named))}".strip(),
-        _advice(limit, job),
+        _advice(limit, jobs, row),
         tuple(named),
     )
 
 
-def _owner(limit: SharedLimit) -> str:
+def _owner(limit: SharedLimit, jobs: JobTable, row: int) -> str:
     if limit.whose == QOS:
-        return f"its QOS ({limit.name})"
+        return f"its QOS ({limit.name})" if _is_own(limit, jobs, row) else f"the QOS of its partition ({limit.name})"
     if limit.whose == ACCOUNT:
         return f"its account ({limit.name})" + (f" of {limit.user}" if limit.user else "")
     return "its array" if limit.whose == ARRAY else "the site"
+
+
+def _is_own(limit: SharedLimit, jobs: JobTable, row: int) -> bool:
+    """Return False for the limit of a QOS that the job in *row* has from its partition."""
+    return limit.name in jobs.qos[row].split(",")
 
 
 def _amount(limit: SharedLimit, amount: float) -> str:
@@ -212,14 +256,16 @@ def _held_by(view: View, holders: IntArray, named: list[int]) -> Iterator[str]:
     yield f"{first_one} should end {when}."
 
 
-def _elsewhere(limit: SharedLimit, job: int) -> str:
-    name = "qos" if limit.whose == QOS else "account"
-    return f"or move it with 'scontrol update jobid={job} {name}=NAME'."
+def _elsewhere(limit: SharedLimit, jobs: JobTable, row: int) -> str:
+    of_qos = "qos" if _is_own(limit, jobs, row) else "partition"
+    name = of_qos if limit.whose == QOS else "account"
+    return f"or move it with 'scontrol update jobid={jobs.job_id[row]} {name}=NAME'."
 
 
-def _advice(limit: SharedLimit, job: int) -> str:
+def _advice(limit: SharedLimit, jobs: JobTable, row: int) -> str:
+    job = jobs.job_id[row]
     if limit.whose == ARRAY:
         return f"Nothing is needed; 'scontrol update jobid={job} arraytaskthrottle=N' lets N of its tasks run at once."
     if limit.whose == LICENCE:
         return "Nothing: it starts when enough licences are free."
-    return f"Wait until one of them ends, {_elsewhere(limit, job)}"
+    return f"Wait until one of them ends, {_elsewhere(limit, jobs, row)}"

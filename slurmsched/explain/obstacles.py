@@ -42,7 +42,8 @@ def cannot_run(view: View) -> dict[int, Never]:
 def _beyond_limits(view: View) -> Iterator[tuple[int, Never]]:
     """Yield the jobs that a limit blocks which no end of other jobs opens, with it."""
     jobs = view.pending
-    for row in np.flatnonzero(where_kind(jobs, ReasonKind.LIMIT)).tolist():
+    limited = jobs.reason.map([reason_of(text).kind is ReasonKind.LIMIT for text in jobs.reason.names], np.bool_)
+    for row in np.flatnonzero(limited).tolist():
         if why := beyond_limit(view, row, reason_of(jobs.reason[row])):
             yield row, Never(why)
 

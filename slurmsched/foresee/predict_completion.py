@@ -120,7 +120,7 @@ def _opening(view: View, kinds: IntArray) -> BoolArray:
     """Select the pending jobs that a limit or a dependency holds until jobs end or start that are played forward."""
     jobs, running = view.pending, len(view.running)
     table = view.running.joined(jobs)
-    by_limit = by_known_limits(view.limits, jobs) & (kinds == PredictionKind.LIMITED)
+    by_limit = by_known_limits(view.limits, view.partitions, jobs) & (kinds == PredictionKind.LIMITED)
     able = (kinds <= PredictionKind.NO_HISTORY) | by_limit
     waits = kinds == PredictionKind.DEPENDENT
     everybody = np.concatenate([np.ones(running, dtype=np.bool_), able | waits])

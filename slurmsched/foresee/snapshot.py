@@ -247,11 +247,11 @@ def _gated(cluster: SimulatedCluster, table: JobTable, running: int, view: View)
 
     Other jobs that wait for what is not modelled stay barred.
     """
-    gates, begins_s = gates_of(view.limits, table, running, view.now_s)
+    gates, begins_s = gates_of(view.limits, view.partitions, table, running, view.now_s)
     model = cluster.model._replace(gates=gates)
     cluster.model = model
     barred_ = model.wishes.barred
-    barred_[by_known_limits(view.limits, table) & ~table.dependency.nonempty()] = False
+    barred_[by_known_limits(view.limits, view.partitions, table) & ~table.dependency.nonempty()] = False
     begun = ~np.isnan(begins_s) & (gates.left == 0) & (np.arange(len(table)) >= running)
     barred_[begun & ~where_kind(table, ReasonKind.LIMIT)] = False
     return replace(table, eligible_s=np.where(begun, np.fmax(begins_s, view.now_s), table.eligible_s))

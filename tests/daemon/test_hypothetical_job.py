@@ -13,7 +13,7 @@ from slurmsched.cluster.columns import Labels, table_of
 from slurmsched.cluster.forecast import Forecast
 from slurmsched.cluster.job_record import outcomes_of
 from slurmsched.cluster.jobs import JobTable
-from slurmsched.cluster.limits import GROUP, JOB, LEAST, LICENCE, NODE, QOS, LimitTable
+from slurmsched.cluster.limits import GROUP, JOB, LEAST, LICENCE, NODE, QOS, USER, LimitTable
 from slurmsched.cluster.permissions import RELEASES, PartitionAccess, Permissions
 from slurmsched.cluster.plan import Plan
 from slurmsched.cluster.records.prediction_records import NO_RECORDS, PredictionRecords
@@ -141,7 +141,7 @@ def test_licences_are_waited_for_where_it_is_known_how_many_there_are(world):
     world.slurm.submit(3600.0, gpus=4, time_limit_s=3600.0)
     world.slurm.advance(1.0)
     seen = world.seen()
-    texts = {name: Labels.of([""]) for name in ("members", "user", "partition")}
+    texts = {name: Labels.of([""]) for name in ("members", "user", "partition", "flags")}
     one = LimitTable(
         **texts,
         whose=Labels.of([LICENCE]),
@@ -160,36 +160,60 @@ def test_licences_are_waited_for_where_it_is_known_how_many_there_are(world):
             world.told(f"{options} {wrong}", view)
 
 
+OF_SMALL = {"whose": QOS, "name": "small", "members": "", "user": "", "partition": "", "flags": ""}
+
+
+def limits_of(*rows: dict[str, object]) -> LimitTable:
+    """Limits of the QOS small, each with what else is said of it."""
+    made = [OF_SMALL | row for row in rows]
+    texts = {name: Labels.of([str(row[name]) for row in made]) for name in (*OF_SMALL, "counts", "resource")}
+    return LimitTable(**texts, most=np.array([float(row["most"]) for row in made]))
+
+
 @pytest.mark.parametrize(
     ("counts", "resource", "most", "asks", "words"),
     [
-        (NODE, "gpu", 2.0, "-N 1 -G 3", "allows 2 GPUs on one node, it asks for 3 GPUs"),
+        (NODE, "gpu", 2.0, "-N 1 -G 3", "it asks for 3 GPUs on one node, and {} allows 2 GPUs."),
         (NODE, "gpu", 2.0, "-N 2 -G 4", ""),
-        (JOB, "gpu", 2.0, "-N 2 -G 4", "allows 2 GPUs for one job, it asks for 4 GPUs"),
-        (LEAST, "gpu", 2.0, "-G 1", "requires 2 GPUs, it asks for 1 GPU"),
-        (JOB, "wall", 600.0, "-G 1 -t 60", "allows 10 min for one job, it asks for 60 min"),
+        (NODE, "gpu", 2.0, "-N 2 -G 5", ""),
+        (NODE, "gpu", 2.0, "--gres=gpu:3", "it asks for 3 GPUs on one node, and {} allows 2 GPUs."),
+        (JOB, "gpu", 2.0, "-N 2 -G 4", "it asks for 4 GPUs, and {} allows 2 GPUs for one job."),
+        (USER, "gpu", 2.0, "-N 2 -G 4", "it asks for 4 GPUs, and {} allows 2 GPUs to one user."),
+        (LEAST, "gpu", 2.0, "-G 1", "it asks for 1 GPU, and {} requires 2 GPUs at least for one job."),
+        (JOB, "wall", 600.0, "-G 1 -t 60", "it asks for 60 min, and {} allows 10 min for one job."),
         (JOB, "wall", 600.0, "-G 1", ""),
     ],
 )
 @pytest.mark.parametrize("of_partition", [False, True])
-def test_a_limit_that_the_job_alone_is_beyond_is_named_in_the_first_line(
+def test_a_new_job_that_is_by_itself_beyond_a_limit_gets_no_time_but_the_limit(
     world, of_partition, counts, resource, most, asks, words
 ):
-    texts = {name: Labels.of([""]) for name in ("members", "user", "partition")}
-    limits = LimitTable(
-        **texts,
-        whose=Labels.of([QOS]),
-        name=Labels.of(["small"]),
-        counts=Labels.of([counts]),
-        resource=Labels.of([resource]),
-        most=np.array([most]),
-    )
-    seen = replace(world.seen(), limits=limits)
+    seen = replace(world.seen(), limits=limits_of({"counts": counts, "resource": resource, "most": most}))
     if of_partition:
         every = Labels.of(["small"] * len(seen.partitions))
         seen = replace(seen, partitions=replace(seen.partitions, qos=every))
     told = world.told(f"-p {partition(world)} {asks}{'' if of_partition else ' --qos=small'}", view=seen)
-    assert told.not_understood == ((f"its QOS (small), which {words}",) if words else ())
+    assert told.not_understood == ()
+    whose = "the QOS of its partition (small)" if of_partition else "its QOS (small)"
+    if words:
+        assert told.start_s is None
+        assert words.format(whose) in " ".join(told.notes)
+    else:
+        assert told.start_s is not None
+
+
+def test_a_limit_on_one_node_is_doubted_where_slurm_may_take_more_nodes(world):
+    seen = replace(world.seen(), limits=limits_of({"counts": NODE, "resource": "gpu", "most": 1}))
+    told = world.told(f"-p {partition(world)} -G 4 --qos=small", view=seen)
+    assert told.not_understood == ("how many nodes it takes (its QOS (small) allows 1 GPU on one node)",)
+
+
+def test_a_qos_that_denies_refuses_the_job_as_sbatch_does(world):
+    seen = replace(
+        world.seen(), limits=limits_of({"counts": JOB, "resource": "gpu", "most": 2, "flags": "DenyOnLimit"})
+    )
+    with pytest.raises(ConfigError, match=r"Job violates accounting/QOS policy .*it asks for 4 GPUs"):
+        world.told(f"-p {partition(world)} -N 2 -G 4 --qos=small", view=seen)
 
 
 def test_a_job_that_names_no_memory_has_the_default_of_its_partition(world):

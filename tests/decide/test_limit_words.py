@@ -17,7 +17,7 @@ from slurmsched.explain.why import Why, why
 from slurmsched.policies.contract import find_ordering
 from slurmsched.powers import decide
 
-TEXTS = ("whose", "name", "members", "user", "partition", "counts", "resource")
+TEXTS = ("whose", "name", "members", "user", "partition", "counts", "resource", "flags")
 
 
 def limits(*rows: dict[str, object]) -> LimitTable:
@@ -90,7 +90,7 @@ ACCOUNT = {"whose": "account", "name": "bio", "members": "bio,bio2"}
         (
             "QOSMaxGRESPerNode",
             QOS | {"counts": "node", "resource": "gpu", "most": 1},
-            "It asks for 2 GPUs, and its QOS (small) allows 1 GPU on one node: it cannot start so.",
+            "It asks for 2 GPUs on one node, and its QOS (small) allows 1 GPU: it cannot start so.",
         ),
     ],
 )

@@ -26,7 +26,7 @@ STEER = Rules(powers=frozenset({"steer"}), steering=SteeringRules(least_gain=1.1
 
 def limits(*rows):
     """Limits of the QOS normal; each row has what it counts, the resource and how much, and maybe more columns."""
-    columns = ("whose", "name", "members", "user", "partition", "counts", "resource")
+    columns = ("whose", "name", "members", "user", "partition", "counts", "resource", "flags")
     made = [
         {"whose": "qos", "name": "normal"} | dict(zip(("counts", "resource"), row[:2], strict=True)) for row in rows
     ]

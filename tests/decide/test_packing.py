@@ -356,7 +356,7 @@ def test_a_job_that_slurm_does_not_start_with_its_slots_has_its_own_gpus_back_in
 
 
 def test_a_job_of_which_a_limit_requires_gpus_is_not_sent_to_slots():
-    texts = {name: Labels.of([""]) for name in ("members", "user", "partition")}
+    texts = {name: Labels.of([""]) for name in ("members", "user", "partition", "flags")}
     said = {"whose": "qos", "name": "normal", "counts": "least", "resource": "gpu"}
     least = LimitTable(**texts, **{name: Labels.of([word]) for name, word in said.items()}, most=np.ones(1))
     free = seen(waiting(qos=["normal"]), sharing("2"))

@@ -645,7 +645,8 @@ def test_of_many_requests_of_jobs_in_leases_a_cycle_answers_some_users_in_turn_a
     assert len(answered) * (len(answered) + 1) // 2 <= EFFORT < (len(answered) + 1) * (len(answered) + 2) // 2
     assert {1, many - 1, many} <= answered, "the first job of each user"
     assert "waits for its turn" in deadline(what, plan, many - 2).sentences[0]
-    probe = job_table(1, job_id=[1000], gpus=[1], user=["zoe"], time_limit_s=[HOUR_S], deadline_s=[NOW_S + 9 * HOUR_S])
+    asks = {"partition": [what.pending.partition[0]], "time_limit_s": [HOUR_S], "deadline_s": [NOW_S + 9 * HOUR_S]}
+    probe = job_table(1, job_id=[1000], gpus=[1], user=["zoe"], **asks)
     rules = Rules(powers=ALL_POWERS, deadlines=replace(ASKED, yields=True))
     told = check(what, plan, probe, what.forecast.take(slice(0, 1)), rules)
     assert (told.job_id, told.sentences[-1]) == (

@@ -28,6 +28,9 @@ QOS = {
     "account": "maxtresperaccount=cpu=2",
     "running": "grptresrunmins=cpu=20",
     "closed": "maxjobsperuser=0",
+    "over": "maxtresperjob=cpu=4,gres/gpu=2 flags=OverPartQOS",
+    "wide": "grptres=cpu=4",
+    "denying": "maxtresperjob=gres/gpu=1 flags=DenyOnLimit",
 }
 """Limits of QOS by the beginning of their names, behind which stands the number of the group."""
 
@@ -54,6 +57,10 @@ class Limited:
     qos: str
     options: tuple[tuple[str, str], ...]
     held = False
+
+    def options_text(self, group: int) -> str:
+        """Return the same as one writes them."""
+        return " ".join(self.argv(group))
 
     def argv(self, group: int) -> list[str]:
         """Return the options for sbatch in a group."""
@@ -95,7 +102,11 @@ def set_limits(lab: Lab) -> None:
     """Set all limits: all QOS at once, as each command waits for slurmdbd, then accounts, which lock each other out."""
     with ThreadPoolExecutor(4) as beside:
         limits = [("ofpartition", PARTITIONS["bound"]), *((_names(name), limit) for name, limit in QOS.items())]
-        list(beside.map(lambda one: lab.ask(["sacctmgr", "-i", "add", "qos", *one], timeout_s=120.0), limits))
+        list(
+            beside.map(
+                lambda one: lab.ask(["sacctmgr", "-i", "add", "qos", one[0], *one[1].split()], timeout_s=120.0), limits
+            )
+        )
     accounts, qos = ",".join(map(_names, ACCOUNTS)), ",".join(["normal", *map(_names, QOS)])
     lines = [f"add account {_names(name)} cluster={lab.cluster} {limit}" for name, limit in ACCOUNTS.items()]
     lines.append(f"add user root account={accounts} qos={qos}")

@@ -21,9 +21,11 @@ from hypothesis import strategies as st
 from lab_search import search
 
 from slurmsched.cluster.columns import table_of
+from slurmsched.cluster.permissions import Permissions
 from slurmsched.cluster.records.outcomes import OutcomeTable
 from slurmsched.cluster.state import ClusterState, View
-from slurmsched.errors import LabError, SlurmError
+from slurmsched.daemon.predictions.hypothetical_job import new_job
+from slurmsched.errors import ConfigError, LabError, SlurmError
 from slurmsched.explain.obstacles import cannot_run
 from slurmsched.explain.unexplained_waits import SETTLED_S, unexplained
 from slurmsched.lab import Lab, LabSpec
@@ -62,6 +64,8 @@ SPEC = LabSpec(
     ),
 )
 
+NO_RUNS = table_of(OutcomeTable, 0, {}, {})
+
 
 @dataclass
 class Judged:
@@ -76,6 +80,7 @@ class Judged:
     before: list[str] = field(default_factory=list)  #: by which it could never run, while its nodes were drained
     after: list[str] = field(default_factory=list)  #: while they were idle
     doubted: list[bool] = field(default_factory=list)  #: that it could run, some time later
+    foretold: str | None = ""  #: of one with limits, before: why it can never start; None where a doubt was said
 
 
 @dataclass
@@ -85,6 +90,7 @@ class Bench:
     lab: Lab
     clusters: list[SlurmCommand]
     jobs: list[int] = field(default_factory=list)  #: of the last batch
+    untold: list[Limited] = field(default_factory=list)  #: of the last batch, refused by Slurm and not by us
 
     @classmethod
     def start(cls) -> Bench:
@@ -122,7 +128,13 @@ class Bench:
         self.lab.ask(["scontrol", "update", f"nodename={NODES}", "state=resume"])
         if held := [job for job, one in jobs.items() if one.draft.held or one.refused]:
             self.lab.run(["scontrol", "release", *map(str, held)])  # of some it says why they cannot start
-        jobs |= self._submitted(limited)
+        foretold = self._foretold(limited)
+        taken = self._submitted(limited)
+        for one in taken.values():
+            one.foretold = foretold[limited.index(one.draft)]
+        with_job = [one.draft for one in taken.values()]
+        self.untold = [one for one, why in zip(limited, foretold, strict=True) if not why and one not in with_job]
+        jobs |= taken
         self._looked(2)
         for state in self._seen():
             view = view_of(state)
@@ -138,6 +150,12 @@ class Bench:
             one.started = not one.reason
         self.jobs = list(jobs)
         return list(jobs.values())
+
+    def _foretold(self, limited: Sequence[Limited]) -> list[str | None]:
+        """Return what we say of jobs with limits before they are submitted."""
+        cluster = self.clusters[0]
+        view, permissions = view_of(cluster.observe()), cluster.known_facts().permissions
+        return [foretold(view, permissions, one.options_text(group)) for group, one in enumerate(limited)]
 
     def _submitted(self, drafts: Sequence[Draft | Limited]) -> dict[int, Judged]:
         with ThreadPoolExecutor(4) as beside:
@@ -178,6 +196,17 @@ class Bench:
         wait_until(lambda: set(self.lab.ask(states).split()) == {"idle"}, 300.0, "idle nodes", every_s=0.1)
 
 
+def foretold(view: View, permissions: Permissions, options: str) -> str | None:
+    """Return why a new job could never start; empty if it could, None where we say that we do not know."""
+    try:
+        new = new_job(view, permissions, options, "root")
+    except ConfigError as error:
+        return str(error)
+    alone = replace(view, pending=new.job, forecast=RuntimeModel.fit(NO_RUNS).forecast(new.job, view.now_s))
+    never_starts = cannot_run(alone)
+    return never_starts[0].why if never_starts else None if new.not_understood else ""
+
+
 def passes(lab: Lab) -> list[int]:
     """Return how often slurmctld has gone through its queue: in the loop after each event, and in that of backfill."""
     return [int(number) for number in re.findall(r"Total cycles:\s*(\d+)", lab.ask(["sdiag"]))]
@@ -189,7 +218,7 @@ def ours(state: ClusterState, jobs: Collection[int]) -> list[tuple[int, int]]:
 
 
 def view_of(state: ClusterState) -> View:
-    model, now_s = RuntimeModel.fit(table_of(OutcomeTable, 0, {}, {})), time.time()
+    model, now_s = RuntimeModel.fit(NO_RUNS), time.time()
     forecasts = (model.forecast(state.pending, now_s), model.forecast(state.running, now_s))
     return View(
         now_s, state.pending, state.running, state.nodes, state.partitions, state.qos, *forecasts, limits=state.limits
@@ -270,6 +299,8 @@ def tolerated(one: Judged, reading: int, newer: bool) -> str | None:
 
 def wrong(one: Judged, unsaid: Counter[str], newer: bool) -> Iterator[str]:
     """Yield what is wrong with what we said of a job; count in *unsaid* what we did not say and need not."""
+    if isinstance(one.draft, Limited) and one.foretold is not None and one.started == bool(one.foretold):
+        yield f"before it came we said {one.foretold or 'that it can start'}, and Slurm: {one.reason or 'it starts'}"
     if one.started:
         yield from (f"it starts, and we say: {why}" for why in dict.fromkeys((*one.before, *one.after)) if why)
         return
@@ -312,6 +343,7 @@ def compare(
             counts.update(draft.kinds())
         ends.update("starts" if one.started else one.reason.partition(",")[0] for one in judged)
         ends["refused in any case"] += len(batch) + len(limited) - len(judged)
+        yield from (f"seed {seed}: {one}\n  Slurm refuses it, and we take it" for one in bench.untold)
         for one in judged:
             yield from (f"seed {seed}: {one.draft}\n  {words}" for words in wrong(one, unsaid, newer))
             if one.draft in ALTERNATIVES and (one.refused or not one.started):

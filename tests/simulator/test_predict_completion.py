@@ -190,7 +190,7 @@ def test_a_throttled_array_runs_no_more_tasks_at_once_than_it_may():
 
 
 LIMITS = {
-    "whose": "qos", "name": "small", "members": "", "user": "", "partition": "",
+    "whose": "qos", "name": "small", "members": "", "user": "", "partition": "", "flags": "",
     "counts": "user", "resource": "jobs", "most": 1.0,
 }  # fmt: skip
 

@@ -9,16 +9,17 @@ from slurmsched.errors import SlurmUnavailable
 from slurmsched.slurm.read.limits import read_shared_limits
 
 QOS = """\
-normal|||||||||||
-small|gres/gpu=8,cpu=64|5|gres/gpu=2,mem=100G|3|node=4|7|gres/gpu:a100=1|cpu=2|1-00:00:00|gres/gpu=4|cpu=600
+normal|||||||||||||||
+small|gres/gpu=8,cpu=64|5|gres/gpu=2,mem=100G|3|node=4|7|gres/gpu:a100=1|cpu=2|1-00:00:00|gres/gpu=4|cpu=600|90|9|60|\
+DenyOnLimit,OverPartQOS
 """
 ASSOCIATIONS = """\
-root||||||||||
-root|root|||||||||
-physics|||root|gres/gpu=16||5||||
-astro|||physics|||||||
-astro|alice|||||2||||
-astro|bob|gpu|||||gres/gpu=1|01:00:00||
+root||||||||||||
+root|root|||||||||||
+physics|||root|gres/gpu=16||5|||||200|30
+astro|||physics|||||||||
+astro|alice|||||2||||||
+astro|bob|gpu|||||gres/gpu=1|01:00:00||||
 """
 LICENCES = "LicenseName=matlab Total=4 Used=1 Free=3 Reserved=0 Remote=no\n"
 
@@ -50,15 +51,27 @@ def test_each_limit_becomes_a_row_with_what_it_counts():
         ("qos", "small", "", "", "", "job", "wall", 86_400.0),
         ("qos", "small", "", "", "", "node", "gpu", 4.0),
         ("qos", "small", "", "", "", "job", "minutes", 0.0),
+        ("qos", "small", "", "", "", "group", "submit", 90.0),
+        ("qos", "small", "", "", "", "user", "submit", 9.0),
+        ("qos", "small", "", "", "", "account", "submit", 60.0),
         ("licence", "matlab", "", "", "", "group", "licence", 4.0),
     }
+
+
+def test_the_flags_of_a_qos_stand_beside_each_of_its_limits():
+    table = read()
+    flags = {table.flags[at] for at in range(len(table)) if table.name[at] == "small"}
+    assert flags == {"DenyOnLimit,OverPartQOS"}
 
 
 def test_an_account_counts_the_jobs_of_those_below_and_hands_down_what_each_user_may():
     assert {row for row in rows(read()) if row[0] == "account"} == {
         ("account", "physics", "physics,astro", "", "", "group", "gpu", 16.0),
+        ("account", "physics", "physics,astro", "", "", "group", "submit", 200.0),
         ("account", "physics", "physics", "", "", "user", "jobs", 5.0),
+        ("account", "physics", "physics", "", "", "user", "submit", 30.0),
         ("account", "astro", "astro", "", "", "user", "jobs", 5.0),
+        ("account", "astro", "astro", "", "", "user", "submit", 30.0),
         ("account", "astro", "astro", "alice", "", "user", "jobs", 2.0),
         ("account", "astro", "astro", "bob", "gpu", "job", "gpu", 1.0),
         ("account", "astro", "astro", "bob", "gpu", "job", "wall", 3600.0),
@@ -70,7 +83,7 @@ def test_without_accounting_only_licences_are_read():
     assert table.whose.names == ("licence",)
 
 
-@pytest.mark.parametrize("text", ["small|too|few\n", "small|gres/gpu=x||||||||||\n"])
+@pytest.mark.parametrize("text", ["small|too|few\n", "small|gres/gpu=x||||||||||||||\n"])
 def test_what_is_no_answer_of_sacctmgr_is_refused(text):
     with pytest.raises(SlurmUnavailable):
         read(qos=text)

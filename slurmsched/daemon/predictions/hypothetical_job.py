@@ -9,16 +9,21 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ...clock import local_zone
+from ...cluster.columns import Labels
 from ...cluster.forecast import Forecast
 from ...cluster.jobs import JobTable
 from ...cluster.permissions import Permissions
 from ...cluster.sbatch_probe import PROBE_ID, Probe, Site, probe
 from ...cluster.state import View
 from ...cluster.text.sbatch import read_options
+from ...cluster.text.sbatch_values import submission_failed
 from ...explain.eta import Eta
-from ...explain.limits import limits_of_itself
+from ...explain.limits import beyond_words, doubts_of_limits, full_for_new, own_limit
 from ...models.port import Model
 from ...models.requests.suggestions import Suggestion
+
+VIOLATES = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
+"""Slurm's words for a job beyond a limit at its submission."""
 
 PredictCompletion = Callable[[JobTable, Forecast], Eta]
 """Predicts the start and finish of a job (a table of one row) with this forecast."""
@@ -32,10 +37,14 @@ def new_job(view: View, permissions: Permissions, options: str, user: str) -> Pr
     site = Site(view.partitions, view.nodes, view.limits, permissions, unix_groups, view.topology, view.reservations)
     asked = read_options(options)
     tried = probe(asked, user, view.now_s, local_zone(), site)
-    named = tried.job.partition[0].split(",")
-    partition_qos = {qos for name, qos in zip(view.partitions.name, view.partitions.qos, strict=True) if name in named}
-    beyond = limits_of_itself(view.limits, tried.job, 0, partition_qos - {""}, timed="time" in asked)
-    return replace(tried, not_understood=(*tried.not_understood, *beyond))
+    job = tried.job
+    if full := full_for_new(view, job):
+        submission_failed(f"{VIOLATES}: {full}")
+    if limit := own_limit(view, job, timed="time" in asked):
+        if limit.denies:
+            submission_failed(f"{VIOLATES}: {beyond_words(limit, job, 0)}")
+        job = job.changed(reason=Labels.of([limit.reason]))
+    return replace(tried, job=job, not_understood=(*tried.not_understood, *doubts_of_limits(view, job)))
 
 
 def unix_groups(user: str) -> frozenset[str] | None:

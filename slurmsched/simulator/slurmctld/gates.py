@@ -9,6 +9,7 @@ import numpy as np
 from ...cluster.columns import BoolArray, FloatArray, IntArray
 from ...cluster.jobs import JobTable
 from ...cluster.limits import LimitTable, Memberships
+from ...cluster.nodes import PartitionTable
 from ...cluster.text.dependency import ENDS, SINGLETON, Dependency, read_dependencies
 from ...policies.compiled import borrowing
 from ..engine.calendar import BEGIN
@@ -21,6 +22,7 @@ class Gates(NamedTuple):
     first: IntArray
     limit: IntArray
     amount: FloatArray  #: beside ``limit``: how much of it the job takes while it runs
+    binds: BoolArray  #: likewise: the job waits until there is room for it
     most: FloatArray  #: by limit
     used: FloatArray  #: by limit: by the jobs that run
     first_after: IntArray  #: likewise, of the jobs that wait for each job
@@ -36,17 +38,19 @@ def no_gates(jobs: int) -> Gates:
     first = np.zeros(jobs + 1, dtype=np.int64)
     left = np.zeros(jobs, dtype=np.int64)
     return Gates(
-        *(first, none, nothing, nothing.copy(), nothing.copy()),
+        *(first, none, nothing, np.zeros(0, dtype=np.bool_), nothing.copy(), nothing.copy()),
         *(first.copy(), none.copy(), np.zeros(0, dtype=np.bool_), nothing.copy(), left),
     )
 
 
-def gates_of(limits: LimitTable, jobs: JobTable, running: int, now_s: float) -> tuple[Gates, FloatArray]:
+def gates_of(
+    limits: LimitTable, partitions: PartitionTable, jobs: JobTable, running: int, now_s: float
+) -> tuple[Gates, FloatArray]:
     """Return the gates of *jobs*, of which the first so many run, and the times before which jobs may not begin.
 
     The times are NaN but for jobs that wait for a while after the start of one that runs.
     """
-    members = Memberships.of(limits, jobs)
+    members = Memberships.of(limits, partitions, jobs)
     used = np.zeros(len(members.most))
     some = slice(0, int(members.first[running]))
     np.add.at(used, members.limit[some], members.amount[some])
@@ -54,7 +58,7 @@ def gates_of(limits: LimitTable, jobs: JobTable, running: int, now_s: float) -> 
     before, after, at_start, delay_s = edges
     order = np.argsort(before, kind="stable")
     gates = Gates(
-        *(members.first, members.limit, members.amount, members.most, used),
+        *(members.first, members.limit, members.amount, members.binds, members.most, used),
         np.searchsorted(before[order], np.arange(len(jobs) + 1)).astype(np.int64),
         *(after[order], at_start[order], delay_s[order], left),
     )
@@ -66,7 +70,7 @@ def is_open(gates: Gates, row: int) -> bool:
     """Return True if the limits of a job have room for it."""
     for at in range(gates.first[row], gates.first[row + 1]):
         limit = gates.limit[at]
-        if gates.used[limit] + gates.amount[at] > gates.most[limit] + 1e-6:
+        if gates.binds[at] and gates.used[limit] + gates.amount[at] > gates.most[limit] + 1e-6:
             return False
     return True
 

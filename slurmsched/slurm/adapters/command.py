@@ -83,6 +83,7 @@ class SlurmCommand:
     specs: Mapping[str, NodeSpec] = field(default_factory=dict)
     _shared_limits: LimitTable = NO_LIMITS
     _limits_wait: Timer = field(default_factory=lambda: Timer(time.monotonic))
+    _limits_soon: bool = False
     _reservations: ReservationReader = field(default_factory=ReservationReader)
     apart: Callable[[], Set[str]] = field(default=_nothing)
     """What to read because somebody needs it: excluded_nodes, node_request and node_range, node_loads, and limits.
@@ -177,20 +178,24 @@ class SlurmCommand:
             return ""
 
     def with_shared_limits(self, state: ClusterState) -> ClusterState:
-        """Add limits to *state* where one blocks a pending job or somebody needs them.
+        """Add limits to *state* where Slurm holds jobs to them, or one blocks a pending job.
 
-        They are read at most every ``LIMITS_EVERY_S``. Where they cannot be read, the table says so until the next
-        attempt: no observation fails for want of them.
+        They are read every ``LIMITS_EVERY_S`` where one blocks a job or a power needs them, else, for the answers to
+        users, every ``LIMITS_RETRY_S``. Where they cannot be read, the table says so until the next attempt: no
+        observation fails for want of them.
         """
         facts = self.known_facts()
-        needed = "limits" in self.apart() and holds_to_limits(facts.config)
+        holds = holds_to_limits(facts.config)
         reasons = state.pending.reason
         blocks = reasons.map([reason_of(text).kind is ReasonKind.LIMIT for text in reasons.names], np.bool_)
         array = reasons.map([_of_array(reason_of(text)) for text in reasons.names], np.bool_)
-        if not needed and not (blocks & ~array).any():
+        blocked = bool((blocks & ~array).any())
+        if not holds and not blocked:
             return state
-        if self._limits_wait.due:
-            self._limits_wait.put_off(LIMITS_EVERY_S)
+        soon = blocked or "limits" in self.apart()
+        if self._limits_wait.due or (soon and not self._limits_soon):
+            self._limits_soon = soon
+            self._limits_wait.put_off(LIMITS_EVERY_S if soon else LIMITS_RETRY_S)
             try:
                 self._shared_limits = self._read_limits(facts)
             except SlurmError as error:

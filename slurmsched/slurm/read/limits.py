@@ -20,6 +20,7 @@ from ...cluster.limits import (
     MINUTES,
     NODE,
     QOS,
+    SUBMIT,
     USER,
     LimitTable,
 )
@@ -39,6 +40,10 @@ QOS_FIELDS = {
     "maxwall": JOB,
     "maxtrespernode": NODE,
     "maxtresmins": JOB,
+    "grpsubmitjobs": GROUP,
+    "maxsubmitjobspu": USER,
+    "maxsubmitjobspa": EACH_ACCOUNT,
+    "flags": "",
 }
 """Fields of ``sacctmgr show qos`` (sacctmgr(1)), and what each counts together."""
 
@@ -54,9 +59,18 @@ ASSOCIATION_FIELDS = (
     "maxwall",
     "maxtrespernode",
     "maxtresmins",
+    "grpsubmitjobs",
+    "maxsubmitjobs",
 )
-_OF_GROUP = {"grptres": GROUP, "grpjobs": GROUP}
-_INHERITED = {"maxjobs": USER, "maxtres": JOB, "maxwall": JOB, "maxtrespernode": NODE, "maxtresmins": JOB}
+_OF_GROUP = {"grptres": GROUP, "grpjobs": GROUP, "grpsubmitjobs": GROUP}
+_INHERITED = {
+    "maxjobs": USER,
+    "maxsubmitjobs": USER,
+    "maxtres": JOB,
+    "maxwall": JOB,
+    "maxtrespernode": NODE,
+    "maxtresmins": JOB,
+}
 
 _LICENCE = re.compile(r"LicenseName=(\S+)\s+Total=(\d+)")
 
@@ -79,7 +93,7 @@ def read_shared_limits(query: Query, cluster: str, *, accounting: bool) -> Limit
             rows += _of_associations(_records(shown, ASSOCIATION_FIELDS))
     with reading("scontrol show licenses"):
         rows += _of_licences(query(["scontrol", "show", "licenses", "-o"]))
-    texts = ("whose", "name", "members", "user", "partition", "counts", "resource")
+    texts = ("whose", "name", "members", "user", "partition", "counts", "resource", "flags")
     columns = {name: Labels.of([row.get(name, "") for row in rows]) for name in texts}
     return LimitTable(**columns, most=np.array([row["most"] for row in rows], dtype=np.float64))
 
@@ -93,7 +107,8 @@ def _of_qos(record: dict[str, str]) -> Iterator[Row]:
     for field, counts in QOS_FIELDS.items():
         if counts:
             for resource, most in _amounts(field, record[field]):
-                yield {"whose": QOS, "name": record["name"], "counts": counts, "resource": resource, "most": most}
+                shared = {"whose": QOS, "name": record["name"], "flags": record["flags"]}
+                yield shared | {"counts": counts, "resource": resource, "most": most}
 
 
 def _of_associations(records: list[dict[str, str]]) -> list[Row]:
@@ -135,7 +150,7 @@ def _amounts(field: str, text: str) -> Iterator[tuple[str, float]]:
     if field.endswith("wall"):
         yield "wall", seconds(text)
     elif "jobs" in field:
-        yield "jobs", float(int(text))
+        yield SUBMIT if "submit" in field else "jobs", float(int(text))
     elif field.endswith("mins"):
         yield MINUTES, 0.0
     else:
