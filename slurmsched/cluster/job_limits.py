@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from .jobs import JobTable
-from .limits import LEAST, SUBMIT, UNCOUNTED, LimitTable, SharedLimit, ways_of, why_unread
+from .limits import LEAST, OF_ONE_JOB, SUBMIT, UNCOUNTED, LimitTable, SharedLimit, ways_of, why_unread
 from .nodes import PartitionTable
 
 _WORDS = {"gpu": "GPUs", "cpu": "CPUs", "mem": "MiB", "node": "nodes"}
@@ -89,8 +89,10 @@ def amounts_with(jobs: JobTable, row: int, gpus: int, each: int) -> dict[str, in
 
 def _refusal(limit: SharedLimit, before: JobTable, after: JobTable) -> str:
     """Return how a change goes against one limit; what was so before is no reason."""
-    if limit.resource in UNCOUNTED:
+    if limit.resource in UNCOUNTED and limit.counts in OF_ONE_JOB:
         return f"{limit.whose} {limit.name} limits its {limit.resource}, of which we do not know how much it takes"
+    if limit.resource in UNCOUNTED:
+        return ""
     was, now = (limit.asked(jobs, 0) for jobs in (before, after))
     if not limit.is_beyond(now) or (now >= was if limit.counts == LEAST else now <= was):
         return ""

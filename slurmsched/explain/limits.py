@@ -60,10 +60,16 @@ class LimitWords:
 
 
 def limit_words(view: View, row: int, reason: Reason) -> LimitWords | None:
-    """Describe the limit that Slurm's *reason* names for a pending *row*; None where its amount is not known."""
+    """Describe the limit that Slurm's *reason* names for a pending *row*; None where its amount is not known.
+
+    Slurm looks at limits that others use up first: one that the job alone is beyond goes before them here.
+    """
     if reason.limit is None:
         return None
-    found = [limit for way in _ways(view, row) for limit in way if limit.is_named_by(reason.limit)]
+    ways = _ways(view, row)
+    if beyond := _beyond_in_all(ways, view.pending, row):
+        return _words(view, row, _named_first(beyond, reason), True)
+    found = [limit for way in ways for limit in way if limit.is_named_by(reason.limit)]
     if not found:
         return None
     full = [limit for limit in found if _partly_hidden(view, limit) or _blocks(view, row, limit)]
@@ -79,8 +85,7 @@ def beyond_limit(view: View, row: int, reason: Reason) -> str | None:
         return None
     ways = _ways(view, row)
     if found := _beyond_in_all(ways, view.pending, row):
-        named = [limit for limit in found if limit.is_named_by(reason.limit)]
-        return beyond_words((named or found)[0], view.pending, row)
+        return beyond_words(_named_first(found, reason), view.pending, row)
     return f"{reason.clause} ({reason.word})" if reason.limit.ends is Ends.NEVER and len(ways) == 1 else None
 
 
@@ -117,12 +122,18 @@ def _submitted(view: View, limit: SharedLimit) -> float:
 
 def doubts_of_limits(view: View, jobs: JobTable) -> Iterator[str]:
     """Yield what is not known of the limits of a new job: of one node where Slurm may take more nodes, of minutes."""
+    said = set[str]()
     for limit in limits_of(view.limits, view.partitions, jobs, 0, uncounted=True):
         owner = _owner(limit, jobs, 0)
-        if limit.resource in UNCOUNTED:
+        if limit.resource in UNCOUNTED and f"{owner} {limit.resource}" not in said:
+            said.add(f"{owner} {limit.resource}")
             yield f"what {owner} limits: {_UNCOUNTED[limit.resource]}"
         elif limit.counts == NODE and not _nodes_are_known(limit, jobs, 0) and limit.is_beyond(limit.asked(jobs, 0)):
             yield f"how many nodes it takes ({owner} allows {_amount(limit, limit.most)} on one node)"
+
+
+def _named_first(found: list[SharedLimit], reason: Reason) -> SharedLimit:
+    return min(found, key=lambda limit: reason.limit is None or not limit.is_named_by(reason.limit))
 
 
 def _ways(view: View, row: int) -> list[list[SharedLimit]]:

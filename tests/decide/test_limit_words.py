@@ -99,6 +99,21 @@ def test_a_limit_is_told_with_whose_it_is_what_is_used_and_the_first_end(reason,
     assert words in told(world(reason, other, limit)).reason
 
 
+def test_a_limit_that_the_job_alone_is_beyond_is_told_before_one_that_others_use_up():
+    used_up = QOS | {"counts": "user", "resource": "jobs", "most": 2}
+    alone = QOS | {"counts": "job", "resource": "gpu", "most": 1}
+    assert told(world("QOSMaxJobsPerUserLimit", used_up, alone)).reason.startswith(
+        "It asks for 2 GPUs, and its QOS (small) allows 1 GPU for one job: it cannot start so."
+    )
+
+
+def test_the_limit_of_a_partitions_qos_is_told_as_such():
+    seen = world("QOSMaxJobsPerUserLimit", QOS | {"name": "vip", "counts": "user", "resource": "jobs", "most": 2})
+    answer = told(replace(seen, partitions=replace(seen.partitions, qos=Labels.of(["vip"] * len(seen.partitions)))))
+    assert answer.reason.startswith("The QOS of its partition (vip) allows 2 running jobs to one user at once; 2 run.")
+    assert "partition=NAME" in answer.advice
+
+
 def test_the_tasks_of_a_throttled_array_wait_for_each_other():
     seen = world("JobArrayTaskLimit", job_id=[1], array_job_id=[1], array_limit=[1], tasks=[5])
     array = np.array([1, 0, 0])

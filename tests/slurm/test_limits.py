@@ -9,17 +9,17 @@ from slurmsched.errors import SlurmUnavailable
 from slurmsched.slurm.read.limits import read_shared_limits
 
 QOS = """\
-normal|||||||||||||||
-small|gres/gpu=8,cpu=64|5|gres/gpu=2,mem=100G|3|node=4|7|gres/gpu:a100=1|cpu=2|1-00:00:00|gres/gpu=4|cpu=600|90|9|60|\
-DenyOnLimit,OverPartQOS
+normal|||||||||||||||||||
+small|gres/gpu=8,cpu=64|5|gres/gpu=2,mem=100G|3|node=4|7|gres/gpu:a100=1|cpu=2|1-00:00:00|gres/gpu=4|cpu=600|\
+|cpu=90|||90|9|60|DenyOnLimit,OverPartQOS
 """
 ASSOCIATIONS = """\
-root||||||||||||
-root|root|||||||||||
-physics|||root|gres/gpu=16||5|||||200|30
-astro|||physics|||||||||
-astro|alice|||||2||||||
-astro|bob|gpu|||||gres/gpu=1|01:00:00||||
+root||||||||||||||
+root|root|||||||||||||
+physics|||root|gres/gpu=16||5|||||cpu=9000||200|30
+astro|||physics|||||||||||
+astro|alice|||||2||||||||
+astro|bob|gpu|||||gres/gpu=1|01:00:00||||||
 """
 LICENCES = "LicenseName=matlab Total=4 Used=1 Free=3 Reserved=0 Remote=no\n"
 
@@ -51,6 +51,7 @@ def test_each_limit_becomes_a_row_with_what_it_counts():
         ("qos", "small", "", "", "", "job", "wall", 86_400.0),
         ("qos", "small", "", "", "", "node", "gpu", 4.0),
         ("qos", "small", "", "", "", "job", "minutes", 0.0),
+        ("qos", "small", "", "", "", "group", "minutes", 0.0),
         ("qos", "small", "", "", "", "group", "submit", 90.0),
         ("qos", "small", "", "", "", "user", "submit", 9.0),
         ("qos", "small", "", "", "", "account", "submit", 60.0),
@@ -67,6 +68,7 @@ def test_the_flags_of_a_qos_stand_beside_each_of_its_limits():
 def test_an_account_counts_the_jobs_of_those_below_and_hands_down_what_each_user_may():
     assert {row for row in rows(read()) if row[0] == "account"} == {
         ("account", "physics", "physics,astro", "", "", "group", "gpu", 16.0),
+        ("account", "physics", "physics,astro", "", "", "group", "minutes", 0.0),
         ("account", "physics", "physics,astro", "", "", "group", "submit", 200.0),
         ("account", "physics", "physics", "", "", "user", "jobs", 5.0),
         ("account", "physics", "physics", "", "", "user", "submit", 30.0),
@@ -83,7 +85,7 @@ def test_without_accounting_only_licences_are_read():
     assert table.whose.names == ("licence",)
 
 
-@pytest.mark.parametrize("text", ["small|too|few\n", "small|gres/gpu=x||||||||||||||\n"])
+@pytest.mark.parametrize("text", ["small|too|few\n", "small|gres/gpu=x||||||||||||||||||\n"])
 def test_what_is_no_answer_of_sacctmgr_is_refused(text):
     with pytest.raises(SlurmUnavailable):
         read(qos=text)

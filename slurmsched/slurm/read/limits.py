@@ -40,6 +40,10 @@ QOS_FIELDS = {
     "maxwall": JOB,
     "maxtrespernode": NODE,
     "maxtresmins": JOB,
+    "grptresmins": GROUP,
+    "grptresrunmins": GROUP,
+    "maxtresrunminspu": USER,
+    "maxtresrunminspa": EACH_ACCOUNT,
     "grpsubmitjobs": GROUP,
     "maxsubmitjobspu": USER,
     "maxsubmitjobspa": EACH_ACCOUNT,
@@ -59,10 +63,12 @@ ASSOCIATION_FIELDS = (
     "maxwall",
     "maxtrespernode",
     "maxtresmins",
+    "grptresmins",
+    "grptresrunmins",
     "grpsubmitjobs",
     "maxsubmitjobs",
 )
-_OF_GROUP = {"grptres": GROUP, "grpjobs": GROUP, "grpsubmitjobs": GROUP}
+_OF_GROUP = dict.fromkeys(("grptres", "grpjobs", "grpsubmitjobs", "grptresmins", "grptresrunmins"), GROUP)
 _INHERITED = {
     "maxjobs": USER,
     "maxsubmitjobs": USER,
@@ -151,7 +157,7 @@ def _amounts(field: str, text: str) -> Iterator[tuple[str, float]]:
         yield "wall", seconds(text)
     elif "jobs" in field:
         yield SUBMIT if "submit" in field else "jobs", float(int(text))
-    elif field.endswith("mins"):
+    elif "mins" in field:
         yield MINUTES, 0.0
     else:
         for part in text.split(","):
