@@ -28,6 +28,7 @@ from ..cluster.limits import (
     SharedLimit,
     limits_of,
     ways_of,
+    why_unread,
 )
 from ..cluster.reasons import Ends, Reason
 from ..cluster.state import View
@@ -122,6 +123,8 @@ def _submitted(view: View, limit: SharedLimit) -> float:
 
 def doubts_of_limits(view: View, jobs: JobTable) -> Iterator[str]:
     """Yield what is not known of the limits of a new job: of one node where Slurm may take more nodes, of minutes."""
+    if why_unread(view.limits):
+        yield "limits of QOS and accounts (they could not be read)"
     said = set[str]()
     for limit in limits_of(view.limits, view.partitions, jobs, 0, uncounted=True):
         owner = _owner(limit, jobs, 0)

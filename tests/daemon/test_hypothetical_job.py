@@ -13,7 +13,7 @@ from slurmsched.cluster.columns import Labels, table_of
 from slurmsched.cluster.forecast import Forecast
 from slurmsched.cluster.job_record import outcomes_of
 from slurmsched.cluster.jobs import JobTable
-from slurmsched.cluster.limits import GROUP, JOB, LEAST, LICENCE, NODE, QOS, USER, LimitTable
+from slurmsched.cluster.limits import GROUP, JOB, LEAST, LICENCE, NODE, QOS, USER, LimitTable, unread_limits
 from slurmsched.cluster.permissions import RELEASES, PartitionAccess, Permissions
 from slurmsched.cluster.plan import Plan
 from slurmsched.cluster.records.prediction_records import NO_RECORDS, PredictionRecords
@@ -206,6 +206,11 @@ def test_a_limit_on_one_node_is_doubted_where_slurm_may_take_more_nodes(world):
     seen = replace(world.seen(), limits=limits_of({"counts": NODE, "resource": "gpu", "most": 1}))
     told = world.told(f"-p {partition(world)} -G 4 --qos=small", view=seen)
     assert told.not_understood == ("how many nodes it takes (its QOS (small) allows 1 GPU on one node)",)
+
+
+def test_limits_that_could_not_be_read_are_named(world):
+    told = world.told(f"-p {partition(world)} -G 1", view=replace(world.seen(), limits=unread_limits("no slurmdbd")))
+    assert told.not_understood == ("limits of QOS and accounts (they could not be read)",)
 
 
 def test_a_qos_that_denies_refuses_the_job_as_sbatch_does(world):
