@@ -42,6 +42,9 @@ _SLURMS = {"cpu": "Cpu", "mem": "Mem", "node": "Node", "gpu": "GRES", "wall": "W
 _PER = {JOB: "PerJob", NODE: "PerNode", USER: "PerUser", EACH_ACCOUNT: "PerAccount"}
 _COUNTS = {"group": (GROUP,), "user": (USER,), "account": (EACH_ACCOUNT,), "job": (JOB, LEAST), "node": (NODE,)}
 
+FEW = 4
+"""Texts for which a comparison each takes less than a search in all of them."""
+
 _LICENCE = re.compile(r"([^:=@]+)(?:@[^:=]+)?(?:[:=]\s*\+?(\d+))?")
 
 
@@ -93,6 +96,10 @@ class SharedLimit:
 
     def counted(self, jobs: JobTable) -> BoolArray:
         """Select the *jobs* that count."""
+        return self.concerns(jobs) & (self.amount(jobs) > 0)
+
+    def concerns(self, jobs: JobTable) -> BoolArray:
+        """Select the *jobs* that count if they take any of it."""
         counted = np.ones(len(jobs), dtype=np.bool_)
         if self.whose == QOS:
             counted &= _named(jobs.qos, self.name)
@@ -107,7 +114,7 @@ class SharedLimit:
                 counted &= _named(column, wanted)
         if self.partition:
             counted &= _named(jobs.partition, self.partition)
-        return counted & (self.amount(jobs) > 0)
+        return counted
 
     def is_named_by(self, limit: Limit) -> bool:
         """Return True if this is the *limit* that a reason of Slurm's names, as far as its words tell."""
@@ -198,7 +205,7 @@ def _concerned(limits: LimitTable, jobs: JobTable, row: int, qos: Collection[str
     """Return the rows of the limits of a job's user, account and licences, and of *qos*, in any partition."""
     account, asked = jobs.account[row], jobs.licences[row]
     of_account = [account in text.split(",") for text in limits.members.names]
-    of_licence = [_licences(asked, name) > 0 for name in limits.name.names]
+    of_licence = [bool(asked) and _licences(asked, name) > 0 for name in limits.name.names]
     concerned = (
         (_named(limits.whose, QOS) & _named(limits.name, *qos))
         | (_named(limits.whose, ACCOUNT) & limits.members.map(of_account, np.bool_))
@@ -307,11 +314,22 @@ class Memberships:
             for limit in limits_of(limits, partitions, jobs, row):
                 if limit.counts not in OF_ONE_JOB:
                     bound.setdefault(replace(limit, denies=False), []).append(at)
-        rows = [np.flatnonzero(limit.counted(jobs)) for limit in bound]
+        by_shape = np.argsort(shape, kind="stable")
+        begins = np.searchsorted(shape[by_shape], np.arange(len(shapes) + 1)).tolist()
+        one_of_each, all_amounts = jobs.take(shapes), {}
+        rows, taken, binds = [], [], []
+        for limit, bound_shapes in bound.items():
+            concerned = np.flatnonzero(limit.concerns(one_of_each)).tolist()
+            some = np.concatenate([by_shape[begins[one] : begins[one + 1]] for one in concerned])
+            key = limit.resource, limit.name if limit.resource == "licence" else ""
+            if key not in all_amounts:
+                all_amounts[key] = limit.amount(jobs)
+            amounts = all_amounts[key][some]
+            rows.append(some[amounts > 0])
+            taken.append(amounts[amounts > 0])
+            binds.append(np.isin(shape[rows[-1]], bound_shapes))
         job = np.concatenate([*rows, np.zeros(0, dtype=np.int64)]).astype(np.int64)
         number = np.repeat(np.arange(len(rows)), [len(some) for some in rows]).astype(np.int64)
-        taken = [limit.amount(jobs)[some] for limit, some in zip(bound, rows, strict=True)]
-        binds = [np.isin(shape[some], bound[limit]) for limit, some in zip(bound, rows, strict=True)]
         order = np.lexsort((number, job))
         return cls(
             np.searchsorted(job[order], np.arange(len(jobs) + 1)).astype(np.int64),
@@ -334,7 +352,13 @@ def _shapes(jobs: JobTable, *more: Labels) -> tuple[IntArray, IntArray]:
 
 
 def _named(column: Labels, *names: str) -> BoolArray:
-    return column.map([text in names for text in column.names], np.bool_)
+    codes = [column.names.index(name) for name in names if name in column.names]
+    if len(codes) > FEW:
+        return np.isin(column.codes, codes)
+    found: BoolArray = np.zeros(len(column), dtype=np.bool_)
+    for code in codes:
+        found |= column.codes == code
+    return found
 
 
 def _licences(text: str, name: str) -> float:
