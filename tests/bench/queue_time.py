@@ -1,7 +1,7 @@
 """``python -m tests.bench.queue_time PATH...``: predicted queue times on logs with real waits, as rows of the page.
 
 PATH is a file or a directory of files of one format, as ``slurmsched models queue-time`` takes it. All jobs are asked
-for where many share a moment, else 4,000.
+for where many share a moment, else 2,000.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from slurmsched.research.queue_time.readers import read_waits
 from slurmsched.research.queue_time.scores import QueueTimes
 from slurmsched.research.queue_time.wait_log import WaitLog
 
-SOME, ALL = 4_000, 1_000_000
+SOME, ALL = 2_000, 1_000_000
 MOMENTS = 400  #: play-forwards of all jobs, one for each moment
 NAMES = ("off, min", "within 2x", "within 3x", "pinball, min", "pinball, log", "covered", "by high end", "width, min")
 

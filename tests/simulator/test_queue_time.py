@@ -111,6 +111,27 @@ def test_a_dump_of_sacct_has_waits_from_when_a_job_may_run_and_no_start_of_a_can
     assert log.memory_mib[rows[1]] == 8192
 
 
+SWF = """; UnixStartTime: 1000
+; Queue: 1 long
+1 10 50 200 4 -1 -1 4 600 -1 1 7 2 -1 1 -1 -1 -1
+2 20 30 -1 -1 -1 -1 8 600 -1 5 8 2 -1 1 -1 -1 -1
+3 30 -1 60 1 -1 -1 1 600 -1 1 8 2 -1 1 -1 -1 -1
+"""
+
+
+def test_a_log_of_the_archive_has_waits_and_a_job_that_never_ran_waited_until_it_left(tmp_path):
+    (tmp_path / "log.swf").write_text(SWF)
+    data = read_waits(tmp_path / "log.swf")
+    log = data.log
+    assert data.shared
+    assert log.start_s[0] == 1060
+    assert log.end_s.tolist() == [1260, 1050]
+    assert np.isnan(log.start_s[1])
+    assert log.cpus.tolist() == [4, 8]
+    assert list(log.partition) == ["long", "long"]
+    assert [(note.rule, note.rows) for note in data.notes] == [("wait", 1)]
+
+
 def test_our_own_format_needs_two_columns_and_keeps_what_else_it_has(tmp_path):
     made = served_in_order(30)
     asked_s, said_s = (made.submit_s + 5).tolist(), (made.start_s + 60).tolist()
@@ -131,6 +152,7 @@ def test_our_own_format_needs_two_columns_and_keeps_what_else_it_has(tmp_path):
         ("timestamp,duration,num_gpus,gpu_time,cluster\n1,5,1,5,a\n", "no start times are read from the format philly"),
         ("submit_s,start_s\n1,\n2,\n", "no job has a start time"),
         ("submit_s,start_s\n1,1\n2,2\n", "every job starts when it was submitted"),
+        ("1 10 -1 200 4 -1 -1 4 600 -1 1 7 2 -1 1 -1 -1 -1\n", "no job has a start time"),
         ("a,b\n1,2\n", "no format with waits begins with 'a,b'"),
         ("submit_s,start_s\n1,x\n", "column start_s: 'x' is no time"),
         ('[{"attempts": 3}]', "accepted are submitted_time, vc, user and attempts"),

@@ -24,12 +24,12 @@ HEADING = (
 @click.command("queue-time")
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=PATH)
 @click.option(
-    "--format", "kind", metavar="NAME", help="waits, philly, helios, mila or sacct.  [default: by the first lines]"
+    "--format", "kind", metavar="NAME", help="waits, philly, helios, mila, sacct or swf.  [default: by the first lines]"
 )
 @click.option(
     "--shared/--apart",
     default=None,
-    help="Whether the partitions use the same nodes.  [default: shared for mila and sacct, apart for the others]",
+    help="Whether the partitions use the same nodes.  [default: shared for mila, sacct and swf, apart for the others]",
 )
 @click.option(
     "--questions",

@@ -15,7 +15,6 @@ SHARES = (0.1, 0.5, 0.9)
 """The quantiles that predictors state: low end, median and high end."""
 
 LEAST = 10  #: waits of a group that are enough to answer for it
-LATEST = 500  #: waits of a group that count
 
 
 @dataclass(frozen=True)
@@ -48,18 +47,18 @@ class WaitPredictor(Protocol):
 
 
 class Constant:
-    """The same for all jobs: the quantiles of the latest known waits."""
+    """The same for all jobs: the quantiles of the known waits."""
 
     name = "constant"
 
     def predict(self, moment: Moment) -> FloatArray:
         """Return the quantiles of all known waits; NaN while there are none."""
         waits_s = moment.known.wait_s[moment.waited]
-        return np.repeat(_quantiles(waits_s[-LATEST:])[:, None], len(moment.rows), axis=1)
+        return np.repeat(_quantiles(waits_s)[:, None], len(moment.rows), axis=1)
 
 
 class GroupMedian:
-    """The quantiles of the latest known waits of the same account, or partition; of all where these are few."""
+    """The quantiles of the known waits of the same account, or partition; of all where these are few."""
 
     def __init__(self, column: str) -> None:
         self.name, self._column = f"{column} median", column
@@ -69,7 +68,7 @@ class GroupMedian:
         codes = getattr(moment.known, self._column).codes
         waited, waits_s = moment.waited, moment.known.wait_s
         groups, of = np.unique(codes[moment.rows], return_inverse=True)
-        answers = [_quantiles(waits_s[waited[codes[waited] == group]][-LATEST:], LEAST) for group in groups.tolist()]
+        answers = [_quantiles(waits_s[waited[codes[waited] == group]], LEAST) for group in groups.tolist()]
         found = np.array(answers).reshape(len(groups), 3).T[:, of]
         return np.where(np.isnan(found), Constant().predict(moment), found)
 

@@ -21,6 +21,7 @@ from ...simulator.traces.format import with_columns
 from ...simulator.traces.job_runs import arrivals
 from ...simulator.traces.registry import FORMATS as TRACES
 from ...simulator.traces.sacct import SACCT, finished_runs
+from ...simulator.traces.swf import SWF, all_jobs
 from ...simulator.traces.trace import TraceError
 from .wait_log import WaitData, wait_data
 
@@ -194,6 +195,20 @@ def _read_mila(file: TraceFile) -> Raw:
     return raw
 
 
+def _read_swf(file: TraceFile) -> Raw:
+    raw = all_jobs(file)
+    raw.notes = [note for note in raw.notes if note.rule != "processors"]  # here they are CPUs
+    raw.only(raw.columns["_wait_s"] >= 0, "wait", "{jobs} left out whose wait is not known")
+    columns = raw.columns
+    wait_s, runtime_s, processors = map(raw.aside, ("_wait_s", "runtime_s", "gpus"))
+    left_s = columns["submit_s"] + wait_s
+    ran = runtime_s > 0
+    # A job that never ran waited until it was cancelled.
+    columns |= {"start_s": np.where(ran, left_s, np.nan), "end_s": np.where(ran, left_s + runtime_s, left_s)}
+    columns["cpus"] = processors
+    return raw
+
+
 def _number(tres: str, name: str) -> int:
     return int(_of_tres(tres).get(name, "1"))
 
@@ -293,4 +308,5 @@ FORMATS = (
         shared=True,
     ),
     WaitFormat("sacct", SACCT.accepts, SACCT.recognises, _read_sacct, shared=True),
+    WaitFormat("swf", SWF.accepts, SWF.recognises, _read_swf, shared=True),
 )
