@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -274,12 +274,6 @@ def _philly_row(job: Mapping[str, Any]) -> dict[str, Any]:
 
 def _is_philly(file: TraceFile) -> bool:
     return file.header.lstrip().startswith("[") and any('"attempts"' in line for line in file.head)
-
-
-def descriptions() -> Iterator[tuple[str, str]]:
-    """Yield each format with what it accepts."""
-    for one in FORMATS:
-        yield one.name, one.accepts
 
 
 FORMATS = (
