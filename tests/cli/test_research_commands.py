@@ -101,6 +101,7 @@ def test_a_part_of_the_research_is_loaded_when_it_is_named_and_no_sooner():
         ("pareto", "--gpus", "8", "--trace", "synthetic:10"),
         ("policy", "check"),
         ("models", "curves", "x.csv"),
+        ("models", "queue-time", "x.csv"),
         ("simulate", "synthetic:20", "--nodes", "2", "--policy", "graphene"),
         ("simulate", "synthetic:20", "--nodes", "2", "--preset", "3sigma"),
         ("simulate", "synthetic:20", "--nodes", "2", "--policy", "sjf", "--set", "placement=tiresias-plus"),

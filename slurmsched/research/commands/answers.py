@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any, TypedDict
 
 from ..early_stopping import CurveStudy
+from ..queue_time.scores import QueueTimes
 from ..tuning.search import Gain
 
-__all__ = ["CurveStudy", "NewPart", "ParetoFront", "PartsChecked", "Tuned"]
+__all__ = ["CurveStudy", "NewPart", "ParetoFront", "PartsChecked", "QueueTimesShown", "Tuned"]
 
 
 class NewPart(TypedDict):
@@ -73,3 +74,9 @@ class ParetoFront(TypedDict):
     simulations: int
     points: list[dict[str, Any]]
     extremes: list[dict[str, Any]]
+
+
+class QueueTimesShown(TypedDict):
+    """Predictions of queue times compared, a result for each data set."""
+
+    results: list[QueueTimes]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...cluster.columns import FloatArray, IntArray, Labels
+from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels
 from ...cluster.text.tres import count, gpus_in, memory_mib, seconds
 from . import cells
 from .cleaning import Raw, per_node
@@ -93,6 +93,17 @@ _CELLS: dict[str, cells.Cell] = {
 
 
 def _read(file: TraceFile) -> Raw:
+    raw = finished_runs(file)
+    raw.aside("_granted")
+    return _jobs(raw)
+
+
+def finished_runs(file: TraceFile) -> Raw:
+    """Read the runs that have ended, one row each; what only some readers need stands in columns that begin with _.
+
+    These are ``_job`` (the job's id as text, by number), ``_eligible_s``, ``_started_s``, ``_ended_s``, and
+    ``_granted``, whether anything was allocated.
+    """
     # Names may hold the delimiter and sacct quotes nothing, so an uneven record is no error of the file.
     sheet = DelimitedRecords(file, delimiter="|", quoted=False, ragged=True)
     read = sheet.read({"Submit": cells.moment}, _CELLS)
@@ -105,7 +116,7 @@ def _read(file: TraceFile) -> Raw:
         raw.note("unreadable", records, f"{{records}} left out with a {column} that cannot be read")
     raw.only(~raw.aside("_step"), "steps", "{steps} of jobs left out")
     raw.only(~raw.aside("_going_on"), "unfinished", "{jobs} left out: still waiting or running")
-    return _jobs(raw)
+    return raw
 
 
 def _columns(read: dict[str, Any]) -> dict[str, Any]:
@@ -131,8 +142,15 @@ def _columns(read: dict[str, Any]) -> dict[str, Any]:
         "_eligible_s": read.get("Eligible", unknown_s),
         "_started_s": read.get("Start", unknown_s),
         "_ended_s": read.get("End", unknown_s),
+        "_granted": _was_granted(read, length),
     }
     return columns | {ours: read[theirs] for theirs, ours in _TEXTS.items() if theirs in read}
+
+
+def _was_granted(read: dict[str, Any], length: int) -> BoolArray:
+    """Select the runs that had an allocation; all, where the dump does not tell."""
+    texts: Labels = read.get("AllocTRES", Labels.of(["unknown"] * length))
+    return np.asarray(texts.nonempty())
 
 
 def _jobs(raw: Raw) -> Raw:

@@ -32,6 +32,13 @@ def _recognises(file: TraceFile) -> bool:
 
 
 def _read(file: TraceFile) -> Raw:
+    raw = all_jobs(file)
+    raw.aside("_wait_s")
+    return raw
+
+
+def all_jobs(file: TraceFile) -> Raw:
+    """Read the jobs; the column ``_wait_s`` has their waits, negative where not known."""
     with file.text() as text:
         comments: list[str] = []
         parts = list(_tables(file, text, comments))
@@ -46,11 +53,12 @@ def _read(file: TraceFile) -> Raw:
 
 
 def _columns(table: FloatArray, start_s: int, queues: dict[int, str]) -> dict[str, object]:
-    number, submit_s, _, runtime_s, allocated, _, _, requested, limit_s, *_ = table.T
+    number, submit_s, wait_s, runtime_s, allocated, _, _, requested, limit_s, *_ = table.T
     user, group, executable, queue = table[:, 11:15].T
     return {
         "job_id": number.astype(np.int64),
         "submit_s": np.where(submit_s < 0, np.nan, submit_s + start_s),
+        "_wait_s": wait_s,
         "runtime_s": runtime_s,
         "gpus": np.maximum(np.where(requested > 0, requested, allocated), 0).astype(np.int64),
         "time_limit_s": np.where(limit_s > 0, limit_s, np.inf),
