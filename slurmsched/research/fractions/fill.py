@@ -1,4 +1,4 @@
-"""Filling a cluster: pods arrive and stay, and one without room is dropped (Weng et al., ATC'23, section 6)."""
+"""Filling a cluster: pods arrive and stay, and one without room is dropped, as in the experiments of FGD (Weng et al., ATC'23)."""
 
 from __future__ import annotations
 
@@ -10,24 +10,21 @@ import numpy as np
 from ...cluster.columns import FloatArray, IntArray
 from ...errors import ConfigError
 from ...policies.compiled import compiled, inner
-from ...policies.fragmentation import GPU, TypicalJobs, unusable
+from ...policies.fragmentation import GPU, NO_ROOM, WHOLE, TypicalJobs, fragment, take_idle
 from .pods import GpuNodes, Pods
 from .requests import Requests, arrivals_of, requests_of, typical_of
 from .scores import (
     BEST_FIT,
     CLUSTERING,
     DOT_PRODUCT,
-    FGD,
-    FINE,
-    NO_ROOM,
+    FILLED_GRADIENT,
+    GRADIENT,
     PACKING,
     RANDOM,
-    WHOLE,
     FractionalNodes,
     best_gpu,
     has_room,
     rate,
-    take_idle,
 )
 
 PLACEMENTS = {
@@ -36,8 +33,8 @@ PLACEMENTS = {
     "clustering": CLUSTERING,
     "packing": PACKING,
     "best-fit": BEST_FIT,
-    "fgd": FGD,
-    "fine": FINE,
+    "fgd": GRADIENT,
+    "fgd-filled": FILLED_GRADIENT,
 }
 """The placements by name."""
 
@@ -47,7 +44,7 @@ class Course(NamedTuple):
 
     node: IntArray  #: -1 of a pod that was dropped
     allocated: IntArray
-    unusable: FloatArray  #: of what is free, by typical pods
+    fragments: FloatArray  #: what one more typical pod cannot use of what is free, on average
 
 
 class Scores(NamedTuple):
@@ -68,27 +65,31 @@ class Filling:
     course: Course
 
     def at(self, percent: int) -> tuple[float, float]:
-        """Return the allocated and the unusable percentage of all GPUs while *percent* of them have arrived.
+        """Return the allocated and the fragmented percentage of all GPUs while *percent* of them have arrived.
 
         It is the mean over the arrivals with that percentage, rounded; NaN without any.
         """
         rows = np.round(100 * self.arrived / self.capacity) == percent
         if not rows.any():
             return np.nan, np.nan
-        allocated, lost = self.course.allocated[rows].mean(), self.course.unusable[rows].mean()
+        allocated, lost = self.course.allocated[rows].mean(), self.course.fragments[rows].mean()
         return 100 * float(allocated) / self.capacity, 100 * float(lost) / self.capacity
 
 
-def fill(nodes: GpuNodes, pods: Pods, placement: str, *, ratio: float = 1.3, seed: int = 0) -> Filling:
-    """Let pods arrive until they ask for *ratio* of all GPUs; *seed* gives their order and that of equal nodes.
+def fill(
+    nodes: GpuNodes, pods: Pods, placement: str, *, ratio: float = 1.3, seed: int = 0, node_order: int = 0
+) -> Filling:
+    """Let pods arrive until they ask for *ratio* of all GPUs, in an order by *seed*.
 
-    ConfigError for an unknown placement.
+    Of nodes with one score the first is taken, in one of many random orders: *node_order*. ConfigError for an unknown
+    placement.
     """
     if placement not in PLACEMENTS:
         raise ConfigError(f"placement {placement!r}: accepted are {', '.join(PLACEMENTS)}")
     random = np.random.default_rng(seed)
     requests, row = requests_of(pods, nodes)
     rows = arrivals_of(pods, nodes.capacity, ratio, random)
+    random = np.random.default_rng((seed, node_order))
     order, draws = random.permutation(len(nodes)), random.random((len(rows), 2))
     state, scores = _idle(nodes, order), _unknown(len(requests.gpus), len(nodes))
     course = Course(np.full(len(rows), -1), np.zeros(len(rows), np.int64), np.zeros(len(rows)))
@@ -103,7 +104,10 @@ def _idle(nodes: GpuNodes, order: IntArray) -> FractionalNodes:
     gpus = nodes.gpus[order]
     free = np.where(np.arange(gpus.max()) < gpus[:, None], GPU, 0)
     sizes = np.zeros((len(gpus), gpus.max() + 1), dtype=np.int64)
-    return FractionalNodes(nodes.cpu_milli[order], nodes.memory_mib[order], gpus, free, nodes.model.codes[order], sizes)
+    model = nodes.model.codes[order]
+    return FractionalNodes(
+        nodes.cpu_milli[order], nodes.memory_mib[order], gpus, free, model, sizes, np.zeros(gpus.max(), dtype=np.int64)
+    )
 
 
 def _unknown(requests: int, nodes: int) -> Scores:
@@ -125,7 +129,7 @@ def _fill(
     """Place each arriving request on the best node that has room, the first of equal ones."""
     lost, allocated = np.zeros(len(nodes.gpus)), 0
     for node in range(len(nodes.gpus)):
-        lost[node] = unusable(typical, nodes.free[node], nodes.gpus[node], nodes.cpus[node], nodes.model[node])
+        lost[node] = fragment(typical, nodes.free[node], nodes.gpus[node], nodes.cpus[node], nodes.model[node])
     total = lost.sum()
     for at in range(len(arriving)):
         row = arriving[at]
@@ -138,9 +142,9 @@ def _fill(
             scores.version[node] += 1
             allocated += requests.gpus[row] * requests.share[row]
             before = lost[node]
-            lost[node] = unusable(typical, nodes.free[node], nodes.gpus[node], nodes.cpus[node], nodes.model[node])
+            lost[node] = fragment(typical, nodes.free[node], nodes.gpus[node], nodes.cpus[node], nodes.model[node])
             total += lost[node] - before
-        course.node[at], course.allocated[at], course.unusable[at] = node, allocated, total
+        course.node[at], course.allocated[at], course.fragments[at] = node, allocated, total
 
 
 @inner

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...cluster.columns import BoolArray, IntArray
 from ...errors import ConfigError
-from ...policies.fragmentation import TypicalJobs
+from ...policies.fragmentation import TypicalJobs, most_frequent
 from .pods import GpuNodes, Pods
 
 TYPICAL = 0.95  #: the part of all pods that typical ones are at least
@@ -38,13 +38,9 @@ def typical_of(pods: Pods, nodes: GpuNodes, part: float = TYPICAL) -> TypicalJob
 
     Requests that are as frequent are taken in falling order of what they ask for. Those without GPUs belong to them.
     """
-    columns = np.array([pods.cpu_milli, pods.share, pods.gpus, pods.models.codes])
-    distinct, many = np.unique(columns, axis=1, return_counts=True)
-    rows = np.lexsort((*distinct[::-1], many))[::-1]
-    seen = np.cumsum(many[rows])
-    rows = rows[: int(np.searchsorted(seen, part * len(pods))) + 1]
-    cpus, share, gpus, models = (np.ascontiguousarray(column) for column in distinct[:, rows])
-    return TypicalJobs(cpus, gpus, share, many[rows] / many[rows].sum(), _accepted(pods, nodes)[models])
+    kinds, parts = most_frequent(np.array([pods.cpu_milli, pods.share, pods.gpus, pods.models.codes]), part)
+    cpus, share, gpus, models = kinds
+    return TypicalJobs(cpus, gpus, share, parts, _accepted(pods, nodes)[models])
 
 
 def arrivals_of(pods: Pods, capacity: int, ratio: float, random: np.random.Generator) -> IntArray:

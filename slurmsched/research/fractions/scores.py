@@ -1,6 +1,6 @@
 """Scores of nodes for a pod under each placement, in loops that compile; a higher score is better.
 
-Four are those of the artifact of FGD (Weng et al., ATC'23), in its whole points of 0 to 100, as is its gradient.
+Those but the last gradient are the scores of the artifact of FGD (Weng et al., ATC'23), in its whole points.
 """
 
 from __future__ import annotations
@@ -9,17 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...cluster.columns import FloatArray, IntArray
+from ...cluster.columns import IntArray
 from ...policies.compiled import inner
-from ...policies.fragmentation import GPU, TypicalJobs, unusable
+from ...policies.fragmentation import FGD, FILLED, GPU, POINTS, WHOLE, NodeRoom, TypicalJobs, gradient
 from .requests import Requests
 
-RANDOM, DOT_PRODUCT, CLUSTERING, PACKING, BEST_FIT, FGD, FINE = 0, 1, 2, 3, 4, 5, 6
+GRADIENT, FILLED_GRADIENT, RANDOM, DOT_PRODUCT, CLUSTERING, PACKING, BEST_FIT = FGD, FILLED, 2, 3, 4, 5, 6
 MOST_CPUS, MOST_GPUS = 128_000, 8 * GPU  #: of the largest node, by which the artifact measures what is free
-POINTS = 100  #: the highest score
-
-NO_ROOM = -np.inf
-WHOLE = -1
 
 
 class FractionalNodes(NamedTuple):
@@ -31,6 +27,7 @@ class FractionalNodes(NamedTuple):
     free: IntArray  #: [node, GPU] thousandths
     model: IntArray  #: the column of ``Requests.allowed``
     sizes: IntArray  #: [node, size] pods that run there: size 0 with a fraction of a GPU, n with n whole ones
+    after: IntArray  #: scratch, thousandths of the GPUs of a node
 
 
 @inner
@@ -74,8 +71,10 @@ def rate(
     how: int, nodes: FractionalNodes, requests: Requests, typical: TypicalJobs, row: int, node: int
 ) -> tuple[float, int]:
     """Return the score of a node with room for a request, and the GPU for a fraction; WHOLE without one."""
-    if how in (FGD, FINE):
-        return _gradient(how, nodes, requests, typical, row, node)
+    if how in (GRADIENT, FILLED_GRADIENT):
+        room = NodeRoom(nodes.free[node], nodes.after, nodes.gpus[node], nodes.cpus[node], nodes.model[node])
+        score, chosen = gradient(how, typical, room, requests.cpus[row], requests.gpus[row], requests.share[row])
+        return score, chosen
     gpu = WHOLE
     if requests.gpus[row] == 1 and requests.share[row] < GPU:
         gpu = best_gpu(how, nodes, requests, row, node, 0.0)
@@ -120,43 +119,3 @@ def _packing(nodes: FractionalNodes, requests: Requests, row: int, node: int, gp
     if gpu == WHOLE or nodes.free[node, gpu] == GPU:
         return float(max(POINTS // 2 - requests.gpus[row], POINTS // 3))
     return float(max(POINTS - nodes.free[node, gpu] * 100 // GPU // 10, POINTS // 2))
-
-
-@inner
-def _gradient(
-    how: int, nodes: FractionalNodes, requests: Requests, typical: TypicalJobs, row: int, node: int
-) -> tuple[float, int]:
-    """Rate by how much less typical jobs cannot use of the node afterwards, on the best of its GPUs."""
-    free, gpus, group, share = nodes.free[node], nodes.gpus[node], nodes.model[node], requests.share[row]
-    before = unusable(typical, free, gpus, nodes.cpus[node], group)
-    cpus, after = nodes.cpus[node] - requests.cpus[row], free.copy()
-    if requests.gpus[row] == 0 or share == GPU:
-        take_idle(after, gpus, requests.gpus[row])
-        return points(how, before - unusable(typical, after, gpus, cpus, group)), WHOLE
-    best, found = NO_ROOM, -1
-    for gpu in range(gpus):
-        if free[gpu] >= share:
-            after[gpu] -= share
-            score = points(how, before - unusable(typical, after, gpus, cpus, group))
-            after[gpu] += share
-            if score > best:
-                best, found = score, gpu
-    return best, found
-
-
-@inner
-def take_idle(free: IntArray, gpus: int, many: int) -> None:
-    """Take so many idle GPUs, the lowest first."""
-    for gpu in range(gpus):
-        if many == 0:
-            return
-        if free[gpu] == GPU:
-            free[gpu] = 0
-            many -= 1
-
-
-@inner
-def points(how: int, gained: float) -> float:
-    """Return the score of thousandths of GPUs that become usable; FGD has it in whole points."""
-    score = POINTS / (1 + np.exp(-gained / GPU))
-    return float(np.trunc(score)) if how == FGD else gained
