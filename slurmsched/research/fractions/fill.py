@@ -1,4 +1,4 @@
-"""Filling a cluster: pods arrive and stay, and one without room is dropped, as in the experiments of FGD (Weng et al., ATC'23)."""
+"""Filling a cluster, as FGD was measured (Weng et al., ATC'23): pods come and stay, and one without room is dropped."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from ...cluster.columns import FloatArray, IntArray
 from ...errors import ConfigError
 from ...policies.compiled import compiled, inner
-from ...policies.fragmentation import GPU, NO_ROOM, WHOLE, TypicalJobs, fragment, take_idle
+from ...policies.selection.fragmentation import GPU, NO_ROOM, WHOLE, TypicalJobs, fragment, take_idle
 from .pods import GpuNodes, Pods
 from .requests import Requests, arrivals_of, requests_of, typical_of
 from .scores import (

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from ...cluster.columns import IntArray, Labels
-from ...policies.fragmentation import GPU
+from ...policies.selection.fragmentation import GPU
 from ...simulator.traces import cells
 from ...simulator.traces.delimited_text import DelimitedRecords
 from ...simulator.traces.file import TraceFile

@@ -8,7 +8,8 @@ import numpy as np
 
 from ...cluster.columns import BoolArray, IntArray
 from ...errors import ConfigError
-from ...policies.fragmentation import TypicalJobs, most_frequent
+from ...policies.selection.fragmentation import JobKinds, TypicalJobs, most_frequent
+from ...policies.selection.struct_arrays import records
 from .pods import GpuNodes, Pods
 
 TYPICAL = 0.95  #: the part of all pods that typical ones are at least
@@ -40,7 +41,7 @@ def typical_of(pods: Pods, nodes: GpuNodes, part: float = TYPICAL) -> TypicalJob
     """
     kinds, parts = most_frequent(np.array([pods.cpu_milli, pods.share, pods.gpus, pods.models.codes]), part)
     cpus, share, gpus, models = kinds
-    return TypicalJobs(cpus, gpus, share, parts, _accepted(pods, nodes)[models])
+    return TypicalJobs(records(JobKinds(cpus, gpus, share, parts)), _accepted(pods, nodes)[models])
 
 
 def arrivals_of(pods: Pods, capacity: int, ratio: float, random: np.random.Generator) -> IntArray:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...cluster.columns import IntArray
 from ...policies.compiled import inner
-from ...policies.fragmentation import FGD, FILLED, GPU, POINTS, WHOLE, NodeRoom, TypicalJobs, gradient
+from ...policies.selection.fragmentation import FGD, FILLED, GPU, POINTS, WHOLE, NodeRoom, TypicalJobs, gradient
 from .requests import Requests
 
 GRADIENT, FILLED_GRADIENT, RANDOM, DOT_PRODUCT, CLUSTERING, PACKING, BEST_FIT = FGD, FILLED, 2, 3, 4, 5, 6

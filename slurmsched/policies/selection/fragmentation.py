@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..cluster.columns import BoolArray, FloatArray, IntArray
-from .compiled import borrowing
+from ...cluster.columns import BoolArray, FloatArray, IntArray
+from ..compiled import borrowing
+from .struct_arrays import records
 
 GPU = 1000  #: thousandths of a GPU
 WHOLE = -1  #: in place of a GPU's number: a job has no fraction of one
@@ -24,14 +25,34 @@ FGD, FILLED = 0, 1
 POINTS = 100  #: FGD's best score
 
 
-class TypicalJobs(NamedTuple):
+class JobKinds(NamedTuple):
     """Kinds of jobs; all numbers are those on one node."""
 
     cpus: IntArray
     gpus: IntArray  #: 0 of a job without GPUs
     share: IntArray  #: thousandths of each of its GPUs
     part: FloatArray  #: of all jobs; they add up to 1
+
+
+class TypicalJobs(NamedTuple):
+    """The kinds of typical jobs, and where they may run."""
+
+    kinds: JobKinds
     allowed: BoolArray  #: [kind, group of nodes]
+
+
+class JobMix(NamedTuple):
+    """Typical jobs, and scratch for the GPUs of a node."""
+
+    typical: TypicalJobs
+    scratch: IntArray  #: [2, GPU]
+
+
+def no_mix() -> JobMix:
+    """Return the mix of no jobs."""
+    none = np.zeros(0, dtype=np.int64)
+    kinds = records(JobKinds(none, none, none, np.zeros(0)))
+    return JobMix(TypicalJobs(kinds, np.zeros((0, 0), dtype=np.bool_)), np.zeros((2, 0), dtype=np.int64))
 
 
 class NodeRoom(NamedTuple):
@@ -67,16 +88,16 @@ def fragment(typical: TypicalJobs, free: IntArray, gpus: int, cpus: int, group: 
         total += free[gpu]
     if total == 0:
         return 0.0
-    lost = 0.0
-    for kind in range(len(typical.part)):
+    kinds, lost = typical.kinds, 0.0
+    for kind in range(len(kinds.part)):
         enough, too_little = 0, 0
         for gpu in range(gpus):
-            if free[gpu] < typical.share[kind]:
+            if free[gpu] < kinds.share[kind]:
                 too_little += free[gpu]
             else:
                 enough += 1
-        fits = typical.gpus[kind] > 0 and enough >= typical.gpus[kind] and cpus >= typical.cpus[kind]
-        lost += typical.part[kind] * (too_little if fits and typical.allowed[kind, group] else total)
+        fits = kinds.gpus[kind] > 0 and enough >= kinds.gpus[kind] and cpus >= kinds.cpus[kind]
+        lost += kinds.part[kind] * (too_little if fits and typical.allowed[kind, group] else total)
     return lost
 
 
@@ -92,19 +113,19 @@ def left_when_filled(typical: TypicalJobs, free: IntArray, gpus: int, cpus: int,
         total += free[gpu]
     if total == 0:
         return 0.0
-    left, parts = 0.0, 0.0
-    for kind in range(len(typical.part)):
-        if typical.gpus[kind] == 0:
+    kinds, left, parts = typical.kinds, 0.0, 0.0
+    for kind in range(len(kinds.part)):
+        if kinds.gpus[kind] == 0:
             continue
-        parts += typical.part[kind]
+        parts += kinds.part[kind]
         held = 0
         if typical.allowed[kind, group]:
             for gpu in range(gpus):
-                held += free[gpu] // typical.share[kind]
-        jobs = float(held // typical.gpus[kind])
-        if typical.cpus[kind] > 0:
-            jobs = min(jobs, cpus / typical.cpus[kind])
-        left += typical.part[kind] * (total - jobs * typical.gpus[kind] * typical.share[kind])
+                held += free[gpu] // kinds.share[kind]
+        jobs = float(held // kinds.gpus[kind])
+        if kinds.cpus[kind] > 0:
+            jobs = min(jobs, cpus / kinds.cpus[kind])
+        left += kinds.part[kind] * (total - jobs * kinds.gpus[kind] * kinds.share[kind])
     return left / parts if parts > 0 else 0.0
 
 
