@@ -145,7 +145,7 @@ def gradient(measure: int, typical: TypicalJobs, room: NodeRoom, cpus: int, gpus
         return _score(measure, before - after), WHOLE
     best, chosen = NO_ROOM, WHOLE
     for gpu in range(room.gpus):
-        if room.free[gpu] >= share:
+        if room.free[gpu] >= share and not _seen_before(room.free, gpu):
             room.after[gpu] -= share
             after = _measured(measure, typical, room.after, room.gpus, room.cpus - cpus, room.group)
             room.after[gpu] += share
@@ -153,6 +153,15 @@ def gradient(measure: int, typical: TypicalJobs, room: NodeRoom, cpus: int, gpus
             if score > best:
                 best, chosen = score, gpu
     return best, chosen
+
+
+@borrowing
+def _seen_before(free: IntArray, gpu: int) -> bool:
+    """Return True if as much is free of a lower GPU, which then has the same score."""
+    seen = False
+    for lower in range(gpu):
+        seen |= free[lower] == free[gpu]
+    return seen
 
 
 @borrowing
