@@ -12,13 +12,10 @@ import csv
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
-import numpy as np
-
-from slurmsched.cluster.columns import FloatArray
-from slurmsched.research.fractions.fill import PLACEMENTS, fill
-from slurmsched.research.fractions.pods import GpuNodes, Pods, read_nodes, read_pods
+from slurmsched.research.fractions.figures import FillFigures, figures
+from slurmsched.research.fractions.fill import PLACEMENTS
+from slurmsched.research.fractions.pods import read_nodes, read_pods
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "fgd"
 ARRIVED = 130  #: per cent of all GPUs
@@ -32,33 +29,6 @@ THEIRS = {
     "best-fit": "05-BestFit",
     "fgd": "06-FGD",
 }
-
-
-class Row(NamedTuple):
-    """Percentages of all GPUs at ARRIVED, per seed."""
-
-    allocated: FloatArray
-    fragments: FloatArray
-
-    @property
-    def mean(self) -> float:
-        """The mean allocation."""
-        return float(self.allocated.mean())
-
-    @property
-    def error(self) -> float:
-        """The standard error of the mean allocation."""
-        return float(self.allocated.std(ddof=1)) / math.sqrt(len(self.allocated)) if len(self.allocated) > 1 else 0.0
-
-
-def measured(nodes: GpuNodes, pods: Pods, placement: str, seeds: int, orders: int) -> Row:
-    """Fill the cluster with each seed and order of nodes; means over the orders."""
-    found = [
-        [fill(nodes, pods, placement, seed=seed, node_order=order).at(ARRIVED) for order in range(orders)]
-        for seed in range(seeds)
-    ]
-    allocated, fragments = np.array(found).mean(axis=1).T
-    return Row(allocated, fragments)
 
 
 def published(path: Path) -> Mapping[tuple[str, str], tuple[float, float]]:
@@ -76,15 +46,17 @@ def published(path: Path) -> Mapping[tuple[str, str], tuple[float, float]]:
     }
 
 
-def lines(name: str, rows: Mapping[str, Row], theirs: Mapping[tuple[str, str], tuple[float, float]]) -> Iterator[str]:
+def lines(
+    name: str, rows: Mapping[str, FillFigures], theirs: Mapping[tuple[str, str], tuple[float, float]]
+) -> Iterator[str]:
     """Yield a workload's rows of the page's table."""
     for placement, row in rows.items():
         mean, error = theirs.get((name, THEIRS.get(placement, "")), (math.nan, math.nan))
-        off = row.mean - mean
+        off = row.allocated - mean
         said = f"{mean:.2f} ± {error:.2f} | {off:+.2f}" if mean > 0 else "– | –"
         if placement not in THEIRS:
-            said = f"fgd {rows['fgd'].mean:.2f} | {row.mean - rows['fgd'].mean:+.2f}"
-        yield f"| {name} | `{placement}` | {row.mean:.2f} ± {row.error:.2f} | {said} | {row.fragments.mean():.2f} |"
+            said = f"fgd {rows['fgd'].allocated:.2f} | {row.allocated - rows['fgd'].allocated:+.2f}"
+        yield f"| {name} | `{placement}` | {row.allocated:.2f} ± {row.error:.2f} | {said} | {row.fragments:.2f} |"
 
 
 def main() -> None:
@@ -101,10 +73,13 @@ def main() -> None:
     for path in said.pods or sorted(said.data.glob("pods_*")):
         name, pods = path.name.removeprefix("pods_").partition(".")[0], read_pods(path)
         orders = {one: said.orders if one in THEIRS else 1 for one in PLACEMENTS}
-        rows = {one: measured(nodes, pods, one, said.seeds, many) for one, many in orders.items()}
+        rows = {
+            one: figures(nodes, pods, one, arrived=ARRIVED, seeds=range(said.seeds), orders=many)
+            for one, many in orders.items()
+        }
         for line in lines(name, rows, theirs):
             print(line, flush=True)
-        off = [abs(rows[one].mean - theirs[name, key][0]) for one, key in THEIRS.items() if (name, key) in theirs]
+        off = [abs(rows[one].allocated - theirs[name, key][0]) for one, key in THEIRS.items() if (name, key) in theirs]
         near, compared = near + sum(one <= WITHIN for one in off), compared + len(off)
     print(f"\n{near} of {compared} within {WITHIN} points of the published means at {ARRIVED} % arrived")
 

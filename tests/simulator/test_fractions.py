@@ -6,10 +6,13 @@ import gzip
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
+from json_forms import answer_of
 
 from examples import examples
+from slurmsched.cli import main
 from slurmsched.cluster.columns import Labels
 from slurmsched.errors import ConfigError
 from slurmsched.policies.selection.fragmentation import GPU, fragment
@@ -241,4 +244,23 @@ def test_allocation_at_a_load_is_the_mean_over_the_arrivals_around_it():
     assert filling.course.node.tolist() == [0, 0, -1, -1]
     assert filling.at(50) == (50.0, 0.0)
     assert filling.at(200) == (100.0, 0.0)
-    assert np.isnan(filling.at(75)).all()
+    assert filling.at(75) == (50.0, 0.0)
+    assert filling.at(10) == (0.0, 0.0)
+
+
+def test_the_command_compares_placements_on_files(tmp_path):
+    (tmp_path / "nodes.csv").write_text(NODES.replace("nan", "T4"))
+    (tmp_path / "pods.csv").write_text(PODS)
+    files = [str(tmp_path / name) for name in ("nodes.csv", "pods.csv")]
+    said = CliRunner().invoke(main, ["fill", *files, "--seeds", "3"])
+    assert said.exit_code == 0, said.output
+    assert "2 nodes with 10 GPUs; 3 pods of pods.csv until they ask for 130 %" in said.output
+    assert [name for name in PLACEMENTS if f"\n{name} " in said.output] == list(PLACEMENTS)
+    one = answer_of(
+        "fill", CliRunner().invoke(main, ["fill", *files, "--placement", "fgd", "--arrived", "50", "--json"])
+    )
+    assert [row["placement"] for row in one["placements"]] == ["fgd"]
+    assert 25 < one["placements"][0]["allocated"] <= 50
+    wrong = CliRunner().invoke(main, ["fill", *files, "--placement", "best"])
+    assert wrong.exit_code != 0
+    assert "placement 'best': accepted are random" in wrong.output

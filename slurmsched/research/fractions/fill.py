@@ -67,11 +67,13 @@ class Filling:
     def at(self, percent: int) -> tuple[float, float]:
         """Return the allocated and the fragmented percentage of all GPUs while *percent* of them have arrived.
 
-        It is the mean over the arrivals with that percentage, rounded; NaN without any.
+        It is the mean over the arrivals with that percentage, rounded; without any, that of the last one before.
         """
-        rows = np.round(100 * self.arrived / self.capacity) == percent
-        if not rows.any():
-            return np.nan, np.nan
+        arrived = np.round(100 * self.arrived / self.capacity)
+        before = arrived[arrived <= percent]
+        if not len(before):
+            return 0.0, 0.0
+        rows = arrived == before[-1]
         allocated, lost = self.course.allocated[rows].mean(), self.course.fragments[rows].mean()
         return 100 * float(allocated) / self.capacity, 100 * float(lost) / self.capacity
 
@@ -84,8 +86,7 @@ def fill(
     Of nodes with one score the first is taken, in one of many random orders: *node_order*. ConfigError for an unknown
     placement.
     """
-    if placement not in PLACEMENTS:
-        raise ConfigError(f"placement {placement!r}: accepted are {', '.join(PLACEMENTS)}")
+    how = placement_of(placement)
     random = np.random.default_rng(seed)
     requests, row = requests_of(pods, nodes)
     rows = arrivals_of(pods, nodes.capacity, ratio, random)
@@ -94,10 +95,17 @@ def fill(
     state, scores = _idle(nodes, order), _unknown(len(requests.gpus), len(nodes))
     course = Course(np.full(len(rows), -1), np.zeros(len(rows), np.int64), np.zeros(len(rows)))
     typical = typical_of(pods, nodes)
-    _fill(PLACEMENTS[placement], state, requests, typical, row[rows], draws, scores, course)
+    _fill(how, state, requests, typical, row[rows], draws, scores, course)
     placed = course.node >= 0
     course.node[placed] = order[course.node[placed]]
     return Filling(nodes.capacity, np.cumsum(pods.demand[rows]), course)
+
+
+def placement_of(name: str) -> int:
+    """Return the number of a placement; ConfigError for an unknown one."""
+    if name not in PLACEMENTS:
+        raise ConfigError(f"placement {name!r}: accepted are {', '.join(PLACEMENTS)}")
+    return PLACEMENTS[name]
 
 
 def _idle(nodes: GpuNodes, order: IntArray) -> FractionalNodes:
