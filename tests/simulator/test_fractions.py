@@ -256,9 +256,8 @@ def test_the_command_compares_placements_on_files(tmp_path):
     assert said.exit_code == 0, said.output
     assert "2 nodes with 10 GPUs; 3 pods of pods.csv until they ask for 130 %" in said.output
     assert [name for name in PLACEMENTS if f"\n{name} " in said.output] == list(PLACEMENTS)
-    one = answer_of(
-        "fill", CliRunner().invoke(main, ["fill", *files, "--placement", "fgd", "--arrived", "50", "--json"])
-    )
+    words = ["fill", *files, "--placement", "fgd", "--arrived", "50", "--json"]
+    one = answer_of(words, CliRunner().invoke(main, words).output)
     assert [row["placement"] for row in one["placements"]] == ["fgd"]
     assert 25 < one["placements"][0]["allocated"] <= 50
     wrong = CliRunner().invoke(main, ["fill", *files, "--placement", "best"])
