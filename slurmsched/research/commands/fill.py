@@ -10,7 +10,6 @@ import click
 from ...cli.output import Cell, TextTable, emit, table_options
 from ...cli.progress import bar
 from ...cluster.text.plural import count
-from ...policies.selection.fragmentation import GPU
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -31,6 +30,7 @@ def fill(
     cpu_milli, memory_mib, gpu and model; PODS with cpu_milli, memory_mib, num_gpu, gpu_milli (thousandths of each GPU)
     and perhaps gpu_spec, the models that a pod accepts, as in V100M16|V100M32.
     """
+    from ...policies.selection.fragmentation import GPU
     from ..fractions.figures import figures
     from ..fractions.fill import PLACEMENTS
     from ..fractions.pods import read_nodes, read_pods
