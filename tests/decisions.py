@@ -30,6 +30,7 @@ from slurmsched.policies.contract import (
     SHARINGS,
     STOPPINGS,
 )
+from slurmsched.policies.selection.fragmentation import gradient
 from slurmsched.policies.selection.loops import start_beside_reservations, start_in_turn
 from slurmsched.policies.selection.preemption import run_best
 from slurmsched.powers.profile import profiling_rules
@@ -110,6 +111,9 @@ def decisions() -> Iterator[Decision]:
         ideal = SELECTIONS.find(Setup.of("fifo", name).composition.selection).function
         yield Decision("selection", name, None, loops.get(name, ideal), None, loops.get(name))
     for name, placement in PLACEMENTS.items():
+        if placement.by_jobs:
+            yield Decision("placement", name, None, gradient, None, None)
+            continue
         yield Decision("placement", name, None, placement.function, None, placement.function)
     for name in SHARINGS:
         policy = policy_of(Settings(policy=PolicySettings(sharing=name)))

@@ -148,6 +148,7 @@ class Placement(Part[Callable[..., int]]):
     least_speed: float = 0.0
     """Jobs of kinds measured to be slower than this when spread are the sensitive ones, those measured to be faster are
     not, whatever is declared; 0: what is declared counts alone."""
+    by_jobs: bool = False  #: it scores nodes by the jobs that run or wait (``selection.fragmentation``)
 
     @property
     def measured(self) -> bool:

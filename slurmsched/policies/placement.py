@@ -8,7 +8,7 @@ from ..cluster.columns import IntArray
 from .compiled import entry, inner
 from .contract import PLACEMENTS, Placement
 
-POOL, FIRST_FREE, CONSOLIDATE, QUASI, ROOMIEST = 0, 1, 2, 3, 4
+POOL, FIRST_FREE, CONSOLIDATE, QUASI, ROOMIEST, GRADIENT, FILLED_GRADIENT = 0, 1, 2, 3, 4, 5, 6
 
 
 @entry
@@ -16,9 +16,10 @@ def place(how: int, free: IntArray, size: int, gpus: int, nodes: IntArray, taken
     """Find room for a job of *gpus* GPUs on nodes of *size* GPUs, of which *free* are free on each.
 
     Write the chosen nodes and the GPUs on each into *nodes* and *taken*, and return the number of nodes; 0 if there is
-    no room. *free* is not changed. A job is placed whole or not at all.
+    no room. *free* is not changed. A job is placed whole or not at all. The gradients are here as CONSOLIDATE: they
+    need to know more than GPUs (``selection.node_search``).
     """
-    if how in (CONSOLIDATE, ROOMIEST):
+    if how in (CONSOLIDATE, ROOMIEST, GRADIENT, FILLED_GRADIENT):
         return _consolidate(free, size, gpus, nodes, taken, how == ROOMIEST and gpus > 1)
     found = 0
     if how == QUASI:
@@ -86,14 +87,22 @@ def _emptiest(free: IntArray, gpus: int, nodes: IntArray, taken: IntArray) -> in
 
 
 def placement(
-    name: str, summary: str, sensitive: int, other: int, *, links: bool = False, least_speed: float = 0.0
+    name: str,
+    summary: str,
+    sensitive: int,
+    other: int,
+    *,
+    links: bool = False,
+    least_speed: float = 0.0,
 ) -> Placement:
     """Register a placement under *name*: the way for jobs that spreading slows down, and that for all others.
 
     With *links* GPUs of a node are chosen by the links between them. With *least_speed* those of a measured kind are
     the jobs that are slower than this when spread, as a share of their speed on as few nodes as they need.
     """
-    return PLACEMENTS.add(Placement(name, place, summary, sensitive, other, links=links, least_speed=least_speed))
+    by_jobs = bool({sensitive, other} & {GRADIENT, FILLED_GRADIENT})
+    made = Placement(name, place, summary, sensitive, other, links=links, least_speed=least_speed, by_jobs=by_jobs)
+    return PLACEMENTS.add(made)
 
 
 _LINKS = "The fewest nodes, the best fit for the rest; on a node the free GPUs with most bandwidth between them."

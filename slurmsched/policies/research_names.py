@@ -8,7 +8,7 @@ RESEARCH_PARTS: Mapping[str, frozenset[str]] = {
     "ordering": frozenset(
         ("afs-l", "fair", "gandiva", "gavel", "genie", "graphene", "hypersched", "slaq", "themis"),
     ),
-    "placement": frozenset(("tiresias-plus",)),
+    "placement": frozenset(("fgd", "fgd-filled", "tiresias-plus")),
     "preset": frozenset(
         ("3sigma", "afs-l", "fair", "gandiva", "genie", "graphene", "hypersched", "slaq", "themis", "yarn-cs"),
     ),

@@ -86,14 +86,14 @@ def simulate(
     if setup.sharing and not SHARINGS.find(setup.sharing).pairs_jobs:
         fleet = replace(fleet, sharing=None)
     exactly = fleet.sharing is None and setup.site is None and not setup.measures_slowdowns
-    exactly = exactly and setup.selection in EXACT and not setup.profile_nodes
+    exactly = exactly and setup.selection in EXACT and not setup.profile_nodes and not setup.places_by_jobs
     if setup.synthesis is not None and not (exactly and fleet.equal):
         raise ConfigError(f"{AUTO} plays forward on one pool of equal nodes: accepted is --nodes")
     if not exactly:
         if fleet.topology.levels:
             raise ConfigError(
                 "nodes in blocks go with no jobs that share or are measured first, and with no placement by what was "
-                "measured: leave block out of the cluster file"
+                "measured or by the jobs at hand: leave block out of the cluster file"
             )
         return decided(jobs, fleet, setup, learnt, segments=segments, check=check, awaited=awaited)
     return _on_machine(jobs, fleet, setup, forecast_of(jobs, setup, learnt), segments, check, awaited)

@@ -246,6 +246,11 @@ class Setup:
         return PLACEMENTS.find(self.placement).measured and self.slowdowns == "measured"
 
     @property
+    def places_by_jobs(self) -> bool:
+        """True if the placement of a job depends on which other jobs run or wait."""
+        return PLACEMENTS.find(self.placement).by_jobs
+
+    @property
     def composition(self) -> Composition:
         """The parts other than the ordering, as decide() takes them."""
         selection, settings = self.selection, SELECTIONS.find(self.selection).settings

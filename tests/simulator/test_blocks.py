@@ -21,7 +21,8 @@ def cluster(tmp_path, block=""):
 
 
 @pytest.mark.parametrize(
-    "placement", sorted(name for name in PLACEMENTS if name != "pool" and not PLACEMENTS[name].measured)
+    "placement",
+    sorted(name for name, one in PLACEMENTS.items() if name != "pool" and not one.measured and not one.by_jobs),
 )
 def test_a_job_waits_until_the_nodes_of_one_block_are_free(tmp_path, placement):
     setup = Setup.of("fifo", "backfill", placement=placement)
@@ -36,9 +37,10 @@ def test_in_a_pool_neither_nodes_nor_blocks_count(tmp_path):
     assert replay.start_s.tolist()[-1] == 20.0
 
 
-def test_a_placement_by_what_was_measured_is_refused(tmp_path):
+@pytest.mark.parametrize("placement", ["tiresias-plus", "fgd", "fgd-filled"])
+def test_a_placement_by_what_was_measured_or_by_other_jobs_is_refused(tmp_path, placement):
     with pytest.raises(ConfigError, match="nodes in blocks"):
-        simulate(trace(*JOBS), cluster(tmp_path, "block = 2"), Setup.of("fifo", placement="tiresias-plus"))
+        simulate(trace(*JOBS), cluster(tmp_path, "block = 2"), Setup.of("fifo", placement=placement))
 
 
 def test_a_job_larger_than_a_block_has_several(tmp_path):

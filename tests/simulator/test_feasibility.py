@@ -27,9 +27,9 @@ FEW = {"fifo", "srtf", "tiresias"}
 def pairs() -> Iterator[object]:
     """Every preset under every placement; each placement with few presets judges a change, and each preset with two.
 
-    A placement that measures is slow.
+    A placement that measures or scores by other jobs is slow.
     """
-    others = sorted(set(PLACEMENTS) - {"pool", "tiresias-plus"})
+    others = sorted(set(PLACEMENTS) - {"pool", "tiresias-plus", "fgd", "fgd-filled"})
     for (number, name), placement in product(enumerate(sorted(set(PRESETS) - {STOCK})), sorted(PLACEMENTS)):
         judges = name in FEW or placement in {"pool", others[number % len(others)]}
         yield pytest.param(name, placement, marks=[] if judges else [pytest.mark.soak])

@@ -16,6 +16,7 @@ from ...cluster.state import View, with_parts_of_nodes
 from ..contract import Placement
 from .allowed_nodes import AllowedNodes, allowed_nodes, binding
 from .closed_times import ClaimGroups, ClosedTimes, claim_groups, closed_to
+from .fragmentation import GPU, JobKinds, JobMix, TypicalJobs, most_frequent, no_mix
 from .free_resources import FreeResources
 from .loops import AccountGpus, DecisionJobs, PlannedLife, Started, note_running, nothing_started, start_one
 from .planned_room import MOST_STEPS, YEAR_S, BackfillPlan, blank_outlook
@@ -33,6 +34,7 @@ from .sorted_rows import empty_line
 from .struct_arrays import records, writable
 from .unit_choice import NO_RULES, NO_UNITS, scratch_of
 
+TYPICAL = 0.95  #: the part of the jobs that typical ones are at least
 NO_LIMIT = 2**62  #: GPUs of an account without a limit
 
 
@@ -65,6 +67,8 @@ class FreeNodes:
         requests = _requests(self.present, placement)
         requests.kind[:] = self._places.kind
         number_forms(requests)
+        if placement.by_jobs:
+            resources = resources._replace(mix=_mix(requests, resources))
         held = nothing_held(self.count, int(2 * view.nodes.gpus.sum() + len(view.nodes) * max(1, self.count) + 1))
         running = empty_line(self.count + 1)
         self.jobs = DecisionJobs(
@@ -157,6 +161,7 @@ def _resources(nodes: NodeTable, allowed: BoolArray, closed: ClosedTimes) -> Nod
         rules=NO_RULES.copy(),
         unit_room=scratch_of(NO_UNITS),
         room=np.zeros((4, len(nodes)), dtype=np.int64),
+        mix=no_mix(),
     )
     return counted(resources)
 
@@ -178,6 +183,16 @@ def _requests(jobs: JobTable, placement: Placement) -> ResourceRequests:
             form=zeros.copy(),
         )
     )
+
+
+def _mix(requests: ResourceRequests, resources: NodeResources) -> JobMix:
+    """Return the kinds of jobs among all *requests*, by what they ask for on one node."""
+    most = int(resources.sizes.max(initial=0))
+    on_node = np.where(requests.nodes > 0, -(-requests.gpus // np.maximum(requests.nodes, 1)), requests.gpus)
+    columns = np.array([requests.cpus, np.minimum(on_node, most), requests.kind])
+    (cpus, gpus, kind), part = most_frequent(columns, TYPICAL)
+    kinds = records(JobKinds(cpus, gpus, np.where(gpus > 0, GPU, 0), part))
+    return JobMix(TypicalJobs(kinds, resources.allowed[kind]), np.zeros((2, most), dtype=np.int64))
 
 
 def _accounts(view: View, jobs: JobTable) -> AccountGpus:

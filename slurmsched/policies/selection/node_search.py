@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from ...cluster.columns import BoolArray, IntArray
 from ..compiled import borrowing, entry
-from ..placement import CONSOLIDATE, FIRST_FREE, POOL, ROOMIEST, place
+from ..placement import CONSOLIDATE, FILLED_GRADIENT, FIRST_FREE, GRADIENT, POOL, ROOMIEST, place
 from .closed_times import shut
+from .fragmentation import FGD, FILLED, GPU, NO_ROOM, NodeRoom, gradient
 from .free_resources import FreeResources
 from .nodes_by_free import NodesByFree, next_with, next_with_at_least
 from .resources import ALIKE, CHOSEN, NONE, OPEN, TAKEN, NodeResources, ResourceRequests, has_slots
@@ -43,6 +44,10 @@ def find(resources: NodeResources, requests: ResourceRequests, row: int, free: F
     if requests.nodes[row] or not gpus:
         return _on_so_many(room, max(requests.nodes[row], 1), gpus)
     how = requests.how[row]
+    if how in (GRADIENT, FILLED_GRADIENT):
+        if _by_gradient(FGD if how == GRADIENT else FILLED, resources, free, cpus, gpus):
+            return 1
+        how = CONSOLIDATE  # it needs several nodes, or none has room
     if how not in (CONSOLIDATE, ROOMIEST) or len(resources.sizes) == 1:
         return int(place(how, room[OPEN], resources.sizes[0], gpus, room[CHOSEN], room[TAKEN]))
     return _on_one_size(how, resources, allowed, gpus)
@@ -128,6 +133,21 @@ def _in_units(resources: NodeResources, rule: IntArray, nodes: int, gpus: int) -
         scratch[ROOM, unit] -= 1
         found += 1
     return found
+
+
+@borrowing
+def _by_gradient(measure: int, resources: NodeResources, free: FreeResources, cpus: int, gpus: int) -> bool:
+    """Find the open node with the best score for a job of one node; return True if any has room."""
+    room, mix, best = resources.room, resources.mix, NO_ROOM
+    for node in range(room.shape[1]):
+        if room[OPEN, node] < gpus:
+            continue
+        mix.scratch[0, : room[OPEN, node]] = GPU
+        here = NodeRoom(mix.scratch[0], mix.scratch[1], room[OPEN, node], free.cpus[node], node)
+        score, _ = gradient(measure, mix.typical, here, cpus, gpus, GPU)
+        if score > best:
+            best, room[CHOSEN, 0], room[TAKEN, 0] = score, node, gpus
+    return bool(best > NO_ROOM)
 
 
 @borrowing

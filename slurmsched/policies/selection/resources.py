@@ -9,6 +9,7 @@ import numpy as np
 from ...cluster.columns import BoolArray, FloatArray, IntArray
 from ..compiled import borrowing, entry
 from .closed_times import ClosedTimes
+from .fragmentation import JobMix
 from .free_resources import FreeResources
 from .nodes_by_free import NodesByFree, file_node, filed_by
 from .nodes_by_free import validate as validate_filed
@@ -52,6 +53,7 @@ class NodeResources(NamedTuple):
     rules: IntArray  #: [rule, part] which of them jobs may have together (``UnitRule``); the first one is not used
     unit_room: IntArray  #: scratch of ``choose_units``
     room: IntArray  #: scratch, one column per node: nodes chosen, GPUs taken of each, open to the job, of one size
+    mix: JobMix  #: the jobs by which a placement scores nodes; none for other placements
 
 
 class ResourceRequests(NamedTuple):

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any, TypedDict
 
 from ..early_stopping import CurveStudy
+from ..fractions.figures import FillFigures
 from ..queue_time.scores import QueueTimes
 from ..tuning.search import Gain
 
-__all__ = ["CurveStudy", "NewPart", "ParetoFront", "PartsChecked", "QueueTimesShown", "Tuned"]
+__all__ = ["CurveStudy", "Filled", "NewPart", "ParetoFront", "PartsChecked", "QueueTimesShown", "Tuned"]
 
 
 class NewPart(TypedDict):
@@ -64,6 +65,16 @@ class Tuned(TypedDict):
     held_out: Gain
     recommended: bool
     settings: list[str]
+
+
+class Filled(TypedDict):
+    """What placements allocate of a cluster that fills."""
+
+    nodes: int
+    pods: int
+    arrived: int
+    seeds: int
+    placements: list[FillFigures]
 
 
 class ParetoFront(TypedDict):

@@ -16,6 +16,7 @@ from ...errors import ConfigError
 from ...policies.placement import CONSOLIDATE
 from ...policies.selection.allowed_nodes import AllowedNodes, PartitionSets, allowed_nodes
 from ...policies.selection.closed_times import ClosedTimes, claim_groups, closed_to
+from ...policies.selection.fragmentation import no_mix
 from ...policies.selection.free_resources import FreeResources
 from ...policies.selection.loops import nothing_started, turns_of
 from ...policies.selection.node_search import find
@@ -229,6 +230,7 @@ def _resources(fleet: ClusterSpec, allowed: BoolArray, closed: ClosedTimes) -> N
         rules=NO_RULES.copy(),
         unit_room=scratch_of(fleet.units),
         room=np.zeros((4, len(nodes)), dtype=np.int64),
+        mix=no_mix(),
     )
     return counted(resources)
 
