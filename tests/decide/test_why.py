@@ -211,7 +211,7 @@ def test_a_time_limit_above_the_partitions_is_told_with_the_longest_one():
     seen = view(jobs(1, reason=["PartitionTimeLimit"], time_limit_s=[7200.0]))
     seen = replace(seen, partitions=replace(partitions(), max_time_s=np.full(len(partitions()), 300.0)))
     answer = told(seen)
-    assert "Its time limit of 2 h is longer than its partition (gpu) allows (5 min at most)" in answer.reason
+    assert "its time limit of 02:00:00 is longer than the 00:05:00 that partition gpu allows" in answer.reason
     assert "timelimit=00:05:00" in answer.advice
 
 
