@@ -178,6 +178,11 @@ def test_a_smaller_request_that_fits_is_told_with_what_it_needs():
             "It waits until job 901 has ended well (it runs, for about",
             "'scontrol update jobid=1 dependency='",
         ),
+        (
+            {"reason": ["Dependency"], "dependency": ["afterburstbuffer:901(unfulfilled),afterdusk:901"]},
+            "It waits until job 901 has ended and its burst buffers are written out (it runs, for about",
+            "'scontrol update jobid=1 dependency='",
+        ),
         ({"reason": ["PartitionDown"]}, "Its partition (gpu) is down", "partition=NAME"),
         ({"reason": ["PartitionInactive"]}, "Its partition (gpu) is inactive", "partition=NAME"),
         (
