@@ -48,10 +48,11 @@ from .squeue_values import (
     requests,
     task_id,
     tasks_in,
+    tasks_of,
     times,
 )
 from .text.deadline_time import Deadline
-from .text.tres import count, seconds
+from .text.tres import seconds
 
 SETTLE_S = 3.0
 """The shortest time, in seconds, between a job's requeue and its next start.
@@ -120,7 +121,7 @@ class JobTable(Table):
     gpu_cpus: IntArray = from_slurm("cpus-per-tres", each=gpus_per_gpu)
     nodes: IntArray = from_slurm(("NumNodes", "tres"), node_counts, neutral=1)
     most_nodes: IntArray = asked_about()  #: on which it may be spread; 0 where not known
-    ntasks: IntArray = from_slurm("NumTasks", each=count)  #: those that its CPUs are for; 0 where not known
+    ntasks: IntArray = from_slurm("NumTasks", each=tasks_of)  #: those that its CPUs are for; 0 where not known
     cpus: IntArray = from_slurm("tres", each=cpus_in, neutral=1)
     memory_mib: FloatArray = from_slurm("tres", each=mib_in)  #: over all nodes
     node_memory_mib: FloatArray = asked_about()  #: that it asks of each node; 0 where not known

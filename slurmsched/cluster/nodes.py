@@ -150,6 +150,8 @@ class PartitionTable(Table):
     default_node_memory_mib: FloatArray = from_slurm(given=False)  #: likewise
     default_gpu_memory_mib: FloatArray = from_slurm(given=False)  #: likewise, of jobs with GPUs
     default_gpu_cpus: IntArray = from_slurm(given=False)  #: CPUs that come with a GPU; 0: none
+    #: nodes that it has and Slurm does not show, a host list: of a cloud, while they are switched off (22.05)
+    unshown: Labels = from_slurm(given=False)
     job_factor: IntArray = from_slurm(given=False, neutral=1)  #: PriorityJobFactor, a part of the priority of its jobs
 
     def __post_init__(self) -> None:

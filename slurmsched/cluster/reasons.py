@@ -103,6 +103,11 @@ class Reason:
         return (self.code or self.word) in ONE_PARTITION
 
     @property
+    def beyond_partition(self) -> bool:
+        """Return True if the request is outside the limits of its partition."""
+        return self.kind is ReasonKind.CANNOT_RUN and self.limit is not None and self.limit.whose is Whose.PARTITION
+
+    @property
     def one_qos(self) -> bool:
         """Return True if it is judged for one QOS, so of a job with several (24.11) it tells nothing of the others."""
         return self.limit is not None and self.limit.whose is Whose.QOS

@@ -82,7 +82,8 @@ def probe(options: Mapping[str, str], user: str, now_s: float, zone: tzinfo, sit
     request = with_defaults(request, options, defaults_of(site.partitions, home))
     _check_names(options, request, site)
     allowed = _allowed(request, rows, site)
-    if not _names_a_type_twice(options):
+    hidden = any(site.partitions.unshown[row] for row in rows)
+    if not hidden and not _names_a_type_twice(options):
         _check_nodes(request, allowed, site.nodes)
     _check_segment(request.nodes, _topology_request(options).segment, site.topology)
     comment = options.get("comment", "")
@@ -139,6 +140,8 @@ def probe(options: Mapping[str, str], user: str, now_s: float, zone: tzinfo, sit
         eligible_s=[max(now_s, starts_s)],
     )
     unsure = (*granted.unsure, *counted_otherwise, *_unsure(options, request, site))
+    if hidden:
+        unsure += ("nodes that Slurm does not show while they are switched off",)
     if named := options.get("reservation"):
         unsure += doubts_of(site.reservations, named, claimant_of(job, 0), site.permissions.parents)
         if "," in named and not followed(site.reservations, job)[0]:
@@ -202,9 +205,10 @@ def _check_names(options: Mapping[str, str], request: SbatchRequest, site: Site)
     """Refuse features, nodes, QOS and arrays that Slurm does not have."""
     has = {feature for text in site.nodes.features.names for feature in text.split(",")}
     asked = _FEATURE.findall(options.get("constraint", ""))
-    if any(name.strip() not in has and not name.strip().isdigit() for name in asked):
+    hidden = {node for text in site.partitions.unshown.names for node in expand(text)}
+    if not hidden and any(name.strip() not in has and not name.strip().isdigit() for name in asked):
         submission_failed("Invalid feature specification")
-    names = set(site.nodes.name)
+    names = set(site.nodes.name) | hidden
     required = set(expand(request.required)) if request.required else set()
     excluded = set(expand(options["exclude"])) if options.get("exclude") else set()
     if not required | excluded <= names or required & excluded:

@@ -15,6 +15,12 @@ from .text.tres import NOTHING, count, gpus_in, last_of_each, memory_mib, reques
 
 T = TypeVar("T")
 
+NO_NUMBER = 2**31
+"""Numbers of nodes and tasks from which on Slurm has none.
+
+slurmctld 22.05 shows 4294967295 of a job that names a partition which its owner may not use, and counts its GPUs by it.
+"""
+
 
 def lenient(reader: Callable[[str], T], text: str, otherwise: T) -> T:
     """Return what *reader* makes of *text*; *otherwise* where there is nothing, or nothing that it can read."""
@@ -109,6 +115,12 @@ def node_counts(nodes: list[str], tres: list[str]) -> IntArray:
     return np.asarray(np.where(counted > 0, counted, each(nodes, count, 1, np.int64)))
 
 
+def tasks_of(text: str) -> int:
+    """Return a number of tasks; 0 where Slurm has none."""
+    number = count(text)
+    return number if number < NO_NUMBER else 0
+
+
 def cpus_in(text: str) -> int:
     """Return the CPUs in a TRES text such as ``cpu=4,mem=2000M,node=4``."""
     return lenient(count, part_of(text, "cpu"), 0)
@@ -154,7 +166,10 @@ def _gpus_of(nodes: str, tasks: str, tres: str, job: str, node: str, socket: str
     counted = lenient(gpus_in, ",".join(part for part in tres.split(",") if part.startswith("gres")), (0, ""))
     gpus_and_kind = (0, "")
     fewest = part_of(tres, "node") or nodes  # of a range of nodes, and NumNodes is often the most
-    for text, times_text in ((job, "1"), (node, fewest), (socket, fewest), (task, tasks)):
+    if lenient(count, fewest, 1) >= NO_NUMBER:
+        counted, fewest = (0, counted[1]), "1"
+    by_task = str(lenient(tasks_of, tasks, 1))
+    for text, times_text in ((job, "1"), (node, fewest), (socket, fewest), (task, by_task)):
         gpus, kind = lenient(gpus_in, last_of_each(text), (0, ""))
         if gpus:
             gpus_and_kind = (gpus * max(lenient(count, times_text, 1), 1), kind)

@@ -18,7 +18,7 @@ from .dependencies import dependency_words, never_met
 from .eta import delayed_jobs
 from .given_back import giving_back
 from .limits import limit_words
-from .obstacles import obstacle
+from .obstacles import beyond_partition, obstacle
 from .reserved_nodes import is_kept_out, own_reservation_words, reserved_words
 from .unexplained_waits import unexplained
 
@@ -68,6 +68,8 @@ def cause_of(view: View, plan: Plan, rules: Rules, row: int) -> Cause | None:
     of_one = reason.of_one_way(jobs.partition[row], jobs.qos[row])
     by_request = of_one or kind is ReasonKind.WAITS or (kind is ReasonKind.CANNOT_RUN and not reason.meaning.sentence)
     if by_request and (kept := obstacle(view, row) or unexplained(view.take(np.array([row]))).get(0)):
+        return Cause(*kept)
+    if reason.beyond_partition and (kept := beyond_partition(view, row)):
         return Cause(*kept)
     return None if of_one or reason.in_turn else _of_reason(view, row, reason)
 

@@ -20,6 +20,7 @@ _UNTIL = {
     "afterany": "has ended",
     "afternotok": "has failed",
     "aftercorr": "has ended well, task by task",
+    "afterburstbuffer": "has ended and its burst buffers are written out",
 }
 
 
@@ -67,7 +68,8 @@ def _words(view: View, row: int, one: Dependency) -> str:
         return f"{whom} of its owner with the same name {'have' if many > 1 else 'has'} ended (singleton)"
     name = f"{one.job}_{one.task}" if one.task is not None else str(one.job)
     later = f" {one.minutes} min ago" if one.minutes else ""
-    return f"job {name} {_UNTIL.get(one.kind, one.kind)}{later} ({_state(view, one.job)})"
+    until = _UNTIL.get(one.kind, f"meets {one.kind}")
+    return f"job {name} {until}{later} ({_state(view, one.job)})"
 
 
 def _state(view: View, job_id: int) -> str:

@@ -25,6 +25,7 @@ from ..models.requests.suggestions import Suggestion
 from ..powers import halt_words
 from .reserved_nodes import UNREAD_RESERVATION
 from .unclear_requests import BEGINS
+from .unshown_nodes import NOT_SHOWN
 
 SKEW_S = 30.0
 """Smallest difference of clocks that is reported, in seconds."""
@@ -232,7 +233,10 @@ def _left_out(obstacle: str) -> Iterator[str]:
     if UNREAD_RESERVATION in obstacle:
         yield _UNREAD
     if other := obstacle.replace(UNREAD_RESERVATION, "").strip():
-        yield "its request for GPUs, as Slurm counts it" if other.startswith(BEGINS) else _UNEXPLAINED
+        if other.startswith(NOT_SHOWN):
+            yield "nodes that Slurm does not show"
+        else:
+            yield "its request for GPUs, as Slurm counts it" if other.startswith(BEGINS) else _UNEXPLAINED
 
 
 def _derivation(row: Row, kind: PredictionKind) -> str:

@@ -20,6 +20,7 @@ from ..decide.phrasing import spell
 from ..policies.selection.could_hold import Never, never
 from .limits import beyond_limit
 from .reserved_nodes import too_large_for_own
+from .unshown_nodes import unshown_nodes
 
 NAMED_MOST = 3  #: nodes that a sentence describes one by one
 
@@ -58,6 +59,12 @@ def obstacle(view: View, row: int) -> tuple[str, str] | None:
     return _obstacles(view.take(np.array([row]))).get(0)
 
 
+def beyond_partition(view: View, row: int) -> tuple[str, str] | None:
+    """Return what of a request one pending job's partitions never allow, and what ends that; None if nothing."""
+    one = never(view.pending.take(np.array([row])), view.nodes, view.partitions).get(0)
+    return _never_words(view.pending, row, one) if one else None
+
+
 def _obstacles(view: View) -> dict[int, tuple[str, str]]:
     found = {row: _never_words(view.pending, row, one) for row, one in cannot_run(view).items()}
     for row in np.flatnonzero(view.pending.reservation.nonempty()).tolist():
@@ -65,6 +72,8 @@ def _obstacles(view: View) -> dict[int, tuple[str, str]]:
             found.setdefault(row, words)
     for row in np.flatnonzero(_lacks_nodes(view)).tolist():
         found.setdefault(row, _down_words(view, row))
+    for row, words in unshown_nodes(view).items():
+        found.setdefault(row, words)
     return found
 
 
@@ -76,7 +85,8 @@ def _slurms(reason: str) -> str:
 
 def _never_words(jobs: JobTable, row: int, one: Never) -> tuple[str, str]:
     if one.change:
-        fix = f"'scontrol update jobid={jobs.job_id[row]} {one.change}', or another partition, lets it run."
+        other = ", or another partition," if one.elsewhere else ""
+        fix = f"'scontrol update jobid={jobs.job_id[row]} {one.change}'{other} lets it run."
     else:
         fix = "It starts only after its request or the cluster has changed."
     return f"It cannot run as it is: {one.why}.", fix

@@ -17,6 +17,7 @@ from ..cluster.reasons import Reason, ReasonKind, reason_of
 from ..cluster.state import View
 from ..policies.selection.could_hold import never
 from .reserved_nodes import is_kept_out
+from .unshown_nodes import unshown_nodes
 
 SETTLED_S = 120.0
 """The time after which Slurm has looked at a job in both of its loops, with the intervals that it has by default."""
@@ -31,6 +32,7 @@ _PLANNED = "idle+planned"
 def unexplained(view: View) -> dict[int, tuple[str, str]]:
     """Return, by row of the pending jobs that idle nodes could hold and Slurm leaves waiting, this and what helps."""
     waits = _waits(view)
+    waits[list(unshown_nodes(view))] = False
     if not waits.any():
         return {}
     alone = waits & _in_partitions_of_no_other(view.pending)

@@ -370,6 +370,26 @@ def test_a_wait_for_switches_that_was_said_once_stays():
     assert read_job(script, {}, "--switches=2@5")["switches"] == "2@5"
 
 
+def test_names_of_nodes_that_go_on_behind_a_range_are_refused_by_older_releases():
+    where = site(name=Labels.of(["gpu1-ib", "gpu2-ib", "gpu3-ib", "r1n1"]))
+    older, newer = (replace(where, permissions=Permissions(releases=(one,))) for one in (OLDEST, SINCE_24_11))
+    for words in ("-w gpu[1-2]-ib -N2", "-x r[1-1]n1,gpu3-ib", "-w gpu1-ib,gpu[2-3]-ib -N3", "-w gpu[1-2]-ib -w r1n1"):
+        with pytest.raises(ConfigError, match="Invalid node name"):
+            tried(words, older)
+        assert tried(words, newer).not_understood == ()
+        assert "some releases of Slurm refuse it" in "".join(tried(words, where).not_understood)
+    for words in ("-w gpu1-ib,gpu2-ib -N2", "-x r[1-1]n[1-1]", "-x gpu[1-2]-ib -x r1n1"):
+        assert tried(words, older).not_understood == ()
+
+
+def test_nodes_that_slurm_does_not_show_are_asked_for_and_said_in_the_first_line():
+    hidden = replace(site(), partitions=site().partitions.changed(unshown=Labels.of(["c[1-2]"])))
+    for words in ("-w c2", "-C cloudy", "--gres=gpu:99", "--mem=900G"):
+        assert "nodes that Slurm does not show while they are switched off" in tried(words, hidden).not_understood
+        with pytest.raises(ConfigError):
+            tried(words)
+
+
 REPLACED = (
     (b"#!/bin/sh\n#SBATCH --exclusive=topo\n", {"SBATCH_EXCLUSIVE": ""}, ""),
     (b"#!/bin/sh\n#SBATCH --exclusive=TOPO\n", {}, "--oversubscribe"),

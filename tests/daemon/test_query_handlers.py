@@ -97,6 +97,16 @@ def test_while_code_is_compiled_only_answers_that_run_it_are_put_off():
     assert asked.answer({"ask": "why", "job_id": 7}, ALICE)["why"]
 
 
+def test_before_the_first_prediction_an_answer_says_that_there_is_none_yet():
+    told = []
+    ask = Sources(dict, lambda *words: told.append(words[-1].no_eta) or {}, tell, tell_queue, story)
+    handlers = QueryHandlers(replace(ask, predictions=LivePredictions), trusted=(0,))
+    handlers.observe(seen())
+    handlers.answer({"ask": "why", "job_id": 7}, 0)
+    assert told == [LivePredictions().why_none]
+    assert "nothing is predicted yet" in told[0]
+
+
 @pytest.mark.parametrize("ask", ["why", "explain"])
 def test_a_job_is_explained_from_the_latest_report(ask):
     asked = questions(seen(1))

@@ -178,6 +178,11 @@ def test_a_smaller_request_that_fits_is_told_with_what_it_needs():
             "It waits until job 901 has ended well (it runs, for about",
             "'scontrol update jobid=1 dependency='",
         ),
+        (
+            {"reason": ["Dependency"], "dependency": ["afterburstbuffer:901(unfulfilled),afterdusk:901"]},
+            "It waits until job 901 has ended and its burst buffers are written out (it runs, for about",
+            "'scontrol update jobid=1 dependency='",
+        ),
         ({"reason": ["PartitionDown"]}, "Its partition (gpu) is down", "partition=NAME"),
         ({"reason": ["PartitionInactive"]}, "Its partition (gpu) is inactive", "partition=NAME"),
         (
@@ -211,7 +216,7 @@ def test_a_time_limit_above_the_partitions_is_told_with_the_longest_one():
     seen = view(jobs(1, reason=["PartitionTimeLimit"], time_limit_s=[7200.0]))
     seen = replace(seen, partitions=replace(partitions(), max_time_s=np.full(len(partitions()), 300.0)))
     answer = told(seen)
-    assert "Its time limit of 2 h is longer than its partition (gpu) allows (5 min at most)" in answer.reason
+    assert "its time limit of 02:00:00 is longer than the 00:05:00 that partition gpu allows" in answer.reason
     assert "timelimit=00:05:00" in answer.advice
 
 

@@ -120,6 +120,11 @@ def test_a_job_that_some_nodes_can_hold_could_run(runs):
             {"partition": "few", "time_limit_s": 1801.0},
             "00:30:01 is longer than the 00:30:00 that partition few allows",
         ),
+        (
+            {"partition": "few", "time_limit_s": np.inf},
+            "UNLIMITED is longer than the 00:30:00 that partition few allows",
+        ),
+        ({"nodes": 2**32 - 1}, "Slurm has no number of nodes for it"),
         ({"partition": "many,none"}, "asks for 1 node, and partition many requires 2; partition none has no nodes"),
         (
             {"required_nodes": "n1,n4", "gpus": 2, "per_node": "gres:gpu:1", "nodes": 2},
@@ -133,6 +138,20 @@ def test_a_job_that_some_nodes_can_hold_could_run(runs):
 )
 def test_a_job_that_no_nodes_can_hold_is_told_what_is_missing(waits, words):
     assert words in why(**waits)
+
+
+def test_nodes_that_slurm_does_not_show_may_hold_anything_that_the_limits_of_their_partition_allow():
+    beside = PARTITIONS.changed(unshown=Labels.of(["", "c[1-9]", "", "", "", "c1"]))
+
+    def could(**columns: Any) -> bool:
+        return not never(jobs(1, **{name: [value] for name, value in columns.items()}), NODES, beside)
+
+    for large in ({"gpus": 99, "cpus": 999}, {"required_nodes": "c1"}, {"features": "nosuch"}):
+        assert could(partition="few", time_limit_s=600.0, **large)
+        assert could(partition="none", time_limit_s=600.0, **large)
+        assert not could(partition="all", time_limit_s=600.0, **large)
+    assert not could(partition="few", time_limit_s=3600.0, gpus=0)
+    assert not could(partition="few", time_limit_s=600.0, nodes=3, gpus=0)
 
 
 def test_a_limit_of_time_that_fits_is_named_as_scontrol_takes_it():

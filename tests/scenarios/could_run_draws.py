@@ -48,7 +48,7 @@ VALUES = {
     "constraint": "ib fast slow ib&fast ib&slow fast&slow ib|slow fast|slow [ib|fast] [fast|slow] [fast*1&slow*1] "
                   "[ib*2&fast*1] ib*2 slow*2 slow*3 fast*3 (ib|slow)&fast (fast&slow)|ib ib,fast ib&[fast|slow] "
                   "fast&slow|ib ib|fast&slow",
-    "time": "5 30 31 60 1-0",
+    "time": "5 30 31 60 1-0 0 UNLIMITED",
     "nodelist": "@1 @2 @4 @5 @1,@2 @2,@3,@4 @1,@2,@3,@4",
     "exclude": "@1 @2 @3 @1,@2 @1,@2,@3 @1,@2,@3,@4",
     "exclusive": "",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from decide.views import partitions
 
+from slurmsched.cluster.columns import Labels
+from slurmsched.simulator.cluster_spec import nodes_of
 from slurmsched.slurm.read.partitions import PartitionLimits, read_limits, with_limits
 
 GPU = "PartitionName=gpu AllowGroups=ALL MaxNodes=2 MaxTime=1-00:00:00 MinNodes=1 MaxCPUsPerNode=UNLIMITED State=UP"
@@ -18,6 +20,18 @@ def test_limits_are_read_and_unlimited_is_none():
     assert limits["gpu"] == PartitionLimits(least_nodes=1, most_nodes=2, tier=7, max_time_s=86_400.0)
     assert (limits["lean"].node_cpus, limits["lean"].node_memory_mib, limits["lean"].most_nodes) == (3, 3_000.0, 0)
     assert (limits["lean"].up, limits["lean"].max_time_s) == (False, np.inf)
+
+
+def test_nodes_that_sinfo_does_not_show_are_named_but_for_those_of_the_future():
+    own = {"name": Labels.of(["n1", "n2", "n3"]), "partitions": Labels.of(["gpu,all", "gpu,all", "gpu"])}
+    table = nodes_of(3, 2, **own)
+    text = "PartitionName=gpu Nodes=n[1-3] TotalNodes=3\nPartitionName=all Nodes=n[1-2],c[1-3] TotalNodes=5\n"
+    text += "PartitionName=later Nodes=c3 TotalNodes=1\nPartitionName=none Nodes=(null) TotalNodes=0\n"
+    limits = read_limits(text, future=frozenset({"c3"}))
+    seen = with_limits(partitions(), limits, table)
+    unshown = dict(zip(seen.name, seen.unshown, strict=True))
+    assert {name: unshown[name] for name in limits} == {"gpu": "", "all": "c[1-2]", "later": "", "none": ""}
+    assert not any(with_limits(partitions(), limits).unshown)
 
 
 def test_forms_that_no_release_prints_are_no_limits():

@@ -62,6 +62,17 @@ def table(*jobs: dict[str, str], zone: tzinfo | None = UTC):
     return read_jobs(cut("squeue", answer, FIELDS, "JobID", field_mark, record_mark), zone)
 
 
+def test_a_job_without_a_number_of_nodes_has_the_gpus_that_it_asks_for():
+    """What 22.05 shows of a job that names a partition which its owner may not use."""
+    none = 2**32 - 1
+    shown = {"NumNodes": "-1", "NumTasks": str(none), "tres": f"cpu=1,mem=500M,node={none},gres/gpu={none}"}
+    by_task = {"tres-per-node": "N/A", "tres-per-task": "gres:gpu:3"}
+    jobs = table(shown | {"tres-per-node": "gres:gpu:a100:2"}, shown | by_task, {"NumNodes": "2", "tres-per-node": "x"})
+    assert jobs.gpus.tolist()[:2] == [2, 3]
+    assert jobs.ntasks.tolist() == [0, 0, 1]
+    assert jobs.nodes.tolist()[:2] == [none, none]
+
+
 def test_a_job_that_slurm_requeues_at_once_keeps_its_nodes_and_one_of_several_qos_has_them_all():
     expedited = {"State": "EXPEDITING", "NodeList": "n[1-2]", "NumNodes": "2", "tres": "cpu=2,node=2,gres/gpu=8"}
     queued = {"JobID": "9", "ArrayJobID": "9", "State": "EXPEDITING"}

@@ -108,7 +108,7 @@ class _Options:
             positive(name, value)  # their time has a variable of its own
         elif check := _CHECKS.get(name):
             check(name, value)
-        if name in self.values and is_newer_value(name, self.values[name]):
+        if name in self.values and name != "exclude" and is_newer_value(name, self.values[name]):
             self.values.replaced += ((name, self.values[name]),)
         if name in ("exclusive", "oversubscribe"):
             self.values.pop(name, None)  # the last of these counts
@@ -174,13 +174,20 @@ def written_values(options: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     return (*(options.replaced if isinstance(options, SbatchOptions) else ()), *options.items())
 
 
+_NO_NODES = "Invalid node name specified: '{}' (releases before 24.11 want the nodes behind such ranges one by one)"
+_OLDER_WORDS = {
+    "exclusive": "Invalid --exclusive specification",
+    "nodes": '"{}" is not a valid node count',
+    "nodelist": _NO_NODES,
+    "exclude": _NO_NODES,
+}
+
+
 def refuse_newer_values(options: Mapping[str, str]) -> None:
     """Refuse values of *options*, in force or replaced, as releases before 24.11 do."""
     for name, value in written_values(options):
         if is_newer_value(name, value):
-            refuse(
-                "Invalid --exclusive specification" if name == "exclusive" else f'"{value}" is not a valid node count'
-            )
+            refuse(_OLDER_WORDS[name].format(value[:80]))
 
 
 def as_text(options: Mapping[str, str]) -> str:

@@ -139,10 +139,16 @@ def array_tasks(text: str) -> int:
     return len(tasks) or 1
 
 
+_BEHIND_A_RANGE = re.compile(r"\][^][,]+(?:,|\Z)")
+"""Names of nodes that go on behind their last range, as gpu[1-4]-ib."""
+
+
 def is_newer_value(name: str, value: str) -> bool:
     """Report whether 24.11 and newer releases take the *value* of an option that older ones refuse."""
     if name == "exclusive":
         return exclusive_mode(value) == "topo"
+    if name in ("nodelist", "exclude"):
+        return bool(_BEHIND_A_RANGE.search(value))
     return name == "nodes" and is_node_list(value)
 
 

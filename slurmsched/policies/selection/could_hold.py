@@ -1,12 +1,11 @@
 """Whether nodes could ever hold a job, if nothing else ran: one answer for deciding, predicting and explaining.
 
-Nodes that are down count as if they were there: they may come back. Where the columns of a job leave open how it may be
-spread over nodes, the answer is that it could run.
+Nodes that are down count as if they were there: they may come back. Nodes that Slurm does not show may hold anything.
+Where the columns of a job leave open how it may be spread over nodes, the answer is that it could run.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,6 +17,7 @@ from ...cluster.columns import BoolArray, FloatArray, IntArray
 from ...cluster.jobs import JobTable
 from ...cluster.may_have import Allowances, MayHave
 from ...cluster.nodes import NodeTable, PartitionTable
+from ...cluster.squeue_values import NO_NUMBER
 from ...cluster.text.constraint import Choice, Test
 from ...cluster.text.hostlist import fold
 from ...cluster.text.plural import count
@@ -46,6 +46,11 @@ class Never(NamedTuple):
 
     why: str  #: a clause, which continues "it cannot run as it is: ..."
     change: str = ""  #: what would let it run, as scontrol takes it, such as timelimit=1:00:00; empty for none such
+    elsewhere: bool = True  #: another partition may let it run, too
+
+
+_NUMBERLESS = Never("Slurm has no number of nodes for it, and N of them ends that", "numnodes=N", elsewhere=False)
+"""Of a job that names a partition which its owner may not use: moved out of it, too, it waits for ever (22.05)."""
 
 
 def never(jobs: JobTable, nodes: NodeTable, partitions: PartitionTable) -> dict[int, Never]:
@@ -73,6 +78,8 @@ class Cluster:
             demand = demand_of(jobs, row)
         except ValueError:  # a list or a number in a form that we cannot read
             return None
+        if demand.least_nodes >= NO_NUMBER:
+            return _NUMBERLESS
         if demand.all_memory_mib and self._is_all_memory(demand):
             demand = replace(demand, memory_mib=0.0)
         if self._charges(demand):
@@ -140,7 +147,7 @@ class Cluster:
             return Never(f"there is no partition {name}")
         parts = self.partitions
         longest_s = float(parts.max_time_s[row])
-        if math.isfinite(demand.limit_s) and demand.limit_s > longest_s:
+        if demand.limit_s > longest_s:
             asked, allowed = timelimit(demand.limit_s), timelimit(longest_s)
             why = f"its time limit of {asked} is longer than the {allowed} that partition {name} allows"
             return Never(why, f"timelimit={allowed}")
@@ -155,6 +162,8 @@ class Cluster:
             if wrong:
                 why = f"it asks for {count(number, 'node')}, and partition {name} {verb} {bound}"
                 return Never(why, f"numnodes={bound}")
+        if parts.unshown[row]:
+            return None
         inside = self._inside(name)
         if not inside.any():
             return Never(f"partition {name} has no nodes")

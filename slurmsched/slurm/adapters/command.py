@@ -42,7 +42,7 @@ from ..read import sinfo, sprio, squeue
 from ..read.associations import read_associations
 from ..read.cluster_reading import state_of
 from ..read.limits import read_shared_limits
-from ..read.node_specs import NodeSpec, read_specs
+from ..read.node_specs import NodeSpec, future_nodes, read_specs
 from ..read.partitions import PartitionLimits, read_limits
 from ..read.records import RecordColumns, cut
 from ..read.reservations import SHOW, ReservationReader
@@ -93,6 +93,7 @@ class SlurmCommand:
     With both loads and excluded nodes, the latter are read of running jobs too.
     """
     interactive_names: tuple[str, ...] = ()  #: of batch jobs that are sessions of a portal
+    _future: frozenset[str] = frozenset()
     _topology: Topology = FLAT
     _topology_of: Mapping[str, str] = field(default_factory=dict)  #: the configuration under which it was read
     _topology_wait: Timer = field(default_factory=lambda: Timer(time.monotonic))
@@ -112,9 +113,9 @@ class SlurmCommand:
         self._facts = with_rights(self.console, self._facts, earlier)
         self.qos = read_qos(self.console, self._facts, self.qos)
         partitions = self.console.query(["scontrol", "--all", "--oneliner", "show", "partition"])
-        self.limits = read_limits(partitions, config)
         self._facts = with_permissions(self.console, self._facts, partitions, earlier)
         self.specs = self._read_specs(config)
+        self.limits = read_limits(partitions, config, self._future)
         self._fields = squeue.fields_of(self._release_of_commands(self._facts))
         self._read_topology(self._facts)
         return self._facts
@@ -344,7 +345,8 @@ class SlurmCommand:
 
     def _read_specs(self, config: Mapping[str, str]) -> dict[str, NodeSpec]:
         """Return what each node keeps for itself; memory that Slurm does not count is no node's own (22.05)."""
-        specs = read_specs(self.console.query(["scontrol", "--all", "--oneliner", "show", "node"]))
+        text = self.console.query(["scontrol", "--all", "--future", "--oneliner", "show", "node"])
+        specs, self._future = read_specs(text), future_nodes(text)
         if counts_memory(config):
             return specs
         return {name: spec._replace(kept_mib=0) for name, spec in specs.items()}

@@ -49,7 +49,7 @@ def state_of(
     ended = (jobs.state >= JobState.COMPLETED) & (jobs.state <= JobState.REQUEUED)
     with reading("sinfo"):
         nodes = with_specs(sinfo.with_reasons(sinfo.read_nodes(nodes_seen), why_down), specs)
-        partitions = with_limits(sinfo.read_partitions(nodes_seen), limits)
+        partitions = with_limits(sinfo.read_partitions(nodes_seen), limits, nodes)
     return ClusterState(
         pending=pending,
         running=with_gpus_of_nodes(jobs.take(running), nodes),

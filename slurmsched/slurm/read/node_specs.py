@@ -11,6 +11,7 @@ import numpy as np
 from ...cluster.nodes import NodeTable
 
 _NAME = re.compile(r"NodeName=(\S+)")
+_STATE = re.compile(r"\sState=([A-Z]+)")
 _NUMBERS = re.compile(r"\b(CPUEfctv|MemSpecLimit)=([0-9]{1,12})(?=\s|$)")
 
 
@@ -34,6 +35,12 @@ def read_specs(text: str) -> dict[str, NodeSpec]:
                 numbers.setdefault(key, int(number))
             found[name[1]] = NodeSpec(numbers.get("CPUEfctv"), numbers.get("MemSpecLimit", 0))
     return found
+
+
+def future_nodes(text: str) -> frozenset[str]:
+    """Return the nodes in the same output (with ``--future``) that jobs do not get before an admin defines them."""
+    names = ((_NAME.match(line), _STATE.search(line)) for line in text.splitlines())
+    return frozenset(name[1] for name, state in names if name and state and state[1] == "FUTURE")
 
 
 def with_specs(nodes: NodeTable, specs: Mapping[str, NodeSpec]) -> NodeTable:

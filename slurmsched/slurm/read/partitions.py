@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from ...cluster.columns import Labels, table_of
-from ...cluster.nodes import PartitionTable
+from ...cluster.nodes import NodeTable, PartitionTable
 from ...cluster.sbatch_defaults import JobDefaults
+from ...cluster.text.hostlist import expanded, fold
 from ...cluster.text.tres import NOTHING, seconds
 from .job_defaults import read_defaults
 
@@ -36,14 +38,20 @@ class PartitionLimits:
     qos: str = ""
     job_factor: int = 1
     defaults: JobDefaults = field(default_factory=JobDefaults)
+    nodes: str = ""  #: by the configuration, a host list
+    how_many: int = 0  #: of these
+    future: frozenset[str] = frozenset()  #: those that jobs do not get before an admin defines them
 
 
-def read_limits(text: str, config: Mapping[str, str] = NO_CONFIG) -> dict[str, PartitionLimits]:
+def read_limits(
+    text: str, config: Mapping[str, str] = NO_CONFIG, future: frozenset[str] = frozenset()
+) -> dict[str, PartitionLimits]:
     """Return the limits of each partition in the output of ``scontrol --oneliner show partition``.
 
-    Those of memory, and the defaults of jobs, are the cluster's, by its *config*, where a partition has none.
+    Those of memory, and the defaults of jobs, are the cluster's, by its *config*, where a partition has none. No job
+    gets nodes of the *future*.
     """
-    return {name: _limits(fields, config) for name, fields in partition_records(text).items()}
+    return {name: _limits(fields, config, future) for name, fields in partition_records(text).items()}
 
 
 def partition_records(text: str) -> dict[str, dict[str, str]]:
@@ -52,7 +60,7 @@ def partition_records(text: str) -> dict[str, dict[str, str]]:
     return {fields["PartitionName"]: fields for fields in records if "PartitionName" in fields}
 
 
-def _limits(fields: Mapping[str, str], config: Mapping[str, str]) -> PartitionLimits:
+def _limits(fields: Mapping[str, str], config: Mapping[str, str], future: frozenset[str]) -> PartitionLimits:
     memory = fields if "MaxMemPerCPU" in fields or _number(fields, "MaxMemPerNode") else config
     return PartitionLimits(
         least_nodes=_number(fields, "MinNodes"),
@@ -66,6 +74,9 @@ def _limits(fields: Mapping[str, str], config: Mapping[str, str]) -> PartitionLi
         qos="" if fields.get("QoS", "") in NOTHING else fields["QoS"],
         job_factor=_number(fields, "PriorityJobFactor", otherwise=1),
         defaults=read_defaults(fields, config),
+        nodes="" if fields.get("Nodes", "") in NOTHING else fields["Nodes"],
+        how_many=_number(fields, "TotalNodes"),
+        future=future,
     )
 
 
@@ -83,8 +94,13 @@ def _seconds(text: str) -> float:
     return np.inf if np.isnan(limit_s) else limit_s
 
 
-def with_limits(partitions: PartitionTable, limits: Mapping[str, PartitionLimits]) -> PartitionTable:
-    """Return *partitions* with their *limits*, and with those that have no nodes, which sinfo does not list by node."""
+def with_limits(
+    partitions: PartitionTable, limits: Mapping[str, PartitionLimits], nodes: NodeTable | None = None
+) -> PartitionTable:
+    """Return *partitions* with their *limits*, and with those that have no nodes, which sinfo does not list by node.
+
+    Their nodes beside *nodes*, those that sinfo shows, are named.
+    """
     empty = [name for name in limits if name not in set(partitions.name)]
     table = partitions.joined(_without_nodes({name: limits[name] for name in empty}))
     own = [limits.get(name, PartitionLimits()) for name in table.name]
@@ -95,12 +111,27 @@ def with_limits(partitions: PartitionTable, limits: Mapping[str, PartitionLimits
         node_memory_mib=np.array([one.node_memory_mib for one in own], dtype=np.float64),
         cpu_memory_mib=np.array([one.cpu_memory_mib for one in own], dtype=np.float64),
         qos=Labels.of(one.qos for one in own),
+        unshown=Labels.of(_unshown(table.name, own, nodes)),
         job_factor=np.array([one.job_factor for one in own], dtype=np.int64),
         default_cpu_memory_mib=np.array([one.defaults.cpu_memory_mib for one in own], dtype=np.float64),
         default_node_memory_mib=np.array([one.defaults.node_memory_mib for one in own], dtype=np.float64),
         default_gpu_memory_mib=np.array([one.defaults.gpu_memory_mib for one in own], dtype=np.float64),
         default_gpu_cpus=np.array([one.defaults.gpu_cpus for one in own], dtype=np.int64),
     )
+
+
+def _unshown(names: Iterable[str], limits: Iterable[PartitionLimits], nodes: NodeTable | None) -> Iterator[str]:
+    """Yield, by partition, the nodes that it has and sinfo does not show."""
+    if nodes is None:
+        yield from ("" for _ in names)
+        return
+    many: Counter[str] = Counter()
+    for text, shown in zip(nodes.partitions.names, np.bincount(nodes.partitions.codes).tolist(), strict=False):
+        many.update(dict.fromkeys(text.split(","), shown))
+    for name, one in zip(names, limits, strict=True):
+        missing = one.how_many > many[name]
+        there = set(nodes.name) | one.future if missing else set()
+        yield fold(node for node in expanded(one.nodes) if node not in there) if missing else ""
 
 
 def _without_nodes(limits: Mapping[str, PartitionLimits]) -> PartitionTable:

@@ -138,7 +138,7 @@ class Asked:
         """Return what an answer about a job needs beside the decision: the order in force and the prediction."""
         predictions = self.sources.predictions()
         if predictions.table is None:
-            return Circumstances(self.order_off, no_eta=predictions.trouble)
+            return Circumstances(self.order_off, no_eta=predictions.why_none)
         view, now_s = self.decided.view, self.decided.now_s
         eta = with_halts_told(eta_of(predictions.table, view, job_id, now_s), view, self.sources.rules())
         return Circumstances(self.order_off, eta)
