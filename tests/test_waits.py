@@ -13,7 +13,7 @@ from slurmsched.clock import Timer
 PACKAGE = Path(__file__).parent.parent / "slurmsched"
 
 #: These live in virtual time alone, or look at one moment and wait for nothing.
-TIMELESS = {"simulator", "policies", "decide"}
+TIMELESS = {"simulator", "policies", "decide", "research"}
 
 WALL = {"now_s", "_now_s"}
 
