@@ -6,11 +6,14 @@ from collections.abc import Mapping
 
 RESEARCH_PARTS: Mapping[str, frozenset[str]] = {
     "ordering": frozenset(
-        ("afs-l", "fair", "gandiva", "gavel", "genie", "graphene", "hypersched", "slaq", "themis"),
+        ("afs-l", "fair", "gandiva", "gavel", "genie", "graphene", "hypersched", "laxity", "slaq", "themis"),
     ),
     "placement": frozenset(("fgd", "fgd-filled", "tiresias-plus")),
     "preset": frozenset(
-        ("3sigma", "afs-l", "fair", "gandiva", "genie", "graphene", "hypersched", "slaq", "themis", "yarn-cs"),
+        (
+            *("3sigma", "afs-l", "fair", "gandiva", "genie", "graphene", "hypersched", "laxity", "slaq", "themis"),
+            "yarn-cs",
+        ),
     ),
     "scaling": frozenset(
         (

@@ -2,7 +2,7 @@
 
 from ..policies.presets import PRESETS, Preset
 from . import placement
-from .ordering import baselines, genie, time_shares, training_baselines
+from .ordering import baselines, genie, laxity, time_shares, training_baselines
 from .scaling import fixed_size, gavel, optimus, ordered, pollux, sia, themis
 from .selection import capacity, three_sigma
 
@@ -12,6 +12,7 @@ __all__ = [
     "fixed_size",
     "gavel",
     "genie",
+    "laxity",
     "optimus",
     "ordered",
     "placement",
@@ -25,7 +26,7 @@ __all__ = [
 
 PRESETS.update({name: Preset(name, "backfill") for name in ("graphene", "gandiva", "fair")})
 PRESETS.update(
-    {name: Preset(name, "preemptive") for name in ("afs-l", "themis", "genie", "slaq", "hypersched")},
+    {name: Preset(name, "preemptive") for name in ("afs-l", "themis", "genie", "laxity", "slaq", "hypersched")},
 )
 PRESETS["yarn-cs"] = Preset("fifo", "yarn-cs")
 PRESETS["3sigma"] = Preset("srtf", "3sigma")

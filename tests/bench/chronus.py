@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import sys
 import tempfile
@@ -32,7 +33,7 @@ from slurmsched.simulator.workload.rewards import written
 from slurmsched.simulator.workload.workload import Workload, workload
 from tests.simulator.worlds import misjudged
 
-DATA = Path(__file__).parents[3] / "shared" / "data"
+DATA = Path(os.environ.get("SLURMSCHED_TRACES", Path(__file__).parents[3] / "shared" / "data"))
 MIXES = ("mix1", "mix2")
 DAY_S = 86_400.0
 HOPES = (1.0, 0.125, 0.0)

@@ -40,6 +40,30 @@ def test_jobs_without_a_deadline_are_in_order_of_remaining_time_where_edf_is_tol
         find_ordering("edf rest=length")
 
 
+def test_edf_drops_jobs_that_can_make_no_step_of_their_deadline_where_it_is_told_so():
+    submitted_s = NOW_S - 900.0
+    soft = {
+        "soft": [False, False, True, False],
+        "deadline_since": ["epoch"] * 3 + [""],
+        "first_submit_s": np.full(4, submitted_s),
+    }
+    ahead_s = np.array([90.0, 500.0, 90.0, np.inf])
+    seen = view(jobs(4, deadline_s=NOW_S + ahead_s, **soft), [100.0, 100.0, 100.0, 50.0])
+    assert np.argsort(find_ordering("edf rest=remaining")(seen), kind="stable").tolist() == [0, 2, 1, 3]
+    found = find_ordering("edf rest=remaining late=rest")
+    assert np.argsort(found(seen)).tolist() == [2, 1, 3, 0]  # the soft one makes its step at 1.1 times its deadline
+    assert found.changes == "with_time"
+
+
+def test_laxity_runs_jobs_about_to_miss_their_deadline_and_then_the_shortest():
+    ahead_s = np.array([4_000.0, 90.0, 1_500.0, 900.0, np.inf])
+    seen = view(jobs(5, deadline_s=NOW_S + ahead_s), [100.0, 200.0, 1_000.0, 800.0, 50.0])
+    assert np.argsort(find_ordering("laxity within_s=1200")(seen)).tolist() == [3, 2, 4, 0, 1]
+    assert np.argsort(find_ordering("laxity within_s=0")(seen)).tolist() == [4, 0, 1, 3, 2]
+    with pytest.raises(ConfigError, match="within_s=SECONDS"):
+        find_ordering("laxity within_s=-1")
+
+
 def test_genie_runs_jobs_that_can_meet_their_deadline_then_those_that_cannot_then_the_others():
     ahead_s = np.array([np.inf, 500.0, 90.0, 2000.0, np.inf])
     seen = view(
@@ -68,8 +92,8 @@ def test_a_job_that_waited_eight_times_as_long_as_it_ran_is_taken_up():
 
 def test_an_unknown_name_is_answered_with_those_there_are():
     known = (
-        "afs-l, chronus, edf, fair, fifo, gandiva, gavel, genie, graphene, hypersched, las, lucid, mlfs-h, mlfs-rl, "
-        "qssf, sjf, slaq, srsf, srtf, themis, tiresias, tiresias-promoting, unchanged, wfq"
+        "afs-l, chronus, edf, fair, fifo, gandiva, gavel, genie, graphene, hypersched, las, laxity, lucid, mlfs-h, "
+        "mlfs-rl, qssf, sjf, slaq, srsf, srtf, themis, tiresias, tiresias-promoting, unchanged, wfq"
     )
     with pytest.raises(ConfigError, match=f"policy.ordering = 'sfj' is not known; there are: {known}"):
         find_ordering("sfj")

@@ -41,7 +41,8 @@ def test_a_job_that_is_ranked_as_longer_is_told_so():
 @pytest.mark.parametrize(
     "name",
     [
-        *("tiresias", "tiresias-promoting", "themis", "wfq", "fair", "gandiva", "edf", "genie"),
+        *("tiresias", "tiresias-promoting", "themis", "wfq", "fair", "gandiva", "edf", "genie", "laxity"),
+        "edf late=rest",
         *("mlfs-h form=printed", "sjf", "las"),
     ],
 )

@@ -106,6 +106,8 @@ def test_in_any_world_every_job_runs_whole_and_none_is_lost(ordering, selection,
     [
         ("srtf", "preemptive", (0.0810, 217.0)),
         ("edf rest=remaining", "preemptive", (0.0014, 717.6)),
+        ("edf rest=remaining late=rest", "preemptive", (0.0014, 673.9)),
+        ("laxity within_s=1200", "preemptive", (0.0000, 246.9)),
         pytest.param("fifo", "yarn-cs share=0.70054", (0.8119, 571.1), marks=pytest.mark.soak),
         pytest.param("srtf", "3sigma", (0.0985, 798.9), marks=pytest.mark.soak),
     ],

@@ -120,6 +120,26 @@ def test_after_a_refusal_long_jobs_get_no_promise_for_the_last_gpus():
     assert Deadlines.of(refused).missed == 0
 
 
+def test_where_deadlines_ask_for_more_than_there_is_long_jobs_get_no_promise_for_the_last_gpus_if_so_told():
+    crowd, long = [(0, 60, 1, "1@62")] * 9, [(100, 500, 4, "1@510")] * 2
+    busy = jobs(*crowd, (0, 600, 1, "1@9000"), *long)
+    assert promises(chronus(busy, 10))[:2] == (12, 0)
+    assert promises(chronus(busy, 10, selection="leases crowded=1"))[:2] == (11, 1)
+    calm = jobs(*crowd, (0, 300, 1, "1@9000"), *long)
+    assert promises(chronus(calm, 10, selection="leases crowded=1"))[:2] == (12, 0)
+
+
+def test_a_refused_job_is_asked_again_at_its_last_moment_when_nothing_is_kept_from_it():
+    crowd, long, others = [(0, 60, 1, "1@62")] * 10, [(1, 500, 4, "1@600")] * 2, [(2, 100, 1, "")] * 10
+    asked = jobs(*crowd, *long, *others)
+    again = chronus(asked, 10)
+    assert promises(again) == (11, 3, 0)  # both long ones were refused first
+    assert Deadlines.of(again).missed == 0
+    once = chronus(asked, 10, selection="leases last_s=0")
+    assert promises(once) == (9, 3, 0)
+    assert Deadlines.of(once).missed == pytest.approx(2 / 12)
+
+
 def test_after_a_refusal_more_is_kept_from_wide_jobs_than_from_as_many_gpus_of_narrow_ones():
     crowd = [(0, 60, 1, "1@62")] * 10
     assert promises(chronus(jobs(*crowd, *[(100, 90, 1, "1@95")] * 8), 10))[:2] == (17, 1)

@@ -23,6 +23,9 @@ SMALL = 0.1
 PLANNED = 12_000
 """Maximum number of jobs planned in one decision; after that, new promises must fit beside the last plan."""
 
+LOADED_S = 3_600.0
+"""Least time over which the load of requests is counted: a burst of the first minutes is no load."""
+
 ATTEMPTS = 4
 """Number of plans that drop only the promises without a place; each later one drops half of the new promises."""
 
@@ -31,11 +34,16 @@ class Offer:
     """The room for new promises beside the schedule of the promises *held*, less the reserve of the *terms*.
 
     Jobs that cannot be stopped have one reservation each, and new ones are placed beside those; jobs that can are
-    planned in leases afresh each time. *refused_s* is the time of the last refusal for want of GPUs.
+    planned in leases afresh each time. *asked* are all recent requests and their answers: large jobs are promised less
+    after a want of GPUs, and in a crowd if the terms say so.
     """
 
-    def __init__(self, schedule: LeaseSchedule, terms: LeaseTerms, held: DeadlineRequests, refused_s: float) -> None:
-        self._schedule, self._terms, self._refused_s = schedule, terms, refused_s
+    def __init__(self, schedule: LeaseSchedule, terms: LeaseTerms, held: DeadlineRequests, asked: PromiseTable) -> None:
+        self._schedule, self._terms, self._asked = schedule, terms, asked
+        self._refused_s = last_refusal_s(asked)
+        self._crowded = bool(terms.crowded) and (
+            requested_load(asked, schedule.room, schedule.now_s, terms.memory_s) >= terms.crowded
+        )
         self._room, self._now_s = schedule.room.less(terms.reserve), schedule.now_s
         self._held, self._parts = held.take(~held.stoppable), held.take(held.stoppable)
         self._starts_s, self._left, _ = schedule.reserved(self._held, 0.0, self._room)
@@ -45,7 +53,9 @@ class Offer:
 
     def afresh(self) -> Offer:
         """Return the offer of the next decision, which plans all promises afresh."""
-        return Offer(self._schedule, self._terms, together([self._held, self._parts]), self._refused_s)
+        offer = Offer(self._schedule, self._terms, together([self._held, self._parts]), self._asked)
+        offer._refused_s = self._refused_s
+        return offer
 
     def earliest(self, request: DeadlineRequests, since_s: float | None = None) -> float:
         """Return the earliest start beside the plan, from *since_s* on if given; NaN if there is none."""
@@ -164,12 +174,18 @@ class Offer:
 
     def _kept_back(self, request: DeadlineRequests) -> float:
         """Return the share of the GPUs that is kept from this job for smaller ones that come later."""
-        if not request.gpus[0] or not self._wary:
+        wary = self._wary or (self._crowded and bool(request.stoppable[0]))
+        if not request.gpus[0] or not wary or self._at_the_last_moment(request):
             return 0.0
         size = float(request.needs_s[0] * request.gpus[0]) / self._terms.largest_s
         if request.stoppable[0]:
             return self._terms.kept_back * min(1.0, size)
         return self._terms.kept_whole * min(max(0.0, (size - SMALL) / (1 - SMALL)), 1.0)
+
+    def _at_the_last_moment(self, request: DeadlineRequests) -> bool:
+        """Return whether a job that was refused must start within ``last_s``: no smaller job took what is free then."""
+        spare_s = float(request.due_s[0] - request.needs_s[0] - request.since_s[0])
+        return spare_s <= self._terms.last_s and bool(np.isin(request.job_id[0], self._asked.job_id))
 
     def _fits_now(self, request: DeadlineRequests) -> bool:
         """Return whether a job fits beside the present plan with nothing kept from it."""
@@ -252,6 +268,20 @@ def last_refusal_s(promises: PromiseTable) -> float:
     wanted = promises.reason.map([reason == NO_ROOM for reason in promises.reason.names], np.bool_)
     rows = (promises.state == PromiseState.REFUSED) & wanted
     return float(promises.asked_s[rows].max(initial=-np.inf))
+
+
+def requested_load(asked: PromiseTable, room: Room, now_s: float, memory_s: float) -> float:
+    """Return the GPU time that deadlines asked for in the last *memory_s*, as a share of what the *room* has in it.
+
+    Requests that no cluster could promise do not count.
+    """
+    possible = asked.reason.map([reason != TOO_LONG for reason in asked.reason.names], np.bool_)
+    recent = asked.take(possible & (asked.asked_s > now_s - memory_s) & np.isfinite(asked.needs_s))
+    gpus = int(room.free.max(initial=0))
+    if not len(recent) or not gpus:
+        return 0.0
+    since_s = max(now_s - float(recent.asked_s.min()), LOADED_S)
+    return float((recent.gpus * recent.needs_s).sum()) / (gpus * since_s)
 
 
 def _by(request: DeadlineRequests, due_s: float) -> DeadlineRequests:

@@ -13,6 +13,8 @@ from ...cluster.records.promises import PromiseState, PromiseTable
 from ...cluster.state import View
 from ...policies.deadlines.lease_schedule import LeaseSchedule, SchedulePlan
 from ...policies.deadlines.lease_terms import LeaseTerms
+from ...policies.deadlines.promised_ends import next_step_s
+from ...policies.deadlines.remaining_work import remaining_work
 from ...policies.deadlines.reservations import DeadlineRequests, Room
 from ...policies.deadlines.solver_request import SolverRequest, request_of
 from ...policies.deadlines.value_steps import steps_of
@@ -21,7 +23,7 @@ from .deadline_admission import PromiseAdmission, in_turn
 from .gpu_availability import GpuAvailability, PooledGpus
 from .iteration_runtime import ran_s
 from .leased_jobs import LeasedJobs
-from .offers import NO_ROOM, Offer, last_refusal_s
+from .offers import NO_ROOM, Offer
 from .promise_risk import announced
 from .quotas import Quotas
 from .stops import Stops
@@ -40,6 +42,8 @@ SOLVED = 256
 
 OVERRUN_STEP = 1.25
 """A promised job that has run longer than counted counts as a run of so many times that: few changes are recorded."""
+
+_NEW, _REFUSED, _TRIED_AGAIN, _MADE = range(4)
 
 _TAKEN_AWAY = {
     Standing.OWNER_SAID_OFF: "its owner said slurmsched:off",
@@ -121,7 +125,7 @@ def promise(
     schedule = LeaseSchedule(view.now_s, rules.terms.beat_s, room, view.solved)
     if len(new):
         held = availability.requests(placed, _due_s(view, table, placed), view.now_s)
-        offer = Offer(schedule, rules.terms, held, last_refusal_s(table))
+        offer = Offer(schedule, rules.terms, held, table)
         waiting = availability.requests(rows, _due_s(view, table, rows), view.now_s)
         quotas = Quotas(view, table, rules, availability, rows, waiting)
         answers, promised = PromiseAdmission(view, rules, availability, offer, quotas).answers(new, steers)
@@ -210,7 +214,7 @@ def _in_leases(
     """Answer the *new* requests beside the lease schedule of all promises, and note those at risk."""
     if len(new):
         leased = LeasedJobs(view, table, rules, terms)
-        offer = Offer(leased.schedule, terms, leased.held(), last_refusal_s(table))
+        offer = Offer(leased.schedule, terms, leased.held(), table)
         availability, rows = PooledGpus(view, rules.margin, rules.lead_s), _pending_rows(view, table)
         availability.open(np.concatenate([rows, new]))
         held = availability.requests(rows, _due_s(view, table, rows), view.now_s)
@@ -292,18 +296,22 @@ def _asking(
 ) -> tuple[IntArray, BoolArray]:
     """Return pending rows whose request is answered now, and which of them ask for the first time.
 
-    The others were refused, and are answered again every ``again_s``, or while the solver has a start for them. Beside
-    Slurm, new requests beyond EFFORT wait for the next decisions.
+    The others were refused, and are answered again every ``again_s``, at their last moments, or while the solver has a
+    start for them. Beside Slurm, new requests beyond EFFORT wait for the next decisions.
     """
     jobs = view.pending
     rows = np.flatnonzero(np.isfinite(jobs.deadline_s) & (standings == Standing.RANKED) & rules.answers)
     counts = table.state != PromiseState.WITHDRAWN
     columns = (table.job_id, np.rint(table.deadline_s), table.gpus)
     requests = zip(*(column[counts].tolist() for column in columns), strict=True)
-    answered = dict(zip(requests, np.where(_again(table, view, rules), 1, 0)[counts].tolist(), strict=True))
+    answers = np.where(
+        _again(table, view, rules), _TRIED_AGAIN, np.where(table.state == PromiseState.REFUSED, _REFUSED, _MADE)
+    )
+    answered = dict(zip(requests, answers[counts].tolist(), strict=True))
     mine = zip(*(c[rows].tolist() for c in (jobs.job_id, np.rint(jobs.deadline_s), jobs.gpus)), strict=True)
-    again = np.array([answered.get(request, -1) for request in mine], dtype=np.int64)
-    first, repeated = rows[again < 0], rows[again > 0]
+    answer = np.array([answered.get(request, _NEW) for request in mine], dtype=np.int64)
+    first, refused = rows[answer == _NEW], rows[answer == _REFUSED]
+    repeated = np.union1d(rows[answer == _TRIED_AGAIN], refused[_at_last_moments(view, refused, rules)])
     if rules.leases is None and stopping is not None:
         first = _whose_turn(view, table, first, stopping)
     repeated = np.roll(repeated, -int(view.now_s) % max(len(repeated), 1))[:REPEATED]  # other ones each time
@@ -324,6 +332,16 @@ def _whose_turn(view: View, table: PromiseTable, rows: IntArray, stopping: Stops
     within = np.cumsum(np.where(in_leases, planned, 0)) <= EFFORT
     within[:1] = True
     return np.sort(rows[within])
+
+
+def _at_last_moments(view: View, rows: IntArray, rules: DeadlineRules) -> BoolArray:
+    """Select those of the pending *rows* that must start within ``last_s`` to make a step of their deadline."""
+    if not len(rows) or not rules.terms.last_s:
+        return np.zeros(len(rows), dtype=np.bool_)
+    jobs = view.pending.take(rows)
+    work = remaining_work(jobs, view.forecast.take(rows), view.now_s, rules.terms.restart_costs_s(jobs.gpus))
+    needs_s = work.within_s(rules.margin) + rules.lead_s + (0.0 if rules.leases is not None else rules.hold_s)
+    return np.asarray(next_step_s(view.now_s, jobs, needs_s) - view.now_s - needs_s <= rules.terms.last_s)
 
 
 def _again(table: PromiseTable, view: View, rules: DeadlineRules) -> BoolArray:

@@ -11,7 +11,7 @@ from ...cluster.ties import to_ms
 from ...errors import ConfigError
 from .lateness import DOUBT
 
-_SHARES = ("reserve", "kept_back", "kept_whole", "doubt", "lost")
+_SHARES = ("reserve", "kept_back", "crowded", "kept_whole", "doubt", "lost")
 _LENGTHS = ("lease_s", "beat_s", "largest_s")
 
 YEAR_S = 365 * 86_400.0
@@ -50,6 +50,10 @@ class LeaseTerms:
     It counts only after a refusal for want of GPUs: without it a few large jobs that came first would have many small
     ones refused (trunk reservation)."""
 
+    crowded: float = 0.0
+    """Load of requests from which it counts before any refusal: the GPU time that deadlines asked for in ``memory_s``,
+    as a share of what there was in it; 0 for never."""
+
     kept_whole: float = 0.0
     """The same from jobs that cannot be stopped, which hold their GPUs to their end."""
 
@@ -58,6 +62,9 @@ class LeaseTerms:
 
     memory_s: float = 86_400.0
     """Time for which a refusal counts."""
+
+    last_s: float = 300.0
+    """A job that was refused is answered again once it must start within this time; nothing is kept back from it."""
 
     doubt: float = DOUBT
     """Probability of breaking a promise above which its owner is warned in time; see ``in_doubt``."""

@@ -67,6 +67,19 @@ def hopeful(
     return selected
 
 
+def next_step_s(now_s: float, jobs: JobTable, left_s: FloatArray) -> FloatArray:
+    """Return the first step of its deadline that each job makes if it runs for *left_s* from now on; else infinity.
+
+    A job whose remaining time is not known makes its first step until that has passed.
+    """
+    first_s, rows = np.full(len(jobs), np.inf), np.flatnonzero(np.isfinite(jobs.deadline_s))
+    if len(rows):
+        moments_s = _moments(jobs, rows)
+        ends_s = now_s + np.nan_to_num(np.maximum(left_s[rows], 0.0))
+        first_s[rows] = np.where(moments_s >= ends_s[:, None], moments_s, np.inf).min(axis=1)
+    return first_s
+
+
 def _moments(jobs: JobTable, rows: IntArray) -> FloatArray:
     """Return the steps of jobs (job x step) that are worth something; minus infinity where there is none."""
     steps = {
