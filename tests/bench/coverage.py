@@ -102,7 +102,7 @@ def campaigns(load: float, seed: int) -> tuple[Workload, Workload]:
         submit_s[burst] = random.uniform(0, jobs.submit_s.max()) + np.cumsum(random.exponential(GAP_S, len(burst)))
         left = left[len(burst) :]
     order = np.argsort(submit_s, kind="stable")
-    return _cut(Workload(**{**vars(jobs), "submit_s": np.round(submit_s)}).take(order), load)
+    return _cut(jobs.changed(submit_s=np.round(submit_s)).take(order), load)
 
 
 def philly(load: float, seed: int) -> tuple[Workload, Workload]:
@@ -111,7 +111,7 @@ def philly(load: float, seed: int) -> tuple[Workload, Workload]:
     jobs = jobs.take((jobs.gpus <= NODES * GPUS) & (jobs.runtime_s <= LONGEST_S))
     span = EVERY * (PAST + JOBS)
     jobs = jobs.take(slice(seed * span, (seed + 1) * span, EVERY))
-    return _cut(Workload(**{**vars(jobs), "name": Labels.of(jobs.name)}), load)
+    return _cut(jobs.changed(name=Labels.of(jobs.name)), load)
 
 
 def _cut(jobs: Workload, load: float) -> tuple[Workload, Workload]:
@@ -119,11 +119,10 @@ def _cut(jobs: Workload, load: float) -> tuple[Workload, Workload]:
     past, jobs = jobs.take(slice(0, PAST)), jobs.take(slice(PAST, None))
     span_s = float((jobs.runtime_s * jobs.gpus).sum()) / (load * NODES * GPUS)
     at_s = jobs.submit_s - jobs.submit_s[0]
-    columns = {**vars(jobs), "submit_s": np.round(1e9 + at_s * span_s / max(at_s[-1], 1.0))}
-    columns["partition"] = jobs.partition.renamed(["gpu"] * len(jobs.partition.names))
-    before = {**vars(past), "submit_s": past.submit_s - past.submit_s[-1] + 1e9 - LONGEST_S}
-    before["partition"] = past.partition.renamed(["gpu"] * len(past.partition.names))
-    return Workload(**before), Workload(**columns)
+    one = {"partition": jobs.partition.renamed(["gpu"] * len(jobs.partition.names))}
+    jobs = jobs.changed(submit_s=np.round(1e9 + at_s * span_s / max(at_s[-1], 1.0)), **one)
+    before = {"partition": past.partition.renamed(["gpu"] * len(past.partition.names))}
+    return past.changed(submit_s=past.submit_s - past.submit_s[-1] + 1e9 - LONGEST_S, **before), jobs
 
 
 def covered(past: Workload, jobs: Workload, ordering: str, predictions: PredictionService) -> None:

@@ -13,7 +13,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -220,8 +220,9 @@ PACKING = PackingLimits(memory_mib=0.95 * 24576)
 
 def compacted(jobs: JobTable) -> JobTable:
     """The same jobs without the texts that none of them has, as they come from Slurm."""
-    texts = {name: compact(column) for name, column in vars(jobs).items() if isinstance(column, Labels)}
-    return replace(jobs, **texts)
+    columns = {one.name: getattr(jobs, one.name) for one in fields(jobs)}
+    texts = {name: compact(column) for name, column in columns.items() if isinstance(column, Labels)}
+    return jobs.changed(**texts)
 
 
 def sharers(jobs: JobTable, left_s: FloatArray, shift: int = 0) -> Sharers:

@@ -163,6 +163,22 @@ def test_predictions_are_worth_the_less_the_more_of_them_are_open_at_one_time(at
     assert worths(made_s, made_s + 600.0) == pytest.approx(np.full(5 * at_once, worth))
 
 
+def test_a_job_that_starts_at_once_is_worth_a_whole_one_beside_many_that_wait_for_days():
+    made_s = np.concatenate([np.zeros(500), 100.0 + 60.0 * np.arange(20)])
+    until_s = made_s + np.concatenate([np.full(500, 3e5), np.full(20, 5.0)])
+    assert worths(made_s, until_s)[500:] == pytest.approx(np.ones(20))
+    assert worths(made_s, until_s)[:500] == pytest.approx(np.full(500, 1 / (1 + 0.05 * 499)))
+
+
+def test_jobs_that_now_start_at_once_are_told_so_whatever_a_crowd_waited_that_was_told_the_same():
+    kept = lived(300, 1.0)
+    at_once = dict.fromkeys(("raw_start_s", "start_from_s", "start_s", "start_by_s"), kept.made_s)
+    waited_s = np.where(np.arange(300) < 150, 7200.0, 3.0)
+    crowd = PredictionRecords(**{**vars(kept), **at_once, "started_s": kept.made_s + waited_s})
+    told = Calibration.of(crowd).calibrated(raw([9999], wait_s=0.0))
+    assert told.start_s[0] < NOW_S + 60.0
+
+
 def test_a_burst_that_was_early_as_one_does_not_make_others_be_told_early_ends():
     apart = lived(100, 0.3)
     shift_s = apart.made_s - NOW_S

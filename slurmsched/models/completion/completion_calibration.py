@@ -4,9 +4,9 @@ The miss of a prediction is log((actual + 30 s) / (predicted + 30 s)), both coun
 units of the prediction's own uncertainty. The median and both ends are quantiles of the latest misses: of jobs of the
 same partition and size where there are enough, and of predictions about as far ahead. An open prediction is a censored
 observation: its miss is at least its value by now (Kaplan and Meier 1958), since those that came soon are the short
-ones. Jobs that wait at the same time wait for the same things and miss alike, so each counts less, the more there are
-(the design effect of Kish 1965). The target shares move while too few or too many jobs stay below their predictions
-(adaptive conformal inference, Gibbs and Candes 2021).
+ones. Jobs that wait at the same time for about as long wait for the same things and miss alike, so each counts less,
+the more there are (the design effect of Kish 1965). The target shares move while too few or too many jobs stay below
+their predictions (adaptive conformal inference, Gibbs and Candes 2021).
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from .moments import as_of
 GRACE_S = 30.0  #: a difference of little importance: the intervals of Slurm's loops, a moment's notice
 LATE_S = 60.0  #: Slurm ends a job at most about this long after its time limit
 TARGET = 0.9
-ALIKE = 0.05  #: correlation of the misses of two predictions that are open at the same time
+ALIKE = 0.05  #: correlation of the misses of two predictions that are open at the same time, for about as long
+SPAN = 2.0  #: difference of the logs of two times, of which those up to the next but one are about as long
 WINDOW = 1000.0  #: total weight of the latest predictions that count, of a class or of all
 ENOUGH = 20  #: settled predictions needed to call an interval calibrated
 CLASS_ENOUGH = 50  #: settled predictions needed for a class to be calibrated on its own
@@ -80,7 +81,11 @@ class MomentErrors:
         return rows[np.cumsum(self.worth[rows][::-1])[::-1] <= WINDOW]
 
     def _near(self, rows: IntArray, ahead: float) -> tuple[FloatArray, int]:
-        """Return the ends from those of *rows* that were about so far ahead, and how many of them are settled."""
+        """Return the ends from those of *rows* that were about so far ahead, and how many of them are settled.
+
+        Of those that were as far ahead, as all are that were to start at once, the latest come first.
+        """
+        rows = rows[::-1]
         rows = rows[np.argsort(np.abs(self.ahead[rows] - ahead), kind="stable")]
         rows = rows[: int(np.searchsorted(np.cumsum(self.worth[rows] * self.came[rows]), NEAR)) + 1]
         miss, worth = np.append(self.miss[rows], PRIOR), np.append(self.worth[rows], np.ones(len(PRIOR)))
@@ -182,10 +187,20 @@ def survived(misses: FloatArray, came: BoolArray, worth: FloatArray, shares: tup
 
 
 def worths(made_s: FloatArray, until_s: FloatArray) -> FloatArray:
-    """Return the weight of each prediction, in independent ones, from how many were open when it was made."""
-    made = np.searchsorted(np.sort(made_s), made_s, side="right")
-    over = np.searchsorted(np.sort(until_s), made_s, side="left")
-    return np.asarray(1.0 / (1.0 + ALIKE * np.maximum(made - over - 1, 0)))
+    """Return the weight of each prediction, in independent ones, from how many like it were open when it was made.
+
+    Like it are those that are open for about as long: a job that starts at once does not wait for what the jobs wait
+    for that have stood in the queue for days.
+    """
+    life = np.floor(np.log(_span(until_s, made_s)) / SPAN).astype(np.int64)
+    worth = np.ones(len(made_s))
+    for span in np.unique(life).tolist():
+        like = np.abs(life - span) <= 1
+        mine_s = made_s[life == span]
+        made = np.searchsorted(np.sort(made_s[like]), mine_s, side="right")
+        over = np.searchsorted(np.sort(until_s[like]), mine_s, side="left")
+        worth[life == span] = 1.0 / (1.0 + ALIKE * np.maximum(made - over - 1, 0))
+    return worth
 
 
 def keepable(kinds: IntArray) -> BoolArray:
