@@ -305,7 +305,7 @@ def test_what_the_world_has_not_is_named_with_what_is_accepted(trace, words, sai
     [
         (("--policy", "best"), "there are: afs-l, chronus, edf, fair, fifo, gandiva, gavel, genie"),
         (("--set", "selection=best"), "3sigma, backfill, conservative, easy, leases, preemptive, strict, yarn-cs"),
-        (("--set", "placement=best"), "there are: consolidate, first-free, links"),
+        (("--set", "placement=best"), "there are: consolidate, fgd, fgd-filled, first-free, links"),
         (("--jobs", "7"), "accepted are a:b"),
         (("--set", "train=7"), "accepted are a:b"),
         (("--set", "admission=few"), "accept-all, load"),
