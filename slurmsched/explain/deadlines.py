@@ -18,7 +18,7 @@ from ..decide.deadlines.promises import promise
 from ..decide.deadlines.stops import stops
 from ..decide.rules import Rules
 from ..powers.deadlines.wording import sentences, state_word
-from .obstacles import obstacle
+from .obstacles import why_never
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def check(view: View, plan: Plan, job: JobTable, forecast: Forecast, rules: Rule
     beside = replace(
         view, pending=view.pending.joined(job), forecast=view.forecast.joined(forecast), promises=plan.promises
     )
-    if never := obstacle(beside, len(view.pending)):
+    if never := why_never(beside, len(view.pending)):
         text = f"No promise for its deadline. {' '.join(never)}"
         return DeadlineAnswer(job_id, True, "refused", deadline_s=float(job.deadline_s[0]), sentences=(text,))
     standings = np.append(plan.jobs.standing, int(Standing.RANKED))

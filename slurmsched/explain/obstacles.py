@@ -59,6 +59,12 @@ def obstacle(view: View, row: int) -> tuple[str, str] | None:
     return _obstacles(view.take(np.array([row]))).get(0)
 
 
+def why_never(view: View, row: int) -> tuple[str, str] | None:
+    """Return why one pending job cannot run as it is, and what ends that; None where it can."""
+    one = cannot_run(view.take(np.array([row]))).get(0)
+    return _never_words(view.pending, row, one) if one else None
+
+
 def beyond_partition(view: View, row: int) -> tuple[str, str] | None:
     """Return what of a request one pending job's partitions never allow, and what ends that; None if nothing."""
     one = never(view.pending.take(np.array([row])), view.nodes, view.partitions).get(0)
