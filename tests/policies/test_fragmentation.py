@@ -80,7 +80,7 @@ def test_what_is_left_is_what_jobs_of_a_kind_leave_that_fill_the_node(free, cpus
 
 
 @pytest.mark.parametrize("measure", [FGD, FILLED])
-@given(FREE, st.integers(1, GPU))
+@given(FREE, st.integers(1, GPU - 1))
 def test_a_fraction_gets_the_gpu_with_the_best_score_and_nothing_is_changed(measure, free, share):
     jobs, room = typical((1, 1, 300, 1.0), (1, 1, 700, 1.0)), np.array(free)
     if max(free) < share:
