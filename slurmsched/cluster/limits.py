@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -92,7 +92,8 @@ class SharedLimit:
     partition: str = ""
     of_partitions: str = ""  #: the partitions that have this QOS, a comma list: all their jobs count for it
     of_all_users: bool = False  #: of an association, and each user of the account may have one of his own
-    denies: bool = False  #: sbatch refuses a job that is beyond it by itself
+    #: sbatch refuses a job that is beyond it by itself; hangs on the way in which the job may start, not on the limit
+    denies: bool = field(default=False, compare=False)
 
     def counted(self, jobs: JobTable) -> BoolArray:
         """Select the *jobs* that count."""
@@ -313,7 +314,7 @@ class Memberships:
         for at, row in enumerate([] if none else shapes.tolist()):
             for limit in limits_of(limits, partitions, jobs, row):
                 if limit.counts not in OF_ONE_JOB:
-                    bound.setdefault(replace(limit, denies=False), []).append(at)
+                    bound.setdefault(limit, []).append(at)
         by_shape = np.argsort(shape, kind="stable")
         begins = np.searchsorted(shape[by_shape], np.arange(len(shapes) + 1)).tolist()
         one_of_each, all_amounts = jobs.take(shapes), {}

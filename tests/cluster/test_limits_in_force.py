@@ -123,6 +123,12 @@ def test_a_qos_that_denies_lets_sbatch_refuse_for_all_limits_that_count():
     assert denies(OWN | {"most": 2, "flags": "DenyOnLimit"}, cores) == [True, True]
 
 
+def test_a_limit_is_the_same_one_whether_or_not_a_way_of_the_job_denies():
+    strict = OWN | {"name": "strict", "resource": "cpu", "most": 9, "flags": "DenyOnLimit"}
+    known, both = limits(strict, ACCOUNT | {"most": 1}), job(qos=["own,strict"])
+    assert [limit.most for limit in limits_of(known, site(""), both, 0)] == [1]
+
+
 def test_of_a_node_slurm_takes_the_whole_part_of_the_mean():
     (limit,) = limits_of(limits(OWN | {"counts": "node", "most": 2}), site(), job(), 0)
     assert limit.asked(job(gpus=[5], nodes=[2]), 0) == 2.0
