@@ -11,6 +11,7 @@ import numpy as np
 from .columns import BoolArray, FloatArray, IntArray, Labels, Table, from_slurm, table_of
 from .jobs import JobTable
 from .nodes import PartitionTable
+from .reason_table import MINUTES, RUN_MINUTES
 from .reasons import Limit, Whose, reason_of
 
 QOS, ACCOUNT, LICENCE, ARRAY = "qos", "account", "licence", "array"
@@ -20,9 +21,14 @@ GROUP, USER, EACH_ACCOUNT, JOB, NODE, LEAST = "group", "user", "account", "job",
 OF_ONE_JOB = (JOB, NODE, LEAST)
 """Limits that no other job uses up."""
 
-BILLING, MINUTES = "billing", "minutes"
+BILLING = "billing"
 UNCOUNTED = (BILLING, MINUTES)
-"""Resources of which the columns of a job do not tell how much it takes: by weights of its partition, or with time."""
+"""Resources of which the columns of a job do not tell how much it takes: by weights of its partition, or of which the
+use so far is not known."""
+
+OVER_TIME = (MINUTES, RUN_MINUTES)
+"""What stands before another resource, as in ``minutes:gpu``: its amount times the minutes of the job's time limit. All
+the minutes that were ever used count for a group's MINUTES, those that running jobs may still use for RUN_MINUTES."""
 
 SUBMIT = "submit"
 """The resource of a most of jobs that wait or run: sbatch refuses more, and those that are there are held by none."""
@@ -33,12 +39,17 @@ OVER_PARTITION = "OverPartQOS"
 DENIES = "DenyOnLimit"
 """The flag of a QOS with which sbatch refuses a job that is beyond a limit by itself."""
 
+SAFE = "Safe"
+"""The flag of a limit of MINUTES of a group that starts a job only if its whole time limit is left of them; else a
+minute is enough (``AccountingStorageEnforce=safe``)."""
+
 UNREAD = "unread"
 """In place of whose a limit is: limits could not be read, and the name says why."""
 
 _WHOSE = {Whose.QOS: QOS, Whose.ACCOUNT: ACCOUNT, Whose.LICENCES: LICENCE, Whose.ARRAY: ARRAY}
 _RESOURCE = {"gres": "gpu", "license": "licence"}
 _SLURMS = {"cpu": "Cpu", "mem": "Mem", "node": "Node", "gpu": "GRES", "wall": "WallDuration", "jobs": "Jobs"}
+_TIMES = {MINUTES: "Minutes", RUN_MINUTES: "RunMinutes"}
 _PER = {JOB: "PerJob", NODE: "PerNode", USER: "PerUser", EACH_ACCOUNT: "PerAccount"}
 _COUNTS = {"group": (GROUP,), "user": (USER,), "account": (EACH_ACCOUNT,), "job": (JOB, LEAST), "node": (NODE,)}
 
@@ -58,13 +69,22 @@ class LimitTable(Table):
     user: Labels = from_slurm()  #: the one user for whose jobs it is; empty for all
     partition: Labels = from_slurm()  #: the one partition for whose jobs it is; empty for all
     counts: Labels = from_slurm()  #: GROUP, USER, EACH_ACCOUNT, JOB, NODE or LEAST
-    #: jobs, gpu, gpu:TYPE, cpu, mem (MiB), node, wall (seconds), licence, SUBMIT, or one of UNCOUNTED
+    #: jobs, gpu, gpu:TYPE, cpu, mem (MiB), node, wall (seconds), licence, SUBMIT, or one of UNCOUNTED; gpu, gpu:TYPE,
+    #: cpu and node also behind one of OVER_TIME
     resource: Labels = from_slurm()
     most: FloatArray = from_slurm()
-    flags: Labels = from_slurm(given=False)  #: of the QOS, a comma list
+    flags: Labels = from_slurm(given=False)  #: of the QOS, a comma list; and SAFE
+    used: FloatArray = from_slurm(given=False)  #: minutes that are gone, of a group's limit of MINUTES; else 0
 
 
-NO_LIMITS = table_of(LimitTable, 0, {}, {})
+def limit_table(rows: Sequence[Mapping[str, str | float]]) -> LimitTable:
+    """Return limits of *rows* with their columns by name; missing ones are empty or 0."""
+    names = {name for row in rows for name in row}
+    columns = {name: [row.get(name, 0.0 if name in ("most", "used") else "") for row in rows] for name in names}
+    return table_of(LimitTable, len(rows), {}, columns)
+
+
+NO_LIMITS = limit_table([])
 
 
 def unread_limits(why: str) -> LimitTable:
@@ -92,6 +112,8 @@ class SharedLimit:
     partition: str = ""
     of_partitions: str = ""  #: the partitions that have this QOS, a comma list: all their jobs count for it
     of_all_users: bool = False  #: of an association, and each user of the account may have one of his own
+    used: float = 0.0  #: what is gone for good
+    whole: bool = True  #: a job starts only if all that it asks for is left; else if anything is
     #: sbatch refuses a job that is beyond it by itself; hangs on the way in which the job may start, not on the limit
     denies: bool = field(default=False, compare=False)
 
@@ -117,9 +139,22 @@ class SharedLimit:
             counted &= _named(jobs.partition, self.partition)
         return counted
 
+    @property
+    def over(self) -> str:
+        """One of OVER_TIME, or empty: jobs take of the resource only while they run."""
+        family, _, kind = self.resource.partition(":")
+        return family if kind and family in OVER_TIME else ""
+
+    @property
+    def taken(self) -> str:
+        """The resource without the time."""
+        return self.resource.removeprefix(f"{self.over}:") if self.over else self.resource
+
     def is_named_by(self, limit: Limit) -> bool:
         """Return True if this is the *limit* that a reason of Slurm's names, as far as its words tell."""
-        family = self.resource.partition(":")[0]
+        if self.over != limit.over:
+            return False
+        family = self.taken.partition(":")[0]
         if self.whose != _WHOSE.get(limit.whose) or _RESOURCE.get(limit.resource, limit.resource) not in (
             family,
             "unknown",
@@ -129,6 +164,9 @@ class SharedLimit:
 
     def amount(self, jobs: JobTable) -> FloatArray:
         """Return how much each of *jobs* takes of it, if it counts."""
+        if self.over:
+            amount = replace(self, resource=self.taken).amount(jobs)
+            return np.multiply(amount, jobs.time_limit_s / 60.0, where=amount > 0, out=np.zeros(len(jobs)))
         resource, _, kind = self.resource.partition(":")
         if resource == "licence":
             return jobs.licences.map([_licences(text, self.name) for text in jobs.licences.names], np.float64)
@@ -150,15 +188,23 @@ class SharedLimit:
         return float(np.floor(amount / max(int(jobs.nodes[row]), 1))) if self.counts == NODE else amount
 
     def is_beyond(self, asked: float) -> bool:
-        """Return True if a job that asks for so much by itself is beyond it, whatever others use."""
-        return asked < self.most if self.counts == LEAST else asked > self.most
+        """Return True if a job that asks for so much by itself is beyond it, whatever others take of it now."""
+        if self.counts == LEAST:
+            return asked < self.most
+        left = self.most - self.used
+        return asked > left if self.whole else asked > 0 >= left or self.is_refused(asked)
+
+    def is_refused(self, asked: float) -> bool:
+        """Return True if sbatch refuses a job that asks for so much by itself; it does not look at what is gone."""
+        return self.denies and (asked < self.most if self.counts == LEAST else asked > self.most)
 
     @property
     def reason(self) -> str:
         """The reason of Slurm that names it."""
         whose = {ACCOUNT: "Assoc", QOS: "QOS"}.get(self.whose, "")
         of = {GROUP: "Grp", LEAST: "Min"}.get(self.counts, "Max")
-        return f"{whose}{of}{_SLURMS.get(self.resource.partition(':')[0], 'Unknown')}{_PER.get(self.counts, '')}"
+        what = _SLURMS.get(self.taken.partition(":")[0], "Unknown")
+        return f"{whose}{of}{what}{_TIMES.get(self.over, '')}{_PER.get(self.counts, '')}"
 
 
 def limits_of(
@@ -231,6 +277,8 @@ def _shared(limits: LimitTable, at: int, jobs: JobTable, row: int, partitions: P
         partition=limits.partition[at],
         of_partitions=",".join(of_partitions) if whose == QOS else "",
         of_all_users=whose == ACCOUNT and counts != GROUP and not limits.user[at],
+        used=float(limits.used[at]),
+        whole=counts != GROUP or not limits.resource[at].startswith(f"{MINUTES}:") or SAFE in limits.flags[at],
     )
 
 
@@ -266,8 +314,8 @@ def _in_force(
 def _kinds(limit: SharedLimit) -> list[tuple[str, str]]:
     """Return the kind of limits of which the first alone counts, and those of others that it stands for; may be none.
 
-    A limit of minutes may be one of each resource. A most of running jobs, be it of one user or of each account, stands
-    for that of an association, which counts those of one user in one account.
+    A limit of minutes whose use is not known may be one of each resource. A most of running jobs, be it of one user or
+    of each account, stands for that of an association, which counts those of one user in one account.
     """
     if limit.whose not in (QOS, ACCOUNT) or limit.resource == MINUTES:
         return []
@@ -287,7 +335,7 @@ def by_known_limits(limits: LimitTable, partitions: PartitionTable, jobs: JobTab
     def is_known(row: int) -> bool:
         reason = named[jobs.reason[row]]
         return reason is not None and any(
-            limit.counts not in OF_ONE_JOB and limit.is_named_by(reason)
+            limit.counts not in OF_ONE_JOB and not limit.over and limit.is_named_by(reason)
             for limit in limits_of(limits, partitions, jobs, row)
         )
 
@@ -313,7 +361,7 @@ class Memberships:
         none = not len(limits) and not (jobs.array_limit > 0).any()
         for at, row in enumerate([] if none else shapes.tolist()):
             for limit in limits_of(limits, partitions, jobs, row):
-                if limit.counts not in OF_ONE_JOB:
+                if limit.counts not in OF_ONE_JOB and not limit.over:
                     bound.setdefault(limit, []).append(at)
         by_shape = np.argsort(shape, kind="stable")
         begins = np.searchsorted(shape[by_shape], np.arange(len(shapes) + 1)).tolist()

@@ -46,6 +46,9 @@ class Ends(Enum):
     NEVER = "not by waiting: the job asks for more than is allowed, or for less than is required"
 
 
+MINUTES, RUN_MINUTES = "minutes", "run-minutes"
+
+
 @dataclass(frozen=True)
 class Limit:
     """A limit that blocks a job."""
@@ -54,6 +57,7 @@ class Limit:
     resource: str  #: cpu, mem, node, gres, license, bb, energy, billing, jobs, submit, wall or unknown
     of: str  #: what it counts together: group, user, account, job, node, array
     ends: Ends
+    over: str = ""  #: what it counts is an amount times minutes: MINUTES, or RUN_MINUTES of those still to run
 
 
 @dataclass(frozen=True)

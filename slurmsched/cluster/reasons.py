@@ -19,9 +19,11 @@ from .reason_table import (
     ADVICE,
     MAINTENANCE,
     MAY_BE_RESERVED,
+    MINUTES,
     NODES_NAMED,
     ONE_PARTITION,
     REQUEUED_HELD,
+    RUN_MINUTES,
     SPECIAL_EXIT,
     TEXTS,
     UNSEEN,
@@ -237,7 +239,8 @@ def _of_limit(whose: str, of: str, resource: str, time: str, per: str | None) ->
         ends = Ends.WITH_TIME
     else:
         ends = Ends.WITH_JOBS
-    limit = Limit(owner, short, counted, ends)
+    over = "" if not time else MINUTES if time == "Minutes" else RUN_MINUTES
+    limit = Limit(owner, short, counted, ends, over)
     return Meaning(ReasonKind.LIMIT, _limit_clause(limit, of, bool(time)), limit=limit)
 
 

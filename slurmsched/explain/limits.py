@@ -18,7 +18,6 @@ from ..cluster.limits import (
     JOB,
     LEAST,
     LICENCE,
-    MINUTES,
     NODE,
     OF_ONE_JOB,
     QOS,
@@ -30,6 +29,7 @@ from ..cluster.limits import (
     ways_of,
     why_unread,
 )
+from ..cluster.reason_table import MINUTES, RUN_MINUTES
 from ..cluster.reasons import Ends, Reason
 from ..cluster.state import View
 from ..cluster.text.plural import count
@@ -96,7 +96,7 @@ def own_limit(view: View, jobs: JobTable, *, timed: bool) -> SharedLimit | None:
     A job that is not *timed* has no time limit of its own: Slurm gives it the longest one that it may have.
     """
     found = _beyond_in_all(ways_of(view.limits, view.partitions, jobs, 0), jobs, 0)
-    return next((limit for limit in found if timed or limit.resource != "wall"), None)
+    return next((limit for limit in found if timed or not (limit.over or limit.resource == "wall")), None)
 
 
 def full_for_new(view: View, jobs: JobTable) -> str:
@@ -131,8 +131,16 @@ def doubts_of_limits(view: View, jobs: JobTable) -> Iterator[str]:
         if limit.resource in UNCOUNTED and f"{owner} {limit.resource}" not in said:
             said.add(f"{owner} {limit.resource}")
             yield f"what {owner} limits: {_UNCOUNTED[limit.resource]}"
+        elif limit.over and limit.counts not in OF_ONE_JOB and not _lasts(view, limit, jobs):
+            yield f"what other jobs leave of the {_amount(limit, limit.most)} that {owner} allows{_FOR[limit.counts]}"
         elif limit.counts == NODE and not _nodes_are_known(limit, jobs, 0) and limit.is_beyond(limit.asked(jobs, 0)):
             yield f"how many nodes it takes ({owner} allows {_amount(limit, limit.most)} on one node)"
+
+
+def _lasts(view: View, limit: SharedLimit, jobs: JobTable) -> bool:
+    """Return True if what a limit over time allows is enough for all jobs that run and wait, and for new *jobs*."""
+    asked = sum(float(limit.amount(some)[limit.concerns(some)].sum()) for some in (view.running, view.pending))
+    return limit.used + asked + float(limit.amount(jobs).sum()) <= limit.most
 
 
 def _named_first(found: list[SharedLimit], reason: Reason) -> SharedLimit:
@@ -164,6 +172,9 @@ def beyond_words(limit: SharedLimit, jobs: JobTable, row: int) -> str:
     if limit.resource == "jobs":
         return f"{owner} allows no running job{_FOR[limit.counts]}"
     asked = _amount(limit, limit.asked(jobs, row))
+    if limit.used and limit.asked(jobs, row) <= limit.most:
+        left = f"{max(limit.most - limit.used, 0):,.0f} of {_amount(limit, limit.most)}"
+        return f"it asks for {asked}, and {owner} has {left}{_FOR[limit.counts]} left"
     where = " on one node" if limit.counts == NODE else ""
     verb, least = ("requires", " at least") if limit.counts == LEAST else ("allows", "")
     whom = " for one job" if limit.counts == LEAST else "" if where else _FOR[limit.counts]
@@ -181,7 +192,11 @@ def _partly_hidden(view: View, limit: SharedLimit) -> bool:
 
 
 def _used(view: View, limit: SharedLimit) -> float:
-    return float(limit.amount(view.running)[limit.counted(view.running)].sum())
+    """Return how much running jobs take of a limit; of one over time, what they may still use."""
+    jobs = view.running
+    if limit.over:
+        jobs = jobs.changed(time_limit_s=np.maximum(jobs.time_limit_s - jobs.this_run_s(view.now_s), 0.0))
+    return float(limit.amount(jobs)[limit.counted(jobs)].sum())
 
 
 def _words(view: View, row: int, limit: SharedLimit, blocks: bool) -> LimitWords:
@@ -190,8 +205,9 @@ def _words(view: View, row: int, limit: SharedLimit, blocks: bool) -> LimitWords
     asked = _amount(limit, alone)
     if limit.counts in OF_ONE_JOB or (limit.is_beyond(alone) and limit.whose in (QOS, ACCOUNT)):
         why = beyond_words(limit, jobs, row)
+        until = " until past use is forgotten or an admin allows more" if limit.used else ""
         return LimitWords(
-            f"{why[:1].upper()}{why[1:]}: it cannot start so.",
+            f"{why[:1].upper()}{why[1:]}: it cannot start so{until}.",
             f"Change its request with 'scontrol update jobid={job} ...', {_elsewhere(limit, jobs, row)}",
         )
     used = _used(view, limit)
@@ -209,9 +225,12 @@ def _words(view: View, row: int, limit: SharedLimit, blocks: bool) -> LimitWords
     use = f"{_amount(limit, used)} {_is_are(used)} in use, and it asks for {asked}"
     if limit.resource == "jobs":
         use = f"{used:.0f} run{'s' if used == 1 else ''}"
+    if limit.over:
+        use = f"running jobs may still use {used:,.0f}, and it asks for {alone:,.0f}"
     if _partly_hidden(view, limit):
         use = f"running jobs use that up, yours {_amount(limit, used)} of it"
-    text = f"{rule} at once; {use}"
+    gone = f", of which {limit.used:,.0f} are gone" if limit.used else ""
+    text = f"{rule}{gone if limit.over else ' at once'}; {use}"
     named = [int(view.running.job_id[one]) for one in holders if view.running.user[one] != HIDDEN]
     return LimitWords(
         f"{text}. {' '.join(_held_by(view, holders, named))}".strip(),
@@ -234,13 +253,16 @@ def _is_own(limit: SharedLimit, jobs: JobTable, row: int) -> bool:
 
 
 def _amount(limit: SharedLimit, amount: float) -> str:
-    resource, _, kind = limit.resource.partition(":")
+    resource, _, kind = limit.taken.partition(":")
     if resource == "mem":
         return memory_words(amount)
     if resource == "wall":
         return spell(amount)
     of = f" of {kind or limit.name}" if kind or resource == "licence" else ""
     unit = {"jobs": "running task" if limit.whose == ARRAY else "running job", "gpu": "GPU", "cpu": "core"}
+    if limit.over:
+        still = " still to run" if limit.over == RUN_MINUTES else ""
+        return f"{count(int(amount), f'{unit.get(resource, resource)} minute')}{of}{still}"
     return count(int(amount), unit.get(resource, resource)) + of
 
 

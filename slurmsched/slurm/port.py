@@ -50,6 +50,11 @@ def holds_to_limits(config: Mapping[str, str]) -> bool:
     return not {"limits", "safe", "all"}.isdisjoint(config.get("AccountingStorageEnforce", "").lower().split(","))
 
 
+def starts_safely(config: Mapping[str, str]) -> bool:
+    """Return True where Slurm starts a job only if a limit of minutes has its whole time limit left."""
+    return not {"safe", "all"}.isdisjoint(config.get("AccountingStorageEnforce", "").lower().split(","))
+
+
 def hides_associations(config: Mapping[str, str]) -> bool:
     """Return True if only operators see the associations of other users (``PrivateData``)."""
     return "users" in config.get("PrivateData", "").lower().split(",")

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from decide.views import jobs, partitions, running_jobs, view
 
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.jobs import JobTable
-from slurmsched.cluster.limits import LimitTable, Memberships, limits_of, ways_of
+from slurmsched.cluster.limits import LimitTable, Memberships, limit_table, limits_of, ways_of
 from slurmsched.cluster.nodes import PartitionTable
 from slurmsched.explain.limits import full_for_new
 
-TEXTS = ("whose", "name", "members", "user", "partition", "counts", "resource", "flags")
 OWN = {"whose": "qos", "name": "own", "counts": "job", "resource": "gpu"}
 OF_PART = OWN | {"name": "part"}
 ACCOUNT = OWN | {"whose": "account", "name": "bio", "members": "bio"}
 
 
 def limits(*rows: dict[str, object]) -> LimitTable:
-    texts = {name: Labels.of([str(row.get(name, "")) for row in rows]) for name in TEXTS}
-    return LimitTable(**texts, most=np.array([float(row["most"]) for row in rows]))
+    return limit_table(rows)
 
 
 def site(qos: str = "part") -> PartitionTable:

@@ -13,7 +13,18 @@ from slurmsched.cluster.columns import Labels, table_of
 from slurmsched.cluster.forecast import Forecast
 from slurmsched.cluster.job_record import outcomes_of
 from slurmsched.cluster.jobs import JobTable
-from slurmsched.cluster.limits import GROUP, JOB, LEAST, LICENCE, NODE, QOS, USER, LimitTable, unread_limits
+from slurmsched.cluster.limits import (
+    GROUP,
+    JOB,
+    LEAST,
+    LICENCE,
+    NODE,
+    QOS,
+    USER,
+    LimitTable,
+    limit_table,
+    unread_limits,
+)
 from slurmsched.cluster.permissions import RELEASES, PartitionAccess, Permissions
 from slurmsched.cluster.plan import Plan
 from slurmsched.cluster.records.prediction_records import NO_RECORDS, PredictionRecords
@@ -141,15 +152,7 @@ def test_licences_are_waited_for_where_it_is_known_how_many_there_are(world):
     world.slurm.submit(3600.0, gpus=4, time_limit_s=3600.0)
     world.slurm.advance(1.0)
     seen = world.seen()
-    texts = {name: Labels.of([""]) for name in ("members", "user", "partition", "flags")}
-    one = LimitTable(
-        **texts,
-        whose=Labels.of([LICENCE]),
-        name=Labels.of(["matlab"]),
-        counts=Labels.of([GROUP]),
-        resource=Labels.of(["licence"]),
-        most=np.array([1.0]),
-    )
+    one = limit_table([{"whose": LICENCE, "name": "matlab", "counts": GROUP, "resource": "licence", "most": 1.0}])
     view = replace(seen, limits=one, running=replace(seen.running, licences=Labels.of(["matlab"])))
     options = f"-p {partition(world)} -G 4 -t 60 -L"
     told = world.told(f"{options} matlab", view)
@@ -160,14 +163,12 @@ def test_licences_are_waited_for_where_it_is_known_how_many_there_are(world):
             world.told(f"{options} {wrong}", view)
 
 
-OF_SMALL = {"whose": QOS, "name": "small", "members": "", "user": "", "partition": "", "flags": ""}
+OF_SMALL = {"whose": QOS, "name": "small"}
 
 
 def limits_of(*rows: dict[str, object]) -> LimitTable:
     """Limits of the QOS small, each with what else is said of it."""
-    made = [OF_SMALL | row for row in rows]
-    texts = {name: Labels.of([str(row[name]) for row in made]) for name in (*OF_SMALL, "counts", "resource")}
-    return LimitTable(**texts, most=np.array([float(row["most"]) for row in made]))
+    return limit_table([OF_SMALL | row for row in rows])
 
 
 @pytest.mark.parametrize(
@@ -206,6 +207,54 @@ def test_a_limit_on_one_node_is_doubted_where_slurm_may_take_more_nodes(world):
     seen = replace(world.seen(), limits=limits_of({"counts": NODE, "resource": "gpu", "most": 1}))
     told = world.told(f"-p {partition(world)} -G 4 --qos=small", view=seen)
     assert told.not_understood == ("how many nodes it takes (its QOS (small) allows 1 GPU on one node)",)
+
+
+GPU_MINUTES = {"counts": GROUP, "resource": "minutes:gpu", "most": 1000.0}
+
+
+@pytest.mark.parametrize(
+    ("limit", "asks", "words"),
+    [
+        (GPU_MINUTES | {"flags": "Safe"}, "-G 2 -t 60", ""),
+        (GPU_MINUTES | {"flags": "Safe", "used": 900.0}, "-G 2 -t 60", "has 100 of 1,000 GPU minutes to all jobs"),
+        (GPU_MINUTES | {"flags": "Safe", "used": 900.0}, "-G 2 -t 50", ""),
+        (GPU_MINUTES | {"used": 900.0}, "-G 2 -t 600", ""),
+        (GPU_MINUTES | {"used": 1000.0}, "-G 2 -t 1", "has 0 of 1,000 GPU minutes to all jobs together left"),
+        ({"counts": JOB, "resource": "minutes:gpu", "most": 100.0}, "-G 2 -t 60", "allows 100 GPU minutes for one job"),
+        ({"counts": USER, "resource": "run-minutes:gpu", "most": 100.0}, "-G 2 -t 60", "allows 100 GPU minutes still"),
+        ({"counts": USER, "resource": "run-minutes:gpu", "most": 120.0}, "-G 2 -t 60", ""),
+    ],
+)
+def test_a_new_job_for_which_minutes_are_not_left_gets_no_time_but_the_limit(world, limit, asks, words):
+    seen = replace(world.seen(), limits=limits_of(limit))
+    told = world.told(f"-p {partition(world)} {asks} --qos=small", view=seen)
+    assert (told.start_s is None) == bool(words)
+    assert words in " ".join(told.notes)
+
+
+def test_minutes_that_jobs_before_it_may_use_up_are_a_doubt(world):
+    world.slurm.submit(3600.0, gpus=4, time_limit_s=3600.0, qos="small")
+    world.slurm.advance(1.0)
+    asks = f"-p {partition(world)} -G 2 -t 60 --qos=small"
+    doubts = {
+        most: world.told(
+            asks, view=replace(world.seen(), limits=limits_of(GPU_MINUTES | {"most": most, "flags": "Safe"}))
+        ).not_understood
+        for most in (359.0, 360.0)
+    }
+    assert doubts == {
+        359.0: ("what other jobs leave of the 359 GPU minutes that its QOS (small) allows to all jobs together",),
+        360.0: (),
+    }
+
+
+@pytest.mark.parametrize("used", [0.0, 990.0])
+def test_a_qos_that_denies_looks_at_the_whole_limit_of_minutes_alone(world, used):
+    denying = GPU_MINUTES | {"flags": "DenyOnLimit", "used": used}
+    seen = replace(world.seen(), limits=limits_of(denying))
+    with pytest.raises(ConfigError, match=r"Job violates accounting/QOS policy .*it asks for 1,200 GPU minutes"):
+        world.told(f"-p {partition(world)} -G 2 -t 600 --qos=small", view=seen)
+    world.told(f"-p {partition(world)} -G 2 -t 60 --qos=small", view=seen)
 
 
 def test_limits_that_could_not_be_read_are_named(world):

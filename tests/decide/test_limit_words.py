@@ -9,7 +9,7 @@ import pytest
 from decide.views import NOW_S, jobs, running_jobs, view
 
 from slurmsched.cluster.columns import Labels
-from slurmsched.cluster.limits import NO_LIMITS, LimitTable
+from slurmsched.cluster.limits import NO_LIMITS, LimitTable, limit_table
 from slurmsched.cluster.state import View
 from slurmsched.daemon.api.privacy import hide_other_users
 from slurmsched.decide.rules import Rules
@@ -17,12 +17,9 @@ from slurmsched.explain.why import Why, why
 from slurmsched.policies.contract import find_ordering
 from slurmsched.powers import decide
 
-TEXTS = ("whose", "name", "members", "user", "partition", "counts", "resource", "flags")
-
 
 def limits(*rows: dict[str, object]) -> LimitTable:
-    columns = {name: Labels.of([str(row.get(name, "")) for row in rows]) for name in TEXTS}
-    return LimitTable(**columns, most=np.array([row["most"] for row in rows], dtype=np.float64))
+    return limit_table(rows)
 
 
 def world(reason: str, *rows: dict[str, object], **columns: object) -> View:
@@ -97,6 +94,61 @@ ACCOUNT = {"whose": "account", "name": "bio", "members": "bio,bio2"}
 def test_a_limit_is_told_with_whose_it_is_what_is_used_and_the_first_end(reason, limit, words):
     other = QOS | {"name": "large", "counts": "user", "resource": "jobs", "most": 99}
     assert words in told(world(reason, other, limit)).reason
+
+
+GPU_MINUTES = ACCOUNT | {"counts": "group", "resource": "minutes:gpu", "flags": "Safe"}
+RUNNING_MINUTES = QOS | {"counts": "user", "resource": "run-minutes:gpu"}
+
+
+@pytest.mark.parametrize(
+    ("reason", "limit", "words"),
+    [
+        (
+            "AssocGrpGRESMinutes",
+            GPU_MINUTES | {"most": 1000, "used": 900},
+            "It asks for 120 GPU minutes, and its account (bio) has 100 of 1,000 GPU minutes to all jobs together "
+            "left: it cannot start so until past use is forgotten or an admin allows more.",
+        ),
+        (
+            "AssocGrpGRESMinutes",
+            GPU_MINUTES | {"most": 1000, "used": 1000, "flags": ""},
+            "It asks for 120 GPU minutes, and its account (bio) has 0 of 1,000 GPU minutes to all jobs together left",
+        ),
+        (
+            "AssocGrpGRESMinutes",
+            GPU_MINUTES | {"most": 1000, "used": 750},
+            "Its account (bio) allows 1,000 GPU minutes to all jobs together, of which 750 are gone; running jobs may "
+            "still use 158, and it asks for 120. Job 901, job 902 hold it;",
+        ),
+        (
+            "QOSGrpGRESMinutes",
+            QOS | {"counts": "group", "resource": "minutes:gpu", "most": 100, "flags": "Safe"},
+            "It asks for 120 GPU minutes, and its QOS (small) allows 100 GPU minutes to all jobs together: it cannot "
+            "start so.",
+        ),
+        (
+            "QOSMaxGRESMinutesPerJob",
+            QOS | {"counts": "job", "resource": "minutes:gpu", "most": 100},
+            "It asks for 120 GPU minutes, and its QOS (small) allows 100 GPU minutes for one job: it cannot start so.",
+        ),
+        (
+            "QOSMaxGRESRunMinsPerUser",
+            RUNNING_MINUTES | {"most": 200},
+            "Its QOS (small) allows 200 GPU minutes still to run to one user; running jobs may still use 158, and it "
+            "asks for 120.",
+        ),
+    ],
+)
+def test_a_limit_of_minutes_is_told_with_what_is_gone_of_it_and_what_running_jobs_may_still_use(reason, limit, words):
+    hour = {"time_limit_s": [3600.0]}
+    seen = world(reason, limit, **hour)
+    seen = replace(seen, running=replace(seen.running, time_limit_s=np.full(3, 3600.0)))
+    assert words in told(seen).reason
+
+
+def test_a_limit_of_gpus_is_not_taken_for_one_of_minutes():
+    seen = world("AssocGrpGRESMinutes", ACCOUNT | {"counts": "group", "resource": "gpu", "most": 4})
+    assert "4 GPUs to all jobs" not in told(seen).reason
 
 
 def test_a_limit_that_the_job_alone_is_beyond_is_told_before_one_that_others_use_up():

@@ -11,7 +11,7 @@ from decide.views import jobs, nodes, partitions, view
 from slurmsched.cluster.actions import Resize, RestoreSize, Rightsize, Steer
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.exclusions import ANY_TYPE
-from slurmsched.cluster.limits import LimitTable, unread_limits
+from slurmsched.cluster.limits import limit_table, unread_limits
 from slurmsched.cluster.node_request import NodeRequest
 from slurmsched.decide.referee import judge
 from slurmsched.decide.rules import ResizingRules, RightsizingRules, Rules, SteeringRules
@@ -26,13 +26,9 @@ STEER = Rules(powers=frozenset({"steer"}), steering=SteeringRules(least_gain=1.1
 
 def limits(*rows):
     """Limits of the QOS normal; each row has what it counts, the resource and how much, and maybe more columns."""
-    columns = ("whose", "name", "members", "user", "partition", "counts", "resource", "flags")
-    made = [
-        {"whose": "qos", "name": "normal"} | dict(zip(("counts", "resource"), row[:2], strict=True)) for row in rows
-    ]
-    made = [one | (row[3] if len(row) > 3 else {}) for one, row in zip(made, rows, strict=True)]
-    texts = {name: Labels.of([one.get(name, "") for one in made]) for name in columns}
-    return LimitTable(**texts, most=np.array([float(row[2]) for row in rows]))
+    names = ("counts", "resource", "most")
+    made = [{"whose": "qos", "name": "normal"} | dict(zip(names, row, strict=False)) for row in rows]
+    return limit_table([one | (row[3] if len(row) > 3 else {}) for one, row in zip(made, rows, strict=True)])
 
 
 def seen(pending, known, room=None, qos=""):

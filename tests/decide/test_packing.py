@@ -17,7 +17,7 @@ from examples import examples
 from slurmsched.cluster.actions import Rank, Share, StartShared, Unshare
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.job_kind import kind_of
-from slurmsched.cluster.limits import LimitTable
+from slurmsched.cluster.limits import limit_table
 from slurmsched.cluster.plan import Standing
 from slurmsched.cluster.records.faults import Instability
 from slurmsched.cluster.text.comment import read
@@ -356,9 +356,7 @@ def test_a_job_that_slurm_does_not_start_with_its_slots_has_its_own_gpus_back_in
 
 
 def test_a_job_of_which_a_limit_requires_gpus_is_not_sent_to_slots():
-    texts = {name: Labels.of([""]) for name in ("members", "user", "partition", "flags")}
-    said = {"whose": "qos", "name": "normal", "counts": "least", "resource": "gpu"}
-    least = LimitTable(**texts, **{name: Labels.of([word]) for name, word in said.items()}, most=np.ones(1))
+    least = limit_table([{"whose": "qos", "name": "normal", "counts": "least", "resource": "gpu", "most": 1.0}])
     free = seen(waiting(qos=["normal"]), sharing("2"))
     wishes, looked = shares(free), replace(free, limits=least)
     assert wishes

@@ -27,6 +27,8 @@ QOS = {
     "user": "maxtresperuser=cpu=2",
     "account": "maxtresperaccount=cpu=2",
     "running": "grptresrunmins=cpu=20",
+    "budget": "grptresmins=cpu=20",
+    "spent": "grptresmins=cpu=0",
     "closed": "maxjobsperuser=0",
     "over": "maxtresperjob=cpu=4,gres/gpu=2 flags=OverPartQOS",
     "wide": "grptres=cpu=4",

@@ -13,7 +13,7 @@ from examples import examples
 from slurmsched.cluster.columns import Labels, table_of
 from slurmsched.cluster.forecast import Forecast
 from slurmsched.cluster.jobs import JobState, job_table
-from slurmsched.cluster.limits import LimitTable
+from slurmsched.cluster.limits import limit_table
 from slurmsched.cluster.plan import Standing
 from slurmsched.cluster.records.predictions import PredictionKind, PredictionTable
 from slurmsched.cluster.records.promises import PromiseState, promise_table
@@ -190,16 +190,13 @@ def test_a_throttled_array_runs_no_more_tasks_at_once_than_it_may():
 
 
 LIMITS = {
-    "whose": "qos", "name": "small", "members": "", "user": "", "partition": "", "flags": "",
-    "counts": "user", "resource": "jobs", "most": 1.0,
+    "whose": "qos", "name": "small", "counts": "user", "resource": "jobs", "most": 1.0,
 }  # fmt: skip
 
 
 def limited(seen: View, **limit: object) -> View:
     """The same, with one limit."""
-    row = LIMITS | limit
-    columns = {name: Labels.of([str(text)]) for name, text in row.items() if name != "most"}
-    return replace(seen, limits=LimitTable(**columns, most=np.array([row["most"]])))
+    return replace(seen, limits=limit_table([LIMITS | limit]))
 
 
 @pytest.mark.parametrize(

@@ -41,9 +41,9 @@ def new_job(view: View, permissions: Permissions, options: str, user: str) -> Pr
     if full := full_for_new(view, job):
         submission_failed(f"{VIOLATES}: {full}")
     if limit := own_limit(view, job, timed="time" in asked):
-        if limit.denies:
+        if limit.is_refused(limit.asked(job, 0)):
             submission_failed(f"{VIOLATES}: {beyond_words(limit, job, 0)}")
-        job = job.changed(reason=Labels.of([limit.reason]))
+        return replace(tried, job=job.changed(reason=Labels.of([limit.reason])))
     return replace(tried, job=job, not_understood=(*tried.not_understood, *doubts_of_limits(view, job)))
 
 

@@ -37,6 +37,7 @@ from ..port import (
     hides_associations,
     holds_to_limits,
     keeps_jobs_private,
+    starts_safely,
 )
 from ..read import sinfo, sprio, squeue
 from ..read.associations import read_associations
@@ -209,7 +210,8 @@ class SlurmCommand:
         """Return all limits; SlurmError where they cannot be read, or only our own."""
         if facts.accounting and hides_associations(facts.config) and facts.admin_level not in RIGHTS:
             raise SlurmRefused(f"under PrivateData=users {facts.user} may not see the limits of other users")
-        return read_shared_limits(self.console.query, facts.cluster, accounting=facts.accounting)
+        safe = starts_safely(facts.config)
+        return read_shared_limits(self.console.query, facts.cluster, accounting=facts.accounting, safe=safe)
 
     def with_optional_columns(self, jobs: RecordColumns) -> RecordColumns:
         """Add to *jobs* the columns of pending ones that somebody needs, and with loads those of running ones.

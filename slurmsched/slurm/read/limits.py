@@ -6,9 +6,6 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
-from ...cluster.columns import Labels
 from ...cluster.limits import (
     ACCOUNT,
     BILLING,
@@ -17,13 +14,15 @@ from ...cluster.limits import (
     JOB,
     LEAST,
     LICENCE,
-    MINUTES,
     NODE,
     QOS,
+    SAFE,
     SUBMIT,
     USER,
     LimitTable,
+    limit_table,
 )
+from ...cluster.reason_table import MINUTES, RUN_MINUTES
 from ...cluster.text.tres import NOTHING, memory_mib, seconds
 from .records import reading
 
@@ -48,6 +47,7 @@ QOS_FIELDS = {
     "maxsubmitjobspu": USER,
     "maxsubmitjobspa": EACH_ACCOUNT,
     "flags": "",
+    "usagefactor": "",
 }
 """Fields of ``sacctmgr show qos`` (sacctmgr(1)), and what each counts together."""
 
@@ -79,15 +79,23 @@ _INHERITED = {
 }
 
 _LICENCE = re.compile(r"LicenseName=(\S+)\s+Total=(\d+)")
+_USE = ("scontrol", "show", "assoc_mgr", "flags=assoc,qos", "--oneliner")
+_OF_USE = re.compile(
+    r"^(?:QOS=(?P<qos>[^(\s]*)|ClusterName=\S* Account=(?P<account>\S*) UserName=(?P<user>[^(\s]*)\S* "
+    r"Partition=(?P<partition>\S*)).*? GrpTRESMins=(?P<minutes>\S*)",
+    re.MULTILINE,
+)
 
 Query = Callable[[Sequence[str]], str]
 Row = dict[str, Any]
 
 
-def read_shared_limits(query: Query, cluster: str, *, accounting: bool) -> LimitTable:
-    """Return all limits; SlurmError where the commands do not answer.
+def read_shared_limits(query: Query, cluster: str, *, accounting: bool, safe: bool = False) -> LimitTable:
+    """Return all limits; SlurmError where the commands do not answer. *safe* is of AccountingStorageEnforce.
 
-    Every user may read licences and QOS; associations too, unless PrivateData has users (then an operator may).
+    Every user may read licences and QOS; associations too, unless PrivateData has users (then an operator may). What is
+    gone of a limit of minutes is asked for only where there is one. Where it is not shown, or a QOS has a UsageFactor,
+    the minutes of the limit are not known.
     """
     rows: list[Row] = []
     with reading("sacctmgr"):
@@ -97,11 +105,40 @@ def read_shared_limits(query: Query, cluster: str, *, accounting: bool) -> Limit
             wanted = f"format={','.join(ASSOCIATION_FIELDS)}"
             shown = query(["sacctmgr", "-nP", "show", "assoc", f"cluster={cluster}", wanted])
             rows += _of_associations(_records(shown, ASSOCIATION_FIELDS))
+            if any(_is_over_time(row) for row in rows):
+                plain = all(float(record["usagefactor"] or 1) == 1 for record in qos)
+                gone = _gone(query(_USE)) if plain else None
+                rows = [_with_use(row, gone, safe) if _is_over_time(row) else row for row in rows]
     with reading("scontrol show licenses"):
         rows += _of_licences(query(["scontrol", "show", "licenses", "-o"]))
-    texts = ("whose", "name", "members", "user", "partition", "counts", "resource", "flags")
-    columns = {name: Labels.of([row.get(name, "") for row in rows]) for name in texts}
-    return LimitTable(**columns, most=np.array([row["most"] for row in rows], dtype=np.float64))
+    return limit_table(rows)
+
+
+def _is_over_time(row: Row) -> bool:
+    return str(row["resource"]).startswith((f"{MINUTES}:", f"{RUN_MINUTES}:"))
+
+
+def _gone(text: str) -> dict[tuple[str, ...], float]:
+    """Return the minutes that are gone, by QOS, or by account, user and partition, and by resource."""
+    gone: dict[tuple[str, ...], float] = {}
+    for record in _OF_USE.finditer(text):
+        of = (record["qos"],) if record["qos"] else (record["account"], record["user"], record["partition"])
+        for part in record["minutes"].split(","):
+            name, _, amount = part.partition("=")
+            gone[*of, _of_tres(name)] = float(amount.partition("(")[2].rstrip(")") or 0)
+    return gone
+
+
+def _with_use(row: Row, gone: dict[tuple[str, ...], float] | None, safe: bool) -> Row:
+    """Return a limit over time with what is gone of it; one of MINUTES, whose use is not known, where nobody says."""
+    family, _, resource = str(row["resource"]).partition(":")
+    of = (row["name"],) if row["whose"] == QOS else (row["name"], row.get("user", ""), row.get("partition", ""))
+    if gone is None or (family == MINUTES and row["counts"] == GROUP and (*of, resource) not in gone):
+        return row | {"resource": MINUTES, "most": 0.0}
+    if family == RUN_MINUTES or row["counts"] != GROUP:
+        return row
+    flags = ",".join(filter(None, [row.get("flags", ""), SAFE if safe else ""]))
+    return row | {"used": gone[*of, resource], "flags": flags}
 
 
 def _records(text: str, fields: Sequence[str]) -> list[dict[str, str]]:
@@ -158,15 +195,22 @@ def _amounts(field: str, text: str) -> Iterator[tuple[str, float]]:
     elif "jobs" in field:
         yield SUBMIT if "submit" in field else "jobs", float(int(text))
     elif "mins" in field:
-        yield MINUTES, 0.0
+        family = RUN_MINUTES if "run" in field else MINUTES
+        for name, _, amount in (part.partition("=") for part in text.split(",")):
+            resource = _of_tres(name)
+            counted = resource not in ("", "mem", BILLING)
+            yield (f"{family}:{resource}", float(int(amount))) if counted else (MINUTES, 0.0)
     else:
-        for part in text.split(","):
-            name, _, amount = part.partition("=")
-            resource = {"cpu": "cpu", "mem": "mem", "node": "node", "billing": BILLING}.get(name, "")
-            if name == "gres/gpu" or name.startswith("gres/gpu:"):
-                resource = name.removeprefix("gres/")
-            if resource:
+        for name, _, amount in (part.partition("=") for part in text.split(",")):
+            if resource := _of_tres(name):
                 yield resource, memory_mib(amount) if resource == "mem" else float(int(amount))
+
+
+def _of_tres(name: str) -> str:
+    """Return the resource of a TRES of Slurm; empty for one that jobs of ours do not have."""
+    if name == "gres/gpu" or name.startswith("gres/gpu:"):
+        return name.removeprefix("gres/")
+    return {"cpu": "cpu", "mem": "mem", "node": "node", "billing": BILLING}.get(name, "")
 
 
 def _of_licences(text: str) -> list[Row]:
