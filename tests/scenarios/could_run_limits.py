@@ -36,7 +36,13 @@ QOS = {
 }
 """Limits of QOS by the beginning of their names, behind which stands the number of the group."""
 
-ACCOUNTS = {"free": "", "small": "grptres=cpu=2", "short": "maxwall=10", "narrow": "maxtresperjob=gres/gpu=1"}
+ACCOUNTS = {
+    "free": "",
+    "small": "grptres=cpu=2",
+    "short": "maxwall=10",
+    "narrow": "maxtresperjob=gres/gpu=1",
+    "broke": "grptresmins=gres/gpu=0",
+}
 PARTITIONS = {"open": "", "bound": "maxtresperjob=cpu=3"}
 """Partitions by the limit of their own QOS."""
 
