@@ -32,6 +32,7 @@ from .sbatch_values import (
     submission_failed,
     switches,
 )
+from .sbatch_words import CHECKS, LATE_CHECKS
 from .slurm_time import begin_s
 
 LONGEST_B = 4 * 1024**2
@@ -60,6 +61,7 @@ def _begin(name: str, text: str) -> None:
 
 
 _CHECKS: dict[str, Callable[[str, str], object]] = {
+    **CHECKS,
     **dict.fromkeys(
         (
             "ntasks",
@@ -159,7 +161,11 @@ def read_job(script: bytes | None, environment: Mapping[str, str], command_line:
             options.set(name, "" if name in FLAGS else value, by_environment=True)
     for name, value in given:
         options.set(name, value)
-    return options.settled()
+    settled = options.settled()
+    for name, check in LATE_CHECKS.items():
+        if name in settled:
+            check(name, settled[name])
+    return settled
 
 
 def not_understood(options: Mapping[str, str]) -> tuple[str, ...]:

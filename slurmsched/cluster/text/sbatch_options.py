@@ -34,7 +34,7 @@ COUNTED = _names(
     "account array begin comment constraint cpus-per-gpu cpus-per-task exclude exclusive gpus gpus-per-node",
     "gpus-per-socket gpus-per-task gres hold job-name licenses mem mem-per-cpu mem-per-gpu mincpus nodelist nodes",
     "ntasks ntasks-per-gpu ntasks-per-node overcommit oversubscribe partition qos reservation segment",
-    "sockets-per-node switches threads-per-core time",
+    "sockets-per-node switches threads-per-core time tmp",
 )
 """Options that an answer takes into account."""
 
@@ -50,7 +50,7 @@ NOT_UNDERSTOOD = _names(
     "batch bb bbf cluster-constraint clusters consolidate-segments contiguous core-spec cores-per-socket deadline",
     "delay-boot dependency distribution external extra-node-info gid gres-flags hint mcs-label mem-update",
     "network nice nodefile ntasks-per-core ntasks-per-socket ntasks-per-tres power prefer priority reboot resources",
-    "resv-ports spread-job spread-segments thread-spec time-min tmp tres-per-task uid use-min-nodes",
+    "resv-ports spread-job spread-segments thread-spec time-min tres-per-task uid use-min-nodes",
 )
 """Options that may matter and are not taken into account: the first line of an answer names them."""
 

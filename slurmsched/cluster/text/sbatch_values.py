@@ -160,10 +160,10 @@ def exclusive_mode(text: str) -> str:
     return mode
 
 
-def gres_items(text: str) -> tuple[list[tuple[str, int]], list[str]]:
-    """Parse a list of GRES, ``gpu:a100:2,gpu:1,disk:5``, as GPUs by type in order, and the names of other GRES."""
+def gres_items(text: str) -> tuple[list[tuple[str, int]], list[tuple[str, str, int]]]:
+    """Parse a list of GRES, ``gpu:a100:2,gpu:1,disk:5``, as GPUs by type in order, and others by name and type."""
     gpus: list[tuple[str, int]] = []
-    others: list[str] = []
+    others: list[tuple[str, str, int]] = []
     if text.lower() == "none":
         return gpus, others
     for item in text.split(","):
@@ -172,12 +172,11 @@ def gres_items(text: str) -> tuple[list[tuple[str, int]], list[str]]:
             continue
         if not re.match(r"[A-Za-z_]", fields[0]):
             refuse("Invalid generic resource (gres) specification")
-        if fields[0] != "gpu":
-            others.append(fields[0])
-            continue
         kind, count = _kind_and_count(fields[1:])
-        if count:
+        if count and fields[0] == "gpu":
             gpus.append((kind, count))
+        elif count:
+            others.append((fields[0], kind, count))
     return gpus, others
 
 
