@@ -33,6 +33,7 @@ from .text.sbatch_values import (
     gres_items,
     is_newer_value,
     is_node_list,
+    limit_s,
     node_range,
     refuse,
     segment,
@@ -103,7 +104,7 @@ def probe(options: Mapping[str, str], user: str, now_s: float, zone: tzinfo, sit
     if not request.gpus and not request.most_nodes and not request.required:
         nodes = max(nodes, fewest_nodes(site.nodes, allowed, cpus, request.cpus_per_task, memory_mib))
     memory_mib = _memory_mib(request, allowed, site.nodes, nodes)
-    tasks = array_tasks(options["array"]) if "array" in options else 1
+    tasks = array_tasks(options["array"], site.permissions.array_size) if "array" in options else 1
     job = job_table(
         1,
         job_id=[PROBE_ID],
@@ -228,6 +229,9 @@ def _check_names(options: Mapping[str, str], request: SbatchRequest, site: Site)
     if not required | excluded <= names or required & excluded:
         submission_failed("Invalid node name specified")
     _check_licences(options.get("licenses", ""), site.limits)
+    least_s = limit_s(options["time-min"]) if "time-min" in options else 0.0
+    if least_s > request.time_limit_s:  # never of a job without a limit of its own
+        submission_failed("Invalid time-min specification (exceeds job's time or other limits)")
 
 
 def _check_licences(asked: str, limits: LimitTable) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import shlex
 import tempfile
 import time
 from collections import Counter
@@ -12,8 +13,10 @@ from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import could_run_limits
+import numpy as np
 import pytest
 from could_run_draws import ALL_KINDS, GPU_OPTIONS, SHAPES, Draft, batch_of, lines_of
 from could_run_limits import Limited, limited_of
@@ -22,12 +25,14 @@ from lab_search import search
 
 from slurmsched.cluster.columns import table_of
 from slurmsched.cluster.permissions import Permissions
+from slurmsched.cluster.plan import Standing
 from slurmsched.cluster.records.outcomes import OutcomeTable
 from slurmsched.cluster.state import ClusterState, View
 from slurmsched.daemon.predictions.hypothetical_job import new_job
 from slurmsched.errors import ConfigError, LabError, SlurmError
 from slurmsched.explain.obstacles import cannot_run
 from slurmsched.explain.unexplained_waits import SETTLED_S, unexplained
+from slurmsched.foresee.predict_completion import predict_completion
 from slurmsched.lab import Lab, LabSpec
 from slurmsched.lab.programs import slurm_release
 from slurmsched.lab.waiting import wait_until
@@ -35,6 +40,7 @@ from slurmsched.models.runtime.baseline import RuntimeModel
 from slurmsched.policies.selection.could_hold import never
 from slurmsched.slurm.adapters.command import SlurmCommand
 from slurmsched.slurm.adapters.command_runner import CommandRunner
+from slurmsched.slurm.port import ClusterInfo
 
 CELLS = 48
 """Groups of nodes with partitions of their own, each for one job at a time: as good as so many idle clusters."""
@@ -64,7 +70,20 @@ SPEC = LabSpec(
     ),
 )
 
+SOON_S = 60.0
+
 NO_RUNS = table_of(OutcomeTable, 0, {}, {})
+
+
+class Eta(NamedTuple):
+    """What we say of a new job: when it starts, whether sbatch refuses it, and whether we know all of it."""
+
+    waits_s: float = math.nan  #: NaN where we have no time
+    refused: str = ""
+    doubted: bool = False
+
+
+NO_TIME = Eta()
 
 
 @dataclass
@@ -80,6 +99,7 @@ class Judged:
     before: list[str] = field(default_factory=list)  #: by which it could never run, while its nodes were drained
     after: list[str] = field(default_factory=list)  #: while they were idle
     doubted: list[bool] = field(default_factory=list)  #: that it could run, some time later
+    eta: Eta = NO_TIME  #: what we said of it on idle nodes before it came
     foretold: str | None = ""  #: of one with limits, before: why it can never start; None where a doubt was said
 
 
@@ -118,8 +138,12 @@ class Bench:
     def judge(self, batch: Sequence[Draft], limited: Sequence[Limited] = ()) -> list[Judged]:
         """Let Slurm have the jobs of a batch, each on nodes of its own; return what came of those that it took."""
         self._end()
+        idle, facts = view_of(self.clusters[0].observe()), self.clusters[0].known_facts()
+        told = [eta_of(idle, facts, shlex.join(draft.argv(cell))) for cell, draft in enumerate(batch)]
         self.lab.ask(["scontrol", "update", f"nodename={NODES}", "state=drain", "reason=not yet"])
         jobs = self._submitted(batch)
+        for one in jobs.values():
+            one.eta = next(eta for draft, eta in zip(batch, told, strict=True) if draft is one.draft)
         self._looked()
         for state in self._seen():
             said = never(state.pending, state.nodes, state.partitions)
@@ -205,6 +229,18 @@ def foretold(view: View, permissions: Permissions, options: str) -> str | None:
     alone = replace(view, pending=new.job, forecast=RuntimeModel.fit(NO_RUNS).forecast(new.job, view.now_s))
     never_starts = cannot_run(alone)
     return never_starts[0].why if never_starts else None if new.not_understood else ""
+
+
+def eta_of(view: View, facts: ClusterInfo, options: str) -> Eta:
+    """Return what we say of a new job that comes to nodes on which nothing runs."""
+    try:
+        new = new_job(view, facts.permissions, options, "root")
+    except ConfigError as error:
+        return Eta(refused=str(error))
+    alone = replace(view, pending=new.job, forecast=RuntimeModel.fit(NO_RUNS).forecast(new.job, view.now_s))
+    nobody = np.full(1, -1)
+    table = predict_completion(alone, nobody, np.full(1, int(Standing.OUTSIDE)), facts.config)
+    return Eta(float(table.start_s[0] - view.now_s), doubted=bool(new.not_understood))
 
 
 def passes(lab: Lab) -> list[int]:
@@ -303,7 +339,11 @@ def wrong(one: Judged, unsaid: Counter[str], newer: bool) -> Iterator[str]:
         yield f"before it came we said {one.foretold or 'that it can start'}, and Slurm: {one.reason or 'it starts'}"
     if one.started:
         yield from (f"it starts, and we say: {why}" for why in dict.fromkeys((*one.before, *one.after)) if why)
+        if isinstance(one.draft, Draft) and not one.eta.waits_s <= SOON_S:
+            print("NOETA", one.draft, one.eta)
         return
+    if isinstance(one.draft, Draft) and one.eta.waits_s <= SOON_S and not one.eta.doubted:
+        print("ETA", one.draft, one.eta, one.reason)
     for reading, why in enumerate(one.after):
         if why:
             continue
@@ -361,7 +401,7 @@ def compare(
 
 @pytest.mark.lab
 def test_what_we_say_of_drawn_jobs_is_what_becomes_of_them_on_idle_nodes(bench, capsys):
-    counts = compare(bench, 1, capsys, fixed=ALTERNATIVES)
+    counts = compare(bench, 4, capsys, fixed=ALTERNATIVES)
     assert counts.keys() >= ALL_KINDS
 
 

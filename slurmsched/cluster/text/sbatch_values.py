@@ -127,14 +127,16 @@ def segment(text: str) -> int:
     return int(text)
 
 
-def array_tasks(text: str) -> int:
-    """Count the tasks of an array such as ``1-10:2,15%4``."""
+def array_tasks(text: str, size: int = 0) -> int:
+    """Count the tasks of an array such as ``1-10:2,15%4``, each with an index below *size* unless that is 0."""
     tasks: set[int] = set()
     for part in filter(None, text.split(",")):
         match = _TASK_RANGE.fullmatch(part)
         first, last, step = (int(match[1]), int(match[2] or match[1]), int(match[3] or 1)) if match else (1, 0, 1)
         if last < first or step < 1 or (last - first) // step > 4_000_000:
             submission_failed("Invalid job array specification")
+        if 0 < size <= last:
+            submission_failed(f"Invalid job array specification: index {last} is above {size - 1} (MaxArraySize)")
         tasks.update(range(first, last + 1, step))
     return len(tasks) or 1
 

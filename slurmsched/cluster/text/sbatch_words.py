@@ -7,31 +7,31 @@ from collections.abc import Callable
 
 from .sbatch_values import refuse, submission_failed
 
-_MAIL = "none begin end fail requeue invalid_depend all stage_out time_limit time_limit_90 time_limit_80 time_limit_50 "
-_MAIL += "array_tasks"
-_LIMITS = "all none as core cpu data fsize memlock nofile nproc rss stack"
-_SIGNALS = "hup int quit abrt kill alrm term usr1 usr2 urg cont stop tstp ttin ttou"
-_FREQUENCY = "low medium high highm1"
-_GOVERNORS = "conservative ondemand performance powersave schedutil userspace"
+_MAIL = "none|begin|end|fail|requeue|invalid_depend|all|stage_out|time_limit(?:_[589]0)?|array_tasks"
+_RLIMITS = "all|none|(?:rlimit_)?(?:as|core|cpu|data|fsize|memlock|nofile|nproc|rss|stack)"
+_SHARING = "allow-task-sharing|one-task-per-sharing|multiple-tasks-per-sharing"
+_SIGNALS = "hup|int|quit|abrt|kill|alrm|term|usr1|usr2|urg|cont|stop|tstp|ttin|ttou"
+_FREQUENCY = "low|medium|high|highm1|[0-9]{1,12}"
+_GOVERNORS = "conservative|ondemand|performance|powersave|schedutil|userspace|p[0-9]{0,3}"
+_MEMORY = "q|quiet|v|verbose|n|no|none|nosort|sort|p|prefer|rank|local|(?:map_mem|mask_mem)(?::.*)?"
 
-_WORDS: dict[str, str] = {
-    "kill-on-invalid-dep": "yes|no",
-    "mail-type": _MAIL.replace(" ", "|"),
-    "gres-flags": "disable-binding|enforce-binding|allow-task-sharing|one-task-per-sharing|multiple-tasks-per-sharing",
-    "hint": "compute_bound|memory_bound|multithread|nomultithread|help",
-    "propagate": f"(?:rlimit_)?(?:{_LIMITS.replace(' ', '|')})",
+_LISTS: dict[str, tuple[str, str]] = {
+    "acctg-freq": (",", "(?:(?:task|energy|network|filesystem)=)?[0-9]{1,9}"),
+    "cpu-freq": ("[-:]", f"{_FREQUENCY}|{_GOVERNORS}"),
+    "get-user-env": (",", "[0-9]{1,9}[sl]?|[sl]"),
+    "gpu-freq": (",", f"(?:memory=)?(?:{_FREQUENCY})|verbose"),
+    "gres-flags": (",", f"disable-binding|enforce-binding|{_SHARING}"),
+    "hint": (",", "compute_bound|memory_bound|multithread|nomultithread|help"),
+    "kill-on-invalid-dep": ("$", "yes|no"),
+    "mail-type": (",", _MAIL),
+    "mem-bind": (",.*", _MEMORY),
+    "open-mode": ("$", "[at].*"),
+    "profile": (",", "all|none|energy|filesystem|lustre|network|task"),
+    "propagate": (",", _RLIMITS),
+    "signal": ("$", rf"(?:[rb]{{1,2}}:)?(?:[1-9][0-9]{{0,2}}|(?:sig)?(?:{_SIGNALS}))(?:@[0-9]{{1,5}})?"),
+    "wait-all-nodes": ("$", "[01]"),
 }
-"""Options with a list of words, and these words; case does not matter."""
-
-_FORMS: dict[str, str] = {
-    "signal": rf"(?:[rb]+:)?(?:[1-9][0-9]{{0,2}}|(?:sig)?(?:{_SIGNALS.replace(' ', '|')}))(?:@[0-9]{{1,5}})?",
-    "open-mode": "[at].*",
-    "wait-all-nodes": "[01]",
-    "cpu-freq": rf"(?:(?:p\d*|{_FREQUENCY.replace(' ', '|')}|{_GOVERNORS.replace(' ', '|')}|[0-9]+)[-:]?)+",
-    "gpu-freq": rf"(?:(?:memory=)?(?:{_FREQUENCY.replace(' ', '|')}|[0-9]+)|verbose|,)+",
-    "acctg-freq": "(?:(?:task|energy|network|filesystem)=)?[0-9]+(?:,(?:task|energy|network|filesystem)=[0-9]+)*",
-}
-"""Options with one value of a form; case does not matter."""
+"""Options that list words, what stands between these, and the words; case does not matter."""
 
 _DEPENDENCY = re.compile(
     r"singleton|(?:after|afterany|afternotok|afterok|aftercorr|afterburstbuffer|expand)"
@@ -42,12 +42,8 @@ _MOST_NICE = 2**31 - 3
 
 
 def _words(name: str, text: str) -> None:
-    if not all(re.fullmatch(_WORDS[name], one, re.IGNORECASE) for one in text.split(",") if one) or not text:
-        refuse(f"Invalid --{name} specification: {text[:80]!r}")
-
-
-def _form(name: str, text: str) -> None:
-    if not re.fullmatch(_FORMS[name], text, re.IGNORECASE):
+    between, word = _LISTS[name]
+    if text and not all(re.fullmatch(word, one, re.IGNORECASE) for one in re.split(between, text) if one):
         refuse(f"Invalid --{name} specification: {text[:80]!r}")
 
 
@@ -67,8 +63,7 @@ def _dependency(_: str, text: str) -> None:
 
 
 CHECKS: dict[str, Callable[[str, str], object]] = {
-    **dict.fromkeys(_WORDS, _words),
-    **dict.fromkeys(_FORMS, _form),
+    **dict.fromkeys(_LISTS, _words),
     "nice": _nice,
 }
 """What sbatch checks as soon as it reads an option, even if a later one replaces it."""
