@@ -1,7 +1,7 @@
 """Starts of pending jobs that are not played forward, where no other job waits for their nodes.
 
-Such jobs ask for what the modelled cluster has no form for, as GPUs of any type on a node with several, or memory for
-each GPU. With nobody beside them they start as soon as what is free could hold them.
+Such jobs ask for what the modelled cluster has no form for, or only a rough one, as GPUs of any type on a node with
+several, or memory for each GPU. With nobody beside them they start as soon as what is free could hold them.
 """
 
 from __future__ import annotations
@@ -11,15 +11,29 @@ from collections.abc import Iterable
 import numpy as np
 
 from ..cluster.columns import BoolArray, FloatArray, IntArray, Labels
-from ..cluster.jobs import JobTable
+from ..cluster.jobs import ANY_NODES, JobTable
 from ..cluster.nodes import NodeTable, by_type
 from ..cluster.reasons import ReasonKind, where_kind
 from ..cluster.state import View
 from ..explain.unclear_requests import unclear_requests
 from ..policies.selection.could_hold import never
+from ..policies.selection.job_spread import on_any_number
 
 MOST_TIMES = 50
 """The ends of nodes' jobs that are looked at for one job."""
+
+
+def placed_roughly(view: View) -> BoolArray:
+    """Select the pending jobs that the modelled cluster places on fewer nodes than Slurm may.
+
+    They ask for GPUs of any type where nodes have several, or for GPUs of the whole job with CPUs or memory for each.
+    """
+    jobs, nodes = view.pending, view.nodes
+    mixed = {name for row in np.flatnonzero(nodes.gpu_types.nonempty()) for name in nodes.partitions[row].split(",")}
+    among = jobs.partition.map([bool(mixed & set(names.split(","))) for names in jobs.partition.names], np.bool_)
+    of_any_type = among & ~jobs.gpu_type.nonempty() & ~on_any_number(jobs)
+    by_gpu = (jobs.most_nodes >= ANY_NODES) & jobs.per_job & (jobs.per_gpu | (jobs.gpu_cpus > 0))
+    return np.asarray((jobs.gpus > 0) & (of_any_type | by_gpu), dtype=np.bool_)
 
 
 def lonely_starts(view: View, rows: Iterable[int]) -> dict[int, float]:

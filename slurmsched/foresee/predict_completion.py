@@ -31,7 +31,7 @@ from ..simulator.slurmctld.gates import met_by
 from ..simulator.slurmctld.slurmconf import SlurmConf
 from ..simulator.slurmctld.state import CALC_DUE
 from .few_reservations import with_few_reservations
-from .lonely_starts import lonely_starts
+from .lonely_starts import lonely_starts, placed_roughly
 from .snapshot import barred, held, resumed, unplaced
 from .whatif import simulated_tasks
 
@@ -98,9 +98,10 @@ def _predicted(view: View, rank: IntArray, standing: IntArray, config: Mapping[s
     kinds[able[tasks == 0]] = PredictionKind.BEYOND
     has_tasks = tasks > 0
     not_placed = able[list(unplaced(simulated, config))].tolist()
-    lonely_s = lonely_starts(view, not_placed)
+    roughly = able[has_tasks & placed_roughly(simulated)].tolist()
+    lonely_s = lonely_starts(view, dict.fromkeys((*not_placed, *roughly)))
     kinds[[row for row in not_placed if row not in lonely_s]] = PredictionKind.UNPLACED
-    has_tasks[np.isin(able, not_placed)] = False
+    has_tasks[np.isin(able, [*not_placed, *lonely_s])] = False
     able, tasks = able[has_tasks], tasks[has_tasks]
     place = places(view, able, rank)
     simulated = view.take(able)

@@ -199,7 +199,7 @@ def _as_workload(table: JobTable, runtime_s: FloatArray, view: View, config: Map
     return workload(
         len(table),
         **{name: getattr(table, name) for name in ("job_id", "user", "account", "partition", "qos", "name", "gpus")},
-        gpu_type=_of_any_type(table.gpu_type, any_number, view.nodes),
+        gpu_type=_of_any_type(table.gpu_type, any_number | ((nodes == 1) & (table.gpus > 0)), view.nodes),
         features=table.features,
         nodes=np.where(any_number, least, nodes),
         cpus=cpus,
