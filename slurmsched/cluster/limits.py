@@ -48,7 +48,9 @@ _COUNTS = {"group": (GROUP,), "user": (USER,), "account": (EACH_ACCOUNT,), "job"
 FEW = 4
 """Texts for which a comparison each takes less than a search in all of them."""
 
-_LICENCE = re.compile(r"([^:=@]+)(?:@[^:=]+)?(?:[:=]\s*\+?(\d+))?")
+_LICENCE = re.compile(
+    r"([^:=]+)(?:[:=]\s*\+?(\d+))?"
+)  # that of a server of licences has its name behind it, as foo@flex
 
 
 @dataclass(frozen=True, eq=False)

@@ -47,7 +47,7 @@ from .topology import FLAT, Topology, TopologyRequest, topology_request_text
 PROBE_ID = 2**32
 """The id of a hypothetical job, higher than any id of Slurm."""
 
-_LICENCE = re.compile(r"([^:=@\s]+)(?::\s*\+?(\d{1,9}))?")
+_LICENCE = re.compile(r"([^:=\s]+)(?::\s*\+?(\d{1,9}))?")
 _GPU_GRES = re.compile(r"(?:^|,)(?:gres[:/])?gpu(?:[:=,]|$)")
 _FEATURE = re.compile(r"[^&|\[\](),*]+")
 

@@ -24,14 +24,15 @@ MOST_TIMES = 50
 
 
 def placed_roughly(view: View) -> BoolArray:
-    """Select the pending jobs that the modelled cluster places on fewer nodes than Slurm may.
+    """Select the pending jobs for which the modelled cluster has fewer or more nodes than Slurm.
 
-    They ask for GPUs of any type where nodes have several, or for GPUs of the whole job with CPUs or memory for each.
+    They ask for GPUs of any type, or for whole nodes, where nodes have several types, or for GPUs of the whole job with
+    CPUs or memory for each.
     """
     jobs, nodes = view.pending, view.nodes
     mixed = {name for row in np.flatnonzero(nodes.gpu_types.nonempty()) for name in nodes.partitions[row].split(",")}
     among = jobs.partition.map([bool(mixed & set(names.split(","))) for names in jobs.partition.names], np.bool_)
-    of_any_type = among & ~jobs.gpu_type.nonempty() & ~on_any_number(jobs)
+    of_any_type = among & (jobs.exclusive | (~jobs.gpu_type.nonempty() & ~on_any_number(jobs)))
     by_gpu = (jobs.most_nodes >= ANY_NODES) & jobs.per_job & (jobs.per_gpu | (jobs.gpu_cpus > 0))
     return np.asarray((jobs.gpus > 0) & (of_any_type | by_gpu), dtype=np.bool_)
 

@@ -52,6 +52,13 @@ def test_a_qos_with_the_flag_for_that_comes_before_that_of_the_partition():
     assert mosts(OWN | {"most": 2}, OF_PART | {"most": 3} | over) == [3], "that of a partition has no need of it"
 
 
+def test_a_licence_of_a_server_is_another_than_one_of_the_same_name():
+    local = {"whose": "licence", "name": "foo", "counts": "group", "resource": "licence", "most": 5}
+    both = local, local | {"name": "foo@flex", "most": 2}
+    assert mosts(*both, licences=["foo@flex:2"]) == [2]
+    assert mosts(*both, licences=["foo:1"]) == [5]
+
+
 def rules(name: str = "own", flags: str = "", factor: float = 0.0) -> dict[str, object]:
     return {"whose": RULES, "name": name, "flags": flags, "most": factor}
 

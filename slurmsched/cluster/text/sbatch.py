@@ -311,7 +311,7 @@ def _one_word(text: str, at: int, number: int) -> tuple[str, int]:
 
 def _options(words: list[str], *, in_script: bool) -> Iterable[tuple[str, str]]:
     """Yield the options of *words* with their values as getopt_long(3) finds them, up to the first other word."""
-    at = 0
+    at, names = 0, set[str]()
     while at < len(words):
         word = words[at]
         if word == "--":
@@ -323,12 +323,15 @@ def _options(words: list[str], *, in_script: bool) -> Iterable[tuple[str, str]]:
         following = words[at] if at < len(words) else None
         pairs, took_next = _long(word, following) if word.startswith("--") else _short(word, following)
         yield from pairs
+        names.update(name for name, _ in pairs)
         at += took_next
     rest = words[at:]
     if in_script and rest:
         refuse(f"Invalid directive found in batch script: {rest[0][:80]}")
     if ":" in rest:
         raise ConfigError(_SEVERAL)
+    if rest and "wrap" in names:
+        refuse("Script arguments not permitted with --wrap option")
 
 
 def _long(word: str, following: str | None) -> tuple[list[tuple[str, str]], bool]:

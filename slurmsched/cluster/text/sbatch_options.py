@@ -75,10 +75,12 @@ VARIABLES = {
     "SBATCH_SPREAD_SEGMENTS": "spread-segments", "SBATCH_THREAD_SPEC": "thread-spec",
     "SBATCH_THREADS_PER_CORE": "threads-per-core", "SBATCH_TIMELIMIT": "time",
     "SBATCH_TRES_PER_TASK": "tres-per-task", "SBATCH_USE_MIN_NODES": "use-min-nodes",
+    "SBATCH_GET_USER_ENV": "get-user-env", "SBATCH_MEM_BIND": "mem-bind", "SBATCH_OPEN_MODE": "open-mode",
+    "SBATCH_PROFILE": "profile", "SBATCH_SIGNAL": "signal", "SBATCH_WAIT_ALL_NODES": "wait-all-nodes",
 }  # fmt: skip
 """Input environment variables of sbatch with the options they stand for, in the order in which sbatch reads them.
 
-Variables of options without an effect are left out.
+Variables of options without an effect are left out, unless sbatch refuses some of their values.
 """
 
 
