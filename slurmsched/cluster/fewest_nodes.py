@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .columns import BoolArray
+from .columns import BoolArray, IntArray
 from .nodes import NodeTable
 
 
@@ -16,12 +16,15 @@ def fewest_nodes(
     memory_mib: float = 0.0,
     gpus: int = 0,
     least: int = 1,
+    gpus_of: IntArray | None = None,
 ) -> int:
     """Return the fewest *allowed* nodes, *least* or more, that could hold equal shares of a job.
 
-    Shares are of its whole tasks, its memory and its GPUs. *least* where no number of nodes could.
+    Shares are of its whole tasks, its memory and its GPUs, of which each node has *gpus_of*, else all of its own.
+    *least* where no number of nodes could.
     """
-    cpus_of, memory_of, gpus_of = nodes.cpus[allowed], nodes.memory_mib[allowed], nodes.gpus[allowed]
+    cpus_of, memory_of = nodes.cpus[allowed], nodes.memory_mib[allowed]
+    gpus_of = (nodes.gpus if gpus_of is None else gpus_of)[allowed]
     each = max(cpus_per_task, 1)
     tasks = -(-cpus // each)
     most = len(cpus_of) if gpus else min(len(cpus_of), max(tasks, least))

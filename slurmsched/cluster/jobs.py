@@ -62,6 +62,10 @@ the job FAILS (seen on 22.05). Slurm's own delay of two minutes prevents this.
 """
 
 
+ANY_NODES = 2**31
+"""The most nodes of a job that names no most."""
+
+
 class JobState(IntEnum):
     """The state of a job; the base states of squeue(1)."""
 
@@ -120,7 +124,8 @@ class JobTable(Table):
     #: the CPUs that it requests per GPU; 0 for none
     gpu_cpus: IntArray = from_slurm("cpus-per-tres", each=gpus_per_gpu)
     nodes: IntArray = from_slurm(("NumNodes", "tres"), node_counts, neutral=1)
-    most_nodes: IntArray = asked_about()  #: on which it may be spread; 0 where not known
+    #: on which it may be spread; ANY_NODES where it leaves that to Slurm, 0 where not known
+    most_nodes: IntArray = asked_about()
     ntasks: IntArray = from_slurm("NumTasks", each=tasks_of)  #: those that its CPUs are for; 0 where not known
     cpus: IntArray = from_slurm("tres", each=cpus_in, neutral=1)
     memory_mib: FloatArray = from_slurm("tres", each=mib_in)  #: over all nodes

@@ -43,6 +43,9 @@ SAFE = "Safe"
 """The flag of a limit of MINUTES of a group that starts a job only if its whole time limit is left of them; else a
 minute is enough (``AccountingStorageEnforce=safe``)."""
 
+RULES = "rules of a QOS"
+"""In place of whose a limit is: the flags of a QOS, and the factor by which it enlarges limits of associations."""
+
 UNREAD = "unread"
 """In place of whose a limit is: limits could not be read, and the name says why."""
 
@@ -53,17 +56,21 @@ _TIMES = {MINUTES: "Minutes", RUN_MINUTES: "RunMinutes"}
 _PER = {JOB: "PerJob", NODE: "PerNode", USER: "PerUser", EACH_ACCOUNT: "PerAccount"}
 _COUNTS = {"group": (GROUP,), "user": (USER,), "account": (EACH_ACCOUNT,), "job": (JOB, LEAST), "node": (NODE,)}
 
+_NOT_ENLARGED = ("jobs", SUBMIT, "wall", MINUTES)
+
 FEW = 4
 """Texts for which a comparison each takes less than a search in all of them."""
 
-_LICENCE = re.compile(r"([^:=@]+)(?:@[^:=]+)?(?:[:=]\s*\+?(\d+))?")
+_LICENCE = re.compile(
+    r"([^:=]+)(?:[:=]\s*\+?(\d+))?"
+)  # that of a server of licences has its name behind it, as foo@flex
 
 
 @dataclass(frozen=True, eq=False)
 class LimitTable(Table):
     """Limits as Slurm has them, one row each; empty where nobody needs them or Slurm has none."""
 
-    whose: Labels = from_slurm()  #: QOS, ACCOUNT or LICENCE; UNREAD in a table of one row
+    whose: Labels = from_slurm()  #: QOS, ACCOUNT or LICENCE, or RULES; UNREAD in a table of one row
     name: Labels = from_slurm()  #: of the QOS, account or licence
     members: Labels = from_slurm()  #: the accounts whose jobs count, a comma list; empty where they are not asked for
     user: Labels = from_slurm()  #: the one user for whose jobs it is; empty for all
@@ -72,7 +79,7 @@ class LimitTable(Table):
     #: jobs, gpu, gpu:TYPE, cpu, mem (MiB), node, wall (seconds), licence, SUBMIT, or one of UNCOUNTED; gpu, gpu:TYPE,
     #: cpu and node also behind one of OVER_TIME
     resource: Labels = from_slurm()
-    most: FloatArray = from_slurm()
+    most: FloatArray = from_slurm()  #: of RULES the factor (LimitFactor), 0 for none
     flags: Labels = from_slurm(given=False)  #: of the QOS, a comma list; and SAFE
     used: FloatArray = from_slurm(given=False)  #: minutes that are gone, of a group's limit of MINUTES; else 0
 
@@ -235,11 +242,14 @@ def ways_of(
     candidates = [
         _shared(limits, at, jobs, row, partitions) for at in _concerned(limits, jobs, row, every, uncounted).tolist()
     ]
-    flags = {name: _flags(limits, name) for name in every}
-    return [
-        [*_of_array(jobs, row), *_in_force(candidates, part, _ranked(of_part, own, flags), flags)]
-        for part, of_part, own in ways
-    ]
+    flags, factors = {name: _flags(limits, name) for name in every}, _factors(limits)
+    found = []
+    for part, of_part, own in ways:
+        ranked = _ranked(of_part, own, flags)
+        factor = next((factors[name] for name in ranked if name in factors), 0.0)
+        held_to = (_enlarged(limit, factor) for limit in _in_force(candidates, part, ranked, flags))
+        found.append([*_of_array(jobs, row), *held_to])
+    return found
 
 
 def _of_array(jobs: JobTable, row: int) -> list[SharedLimit]:
@@ -283,8 +293,21 @@ def _shared(limits: LimitTable, at: int, jobs: JobTable, row: int, partitions: P
 
 
 def _flags(limits: LimitTable, qos: str) -> list[str]:
-    rows = np.flatnonzero(_named(limits.whose, QOS) & _named(limits.name, qos))
-    return limits.flags[rows[0]].split(",") if len(rows) else []
+    rows = np.flatnonzero(_named(limits.whose, RULES, QOS) & _named(limits.name, qos))
+    return sorted({flag for row in rows.tolist() for flag in limits.flags[row].split(",")})
+
+
+def _factors(limits: LimitTable) -> dict[str, float]:
+    """Return the factor of each QOS that has one."""
+    rows = np.flatnonzero(_named(limits.whose, RULES) & (limits.most > 0))
+    return {limits.name[row]: float(limits.most[row]) for row in rows.tolist()}
+
+
+def _enlarged(limit: SharedLimit, factor: float) -> SharedLimit:
+    """Return a limit as a QOS with a *factor* has it: GrpTRES and MaxTRES of associations are so many times as large."""
+    if not factor or limit.whose != ACCOUNT or limit.counts == NODE or limit.over or limit.resource in _NOT_ENLARGED:
+        return limit
+    return replace(limit, most=float(int(limit.most * factor)))
 
 
 def _ranked(of_partition: str, own: str, flags: Mapping[str, list[str]]) -> list[str]:

@@ -32,6 +32,7 @@ from .sinfo_values import (
     limits_s,
     mib,
     or_none,
+    other_gres,
     types_used,
     whole,
 )
@@ -75,6 +76,13 @@ class NodeTable(Table):
     ready_s: FloatArray = from_memory(given=False)
     #: of a node with several, those in use, as a100=1+v100=0
     gpu_types_used: Labels = from_slurm(("Gres", "GresUsed"), types_used, given=False)
+
+    #: its generic resources beside GPUs, as bw=10+tape:lto=2; empty for none
+    other_gres: Labels = from_slurm("Gres", other_gres, given=False)
+    sockets: IntArray = from_slurm(given=False)  #: 0 where not read
+    cores: IntArray = from_slurm(given=False)  #: of each socket; likewise
+    threads: IntArray = from_slurm(given=False)  #: of each core; likewise
+    disk_mib: FloatArray = from_slurm(given=False)  #: for temporary files; not read either where sockets are not
 
     def __post_init__(self) -> None:
         fill_unread(self)

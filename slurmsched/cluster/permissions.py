@@ -96,6 +96,7 @@ class Permissions:
     enforced: frozenset[str] = frozenset()  #: associations, qos
     part_limits: str = "NO"  #: EnforcePartLimits: NO, ANY or ALL
     releases: tuple[Release, ...] = RELEASES  #: one of these holds
+    array_size: int = 0  #: what no index of an array reaches (MaxArraySize); 0 where not read
     masters: frozenset[str] = frozenset({"root"})  #: root and SlurmUser, whom no group keeps out
     partitions: Mapping[str, PartitionAccess] = field(default_factory=dict)
     qos: Mapping[str, bool] | None = None  #: whether a job needs a reservation for it; None where not read

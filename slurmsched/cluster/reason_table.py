@@ -147,6 +147,9 @@ MAY_BE_RESERVED = _turn(
     "nodes that it needs are kept for another job or a reservation", "'scontrol show reservation' has those."
 )
 NODES_NAMED = replace(_UNAVAILABLE, sentence="Nodes that it may need take no jobs now: {named}.")
+NODES_AWAY = _turn(
+    "nodes that it needs are down, drained or reserved for partitions of a higher tier", _UNAVAILABLE.advice
+)
 _TOPOLOGY = _turn("no part of the network's topology has room for it now", "Nothing: it starts when a part has room.")
 _EXCEEDED = _turn("its last run was ended by a limit of its account or QOS on time used, and it is queued again")
 
@@ -318,7 +321,7 @@ _TEXTS: tuple[tuple[str, str, Meaning | None], ...] = (
     (f"ReqNodeNotAvail, UnavailableNodes:{_NODES}", "ReqNodeNotAvail",
      NODES_NAMED),
     ("Nodes required for job are DOWN, DRAINED", "Resources",
-     _turn("nodes that it needs are down, drained or reserved for partitions of a higher tier", _UNAVAILABLE.advice)),
+     NODES_AWAY),
     ("launch failed requeued held", "JobHoldMaxRequeue",
      _held("Slurm holds it: its start failed on a node", _LAUNCH,
            "Its last start failed on the node, and Slurm queued it again under a hold (launch failed requeued held).")),

@@ -20,6 +20,7 @@ from .reason_table import (
     MAINTENANCE,
     MAY_BE_RESERVED,
     MINUTES,
+    NODES_AWAY,
     NODES_NAMED,
     ONE_PARTITION,
     REQUEUED_HELD,
@@ -82,6 +83,11 @@ class Reason:
     def names_nodes(self) -> bool:
         """Return True if it says that nodes, which it names, take no jobs."""
         return self.meaning is NODES_NAMED
+
+    @property
+    def of_some_nodes(self) -> bool:
+        """Return True if it says that nodes take no jobs or are kept for a higher tier, and not which of both."""
+        return self.meaning is NODES_AWAY
 
     @property
     def for_maintenance(self) -> bool:

@@ -14,17 +14,18 @@ import numpy as np
 from ..errors import CommentError, ConfigError
 from .columns import BoolArray
 from .fewest_nodes import fewest_nodes
-from .jobs import JobTable, job_table
+from .jobs import ANY_NODES, JobTable, job_table
 from .limits import LICENCE, NO_LIMITS, LimitTable
 from .node_request import NodeRequest
 from .nodes import NodeTable, PartitionTable
 from .permissions import Permissions, Verdict, Wish
 from .reservations import NO_RESERVATIONS, ReservationTable, claimant_of, doubts_of, followed
 from .sbatch_defaults import defaults_of, with_defaults
+from .sbatch_node_parts import uncounted, unmet
 from .sbatch_request import SbatchRequest, exclusive_of, request_of
 from .text.comment import parse
 from .text.constraint import constraint_of
-from .text.hostlist import expand
+from .text.hostlist import expand, fold
 from .text.sbatch import not_understood, written_values
 from .text.sbatch_values import (
     SWITCH_WAIT_S,
@@ -32,6 +33,7 @@ from .text.sbatch_values import (
     gres_items,
     is_newer_value,
     is_node_list,
+    limit_s,
     node_range,
     refuse,
     segment,
@@ -45,7 +47,7 @@ from .topology import FLAT, Topology, TopologyRequest, topology_request_text
 PROBE_ID = 2**32
 """The id of a hypothetical job, higher than any id of Slurm."""
 
-_LICENCE = re.compile(r"([^:=@\s]+)(?::\s*\+?(\d{1,9}))?")
+_LICENCE = re.compile(r"([^:=\s]+)(?::\s*\+?(\d{1,9}))?")
 _GPU_GRES = re.compile(r"(?:^|,)(?:gres[:/])?gpu(?:[:=,]|$)")
 _FEATURE = re.compile(r"[^&|\[\](),*]+")
 
@@ -83,8 +85,12 @@ def probe(options: Mapping[str, str], user: str, now_s: float, zone: tzinfo, sit
     _check_names(options, request, site)
     allowed = _allowed(request, rows, site)
     hidden = any(site.partitions.unshown[row] for row in rows)
+    lacking, why = unmet(options, request, site.nodes, allowed)
     if not hidden and not _names_a_type_twice(options):
         _check_nodes(request, allowed, site.nodes)
+        if why:
+            submission_failed(why)
+    allowed &= ~lacking
     _check_segment(request.nodes, _topology_request(options).segment, site.topology)
     comment = options.get("comment", "")
     wishes = parse(comment)
@@ -98,7 +104,7 @@ def probe(options: Mapping[str, str], user: str, now_s: float, zone: tzinfo, sit
     if not request.gpus and not request.most_nodes and not request.required:
         nodes = max(nodes, fewest_nodes(site.nodes, allowed, cpus, request.cpus_per_task, memory_mib))
     memory_mib = _memory_mib(request, allowed, site.nodes, nodes)
-    tasks = array_tasks(options["array"]) if "array" in options else 1
+    tasks = array_tasks(options["array"], site.permissions.array_size) if "array" in options else 1
     job = job_table(
         1,
         job_id=[PROBE_ID],
@@ -113,7 +119,7 @@ def probe(options: Mapping[str, str], user: str, now_s: float, zone: tzinfo, sit
         gpus=[request.all_gpus],
         gpu_type=[next(filter(None, request.gpus), "")],
         nodes=[nodes],
-        most_nodes=[request.most_nodes],
+        most_nodes=[request.most_nodes or ANY_NODES],
         ntasks=[request.tasks],
         cpus=[cpus],
         memory_mib=[memory_mib],
@@ -123,7 +129,7 @@ def probe(options: Mapping[str, str], user: str, now_s: float, zone: tzinfo, sit
         features=[options.get("constraint", "")],
         licences=[options.get("licenses", "")],
         required_nodes=[request.required],
-        excluded_nodes=[options.get("exclude", "")],
+        excluded_nodes=[_excluded(options, [site.nodes.name[row] for row in np.flatnonzero(lacking)])],
         reservation=[options.get("reservation", "")],
         exclusive=[request.exclusive],
         topology_request=[topology_request_text(_topology_request(options))],
@@ -201,19 +207,31 @@ def _granted(options: Mapping[str, str], user: str, partition: str, site: Site) 
     return verdict
 
 
+def _excluded(options: Mapping[str, str], lacking: list[str]) -> str:
+    """Return the nodes that the job excludes, and those that do not meet it, as a host list."""
+    asked = options.get("exclude", "")
+    return fold(dict.fromkeys([*(expand(asked) if asked else ()), *lacking])) if lacking else asked
+
+
 def _check_names(options: Mapping[str, str], request: SbatchRequest, site: Site) -> None:
     """Refuse features, nodes, QOS and arrays that Slurm does not have."""
     has = {feature for text in site.nodes.features.names for feature in text.split(",")}
-    asked = _FEATURE.findall(options.get("constraint", ""))
     hidden = {node for text in site.partitions.unshown.names for node in expand(text)}
-    if not hidden and any(name.strip() not in has and not name.strip().isdigit() for name in asked):
-        submission_failed("Invalid feature specification")
+    for option, words in (("constraint", "Invalid feature"), ("prefer", "Invalid preferred feature")):
+        asked = _FEATURE.findall(options.get(option, ""))
+        if not hidden and any(name.strip() not in has and not name.strip().isdigit() for name in asked):
+            submission_failed(f"{words} specification")
+    if not {*_FEATURE.findall(options.get("batch", ""))} <= {*_FEATURE.findall(options.get("constraint", ""))}:
+        submission_failed("Job --batch option is invalid or not a subset of --constraints")
     names = set(site.nodes.name) | hidden
     required = set(expand(request.required)) if request.required else set()
     excluded = set(expand(options["exclude"])) if options.get("exclude") else set()
     if not required | excluded <= names or required & excluded:
         submission_failed("Invalid node name specified")
     _check_licences(options.get("licenses", ""), site.limits)
+    least_s = limit_s(options["time-min"]) if "time-min" in options else 0.0
+    if least_s > request.time_limit_s:  # never of a job without a limit of its own
+        submission_failed("Invalid time-min specification (exceeds job's time or other limits)")
 
 
 def _check_licences(asked: str, limits: LimitTable) -> None:
@@ -335,15 +353,12 @@ def _reason(options: Mapping[str, str], starts_s: float, now_s: float) -> str:
 
 def _unsure(options: Mapping[str, str], request: SbatchRequest, site: Site) -> tuple[str, ...]:
     """Return the options of which it is not known here whether Slurm grants them."""
-    found = [f"--gres={name}" for name in request.other_gres]
+    found = list(uncounted(options, request, site.nodes))
     if not constraint_of(options.get("constraint", "")).understood:
         found.append(f"--constraint={options['constraint']}")
     found += [f"{what} of Slurm {how}" for what, how in _by_release(options, request, site)]
     if site.topology.plugin and not site.topology.levels and request.nodes > 1:
         found.append(f"--nodes={request.nodes} (which nodes lie together in a {site.topology.plugin} is not read)")
-    for name, what in (("sockets-per-node", "sockets a node has"), ("threads-per-core", "threads a core has")):
-        if options.get(name, "1") != "1":
-            found.append(f"--{name}={options[name]} (how many {what} is not read)")
     if is_node_list(options.get("nodes", "")):
         found.append(f"--nodes={options['nodes']} (that it takes no number of nodes between these)")
     if options.get("licenses") and not licences_of(site.limits):

@@ -90,7 +90,7 @@ class SbatchRequest:
     exclusive: bool
     required: str  #: host list
     time_limit_s: float  #: NaN without one
-    other_gres: tuple[str, ...] = ()  #: names of GRES other than GPUs
+    other_gres: tuple[tuple[str, str, int], ...] = ()  #: GRES beside GPUs on each node: name, type, number
     gpu_memory_mib: float = 0.0  #: the default of its partition for each GPU, in place of other memory; 0 for none
 
     @property
@@ -222,8 +222,8 @@ def _client_sizes(options: Mapping[str, str], rules: SizeRules) -> tuple[_Sizes,
     return sizes, cpus, ",".join(required)
 
 
-def _gpus_asked(options: Mapping[str, str], sizes: _Sizes) -> tuple[str, ...]:
-    """Note the GPUs that *options* ask for in *sizes*; return the names of other GRES."""
+def _gpus_asked(options: Mapping[str, str], sizes: _Sizes) -> tuple[tuple[str, str, int], ...]:
+    """Note the GPUs that *options* ask for in *sizes*; return other GRES."""
     if sizes.tasks_per_gpu:
         for name in ("gpus-per-task", "gpus-per-socket", "ntasks-per-node"):
             if name in options:

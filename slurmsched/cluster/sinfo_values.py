@@ -6,7 +6,9 @@ import re
 
 import numpy as np
 
+from ..errors import ConfigError
 from .columns import BoolArray, FloatArray, IntArray, Labels
+from .text.sbatch_values import gres_items
 from .text.tres import gpus_by_type, gpus_in, seconds, slots_on
 
 _WHOLE = re.compile(r"([0-9]{1,15})(K?)")
@@ -81,6 +83,20 @@ def types_used(gres: list[str], used: list[str]) -> Labels:
     if not any(several.names):
         return several
     return Labels.of(several_types(or_empty(busy)) if there else "" for there, busy in zip(several, used, strict=True))
+
+
+def other_gres(gres: list[str]) -> Labels:
+    """Return the generic resources beside GPUs of each node, as bw=10+tape:lto=2."""
+    distinct = Labels.of(gres)
+    return distinct.renamed("+".join(_other_items(or_empty(text))) for text in distinct.names)
+
+
+def _other_items(gres: str) -> list[str]:
+    try:
+        others = gres_items(re.sub(r"\([^)]*\)|\bno_consume:", "", gres))[1]
+    except ConfigError:
+        return []
+    return [f"{name}{':' * bool(kind)}{kind}={many}" for name, kind, many in others]
 
 
 def several_types(gres: str) -> str:

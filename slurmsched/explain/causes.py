@@ -18,7 +18,7 @@ from .dependencies import dependency_words, never_met
 from .eta import delayed_jobs
 from .given_back import giving_back
 from .limits import limit_words
-from .obstacles import beyond_partition, obstacle
+from .obstacles import beyond_partition, obstacle, out_of_service
 from .reserved_nodes import is_kept_out, own_reservation_words, reserved_words
 from .unexplained_waits import unexplained
 
@@ -102,7 +102,26 @@ def _said(view: View, row: int, reason: Reason) -> Cause:
 def turn_words(view: View, row: int) -> Cause:
     """Return what Slurm's reason tells of a job that waits for its turn or for nodes; empty where nothing more."""
     reason = reason_of(view.pending.reason[row])
+    if reason.of_some_nodes:
+        return _of_some_nodes(view, row, reason)
     return Cause("", "") if reason.plain or not reason.in_turn else _said(view, row, reason)
+
+
+def _of_some_nodes(view: View, row: int, reason: Reason) -> Cause:
+    """Return which of a job's nodes take no jobs, and whose jobs come first on them; empty where they are only busy."""
+    away, first = out_of_service(view, row), _of_higher_tier(view, row)
+    words = [f"Of the nodes that it may use some take no jobs: {away}."] if away else []
+    words += [f"Jobs in {first}, of a higher tier, come first on its nodes."] if first else []
+    return Cause(" ".join(words), reason.advice(_fields(view, row)) if away else "Nothing: it starts after those jobs.")
+
+
+def _of_higher_tier(view: View, row: int) -> str:
+    """Return the partitions of a higher tier in which jobs wait for nodes of a job's own, as words."""
+    jobs, nodes = view.pending, view.nodes
+    above = jobs.take(np.flatnonzero((view.tiers > view.tiers[row]) & (jobs.priority > 0)))
+    own = set(jobs.partition[row].split(","))
+    beside = {name for names in nodes.partitions for name in names.split(",") if own & set(names.split(","))}
+    return " and ".join(sorted({name for names in above.partition for name in names.split(",")} & beside - own))
 
 
 def _fields(view: View, row: int) -> dict[str, str]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..cluster.columns import BoolArray
+from ..cluster.columns import BoolArray, IntArray
 from ..cluster.jobs import JobTable
 from ..cluster.nodes import NodeTable
 from ..cluster.reasons import ReasonKind, reason_of, where_kind
@@ -115,6 +115,18 @@ def _away(nodes: NodeTable) -> BoolArray:
     return np.asarray(~nodes.usable, dtype=np.bool_)
 
 
+def out_of_service(view: View, row: int) -> str:
+    """Return which nodes that the job in *row* may use take no jobs, why and since when; empty where all take some."""
+    kind, allowed = nodes_by_kind(view, view.pending.take(np.array([row])))
+    return _told(view, np.flatnonzero(allowed[kind[0]] & _away(view.nodes)))
+
+
+def _told(view: View, at: IntArray) -> str:
+    """Return the states of the first nodes *at* these rows, and how many more there are."""
+    told = [_node_words(view.nodes, node, view.now_s) for node in at[:NAMED_MOST].tolist()]
+    return "; ".join(told) + (f", and {len(at) - NAMED_MOST} more" if len(at) > NAMED_MOST else "")
+
+
 def _down_words(view: View, row: int) -> tuple[str, str]:
     """Return which nodes of the job in *row* take no jobs, why and since when, and what would help."""
     jobs, nodes, away = view.pending, view.nodes, _away(view.nodes)
@@ -122,8 +134,6 @@ def _down_words(view: View, row: int) -> tuple[str, str]:
     kind, allowed = nodes_by_kind(view, jobs.take(np.array([row])))
     asked = np.array([name in required for name in nodes.name], dtype=np.bool_) & away
     at = np.flatnonzero(asked if asked.any() else allowed[kind[0]] & away)
-    told = [_node_words(nodes, node, view.now_s) for node in at[:NAMED_MOST].tolist()]
-    more = f", and {len(at) - NAMED_MOST} more" if len(at) > NAMED_MOST else ""
     back = "It starts only after an administrator has returned "
     back += "it to service" if len(at) == 1 else "some of them to service"
     if asked.any():
@@ -131,7 +141,7 @@ def _down_words(view: View, row: int) -> tuple[str, str]:
         free = f", or without them: 'scontrol update jobid={jobs.job_id[row]} reqnodelist='."
     else:
         begin, free = "Too few of the nodes that it may use take jobs", "."
-    return f"{begin}: {'; '.join(told)}{more}.", f"{back}{free}"
+    return f"{begin}: {_told(view, at)}.", f"{back}{free}"
 
 
 def _node_words(nodes: NodeTable, node: int, now_s: float) -> str:

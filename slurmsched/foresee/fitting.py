@@ -10,6 +10,7 @@ import numpy as np
 from ..cluster.columns import Labels
 from ..cluster.jobs import JobTable
 from ..errors import ConfigError
+from ..policies.selection.job_spread import on_any_number
 from ..simulator.cluster_spec import ClusterSpec
 from ..simulator.machine.controller import controller
 from ..simulator.slurmctld.slurmconf import SlurmConf
@@ -31,7 +32,7 @@ def unfit(jobs: Workload, table: JobTable, fleet: ClusterSpec) -> dict[int, str]
         return found
     texts = (jobs.partition, jobs.gpu_type, jobs.features, table.required_nodes, table.excluded_nodes)
     numbers = (jobs.gpus, jobs.nodes, jobs.cpus, jobs.memory_mib)
-    shapes = np.stack([*(column.codes for column in texts), *numbers])
+    shapes = np.stack([*(column.codes for column in texts), *numbers, on_any_number(table)])
     _, first, shape = np.unique(shapes, axis=1, return_index=True, return_inverse=True)
     refusals = [_refusal(timeless.take(rows), table.take(rows), fleet) for rows in first[:, np.newaxis]]
     words = ((row, refusals[at]) for row, at in enumerate(shape.reshape(-1).tolist()))
@@ -40,7 +41,8 @@ def unfit(jobs: Workload, table: JobTable, fleet: ClusterSpec) -> dict[int, str]
 
 def _refusal(jobs: Workload, table: JobTable, fleet: ClusterSpec) -> str | None:
     try:
-        controller(jobs, fleet, SlurmConf(), required=table.required_nodes, excluded=table.excluded_nodes)
+        required, excluded, any_number = table.required_nodes, table.excluded_nodes, on_any_number(table)
+        controller(jobs, fleet, SlurmConf(), required=required, excluded=excluded, any_number=any_number)
     except (ConfigError, ValueError) as error:  # ValueError: these nodes are no host list
         return str(error)
     return None

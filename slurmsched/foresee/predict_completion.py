@@ -31,6 +31,7 @@ from ..simulator.slurmctld.gates import met_by
 from ..simulator.slurmctld.slurmconf import SlurmConf
 from ..simulator.slurmctld.state import CALC_DUE
 from .few_reservations import with_few_reservations
+from .lonely_starts import lonely_starts, placed_roughly
 from .snapshot import barred, held, resumed, unplaced
 from .whatif import simulated_tasks
 
@@ -96,9 +97,11 @@ def _predicted(view: View, rank: IntArray, standing: IntArray, config: Mapping[s
     tasks = simulated_tasks(simulated.pending)
     kinds[able[tasks == 0]] = PredictionKind.BEYOND
     has_tasks = tasks > 0
-    for row in unplaced(simulated, config):
-        kinds[able[row]] = PredictionKind.UNPLACED
-        has_tasks[row] = False
+    not_placed = able[list(unplaced(simulated, config))].tolist()
+    roughly = able[has_tasks & placed_roughly(simulated)].tolist()
+    lonely_s = lonely_starts(view, dict.fromkeys((*not_placed, *roughly)))
+    kinds[[row for row in not_placed if row not in lonely_s]] = PredictionKind.UNPLACED
+    has_tasks[np.isin(able, [*not_placed, *lonely_s])] = False
     able, tasks = able[has_tasks], tasks[has_tasks]
     place = places(view, able, rank)
     simulated = view.take(able)
@@ -113,7 +116,16 @@ def _predicted(view: View, rank: IntArray, standing: IntArray, config: Mapping[s
     start_s, finish_s = _together(order, *_first_tasks(cluster, order, len(view.running)))
     kinds[able[np.isnan(finish_s)]] = PredictionKind.NO_ROOM
     running = _running(view, cluster)
-    return _pending(view, kinds, able, start_s, finish_s, _ahead(cluster, view, able, tasks, place)).joined(running)
+    ahead = _ahead(cluster, view, able, tasks, place)
+    if lonely_s:
+        able = np.append(able, np.array(list(lonely_s), dtype=np.int64))
+        place_, before, ahead_s, running_s = ahead
+        none, no_s = np.zeros(len(lonely_s), dtype=np.int64), np.zeros(len(lonely_s))
+        ahead = np.append(place_, none), np.append(before, none), np.append(ahead_s, no_s), np.append(running_s, no_s)
+        alone_s = np.array(list(lonely_s.values()))
+        runtime_s = view.forecast.runtime_s[list(lonely_s)]
+        start_s, finish_s = np.append(start_s, alone_s), np.append(finish_s, alone_s + runtime_s)
+    return _pending(view, kinds, able, start_s, finish_s, ahead).joined(running)
 
 
 def _opening(view: View, kinds: IntArray) -> BoolArray:

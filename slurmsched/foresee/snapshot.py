@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..cluster.columns import BoolArray, FloatArray, IntArray
+from ..cluster.columns import BoolArray, FloatArray, IntArray, Labels
 from ..cluster.jobs import JobState, JobTable
 from ..cluster.limits import by_known_limits
 from ..cluster.may_have import Allowances
+from ..cluster.nodes import NodeTable, by_type
 from ..cluster.reasons import ReasonKind, reason_of, where_kind
 from ..cluster.reservations import UNREAD, ReservationTable, followed, own_bounds_s
 from ..cluster.state import View, with_parts_of_nodes
@@ -20,7 +21,7 @@ from ..cluster.topology import Topology, read_topology_request, rule_of
 from ..decide.ordering.ranking import base_priority
 from ..policies.selection.allowed_nodes import binding
 from ..policies.selection.could_hold import never
-from ..policies.selection.job_spread import spread
+from ..policies.selection.job_spread import on_any_number, spread
 from ..policies.selection.planned_room import YEAR_S
 from ..policies.selection.resources import hold_part, is_on, link, number_forms, recount, take_slots
 from ..policies.selection.sorted_rows import Line
@@ -193,19 +194,31 @@ def _as_workload(table: JobTable, runtime_s: FloatArray, view: View, config: Map
     """
     where = table.node_list.map([len(expanded(text)) for text in table.node_list.names], np.int64)
     nodes = np.where(where > 0, where, spread(table, view.nodes, view.partitions))
-    consumable = counts_memory(config)
+    consumable, cpus, any_number = counts_memory(config), _charged_cpus(table, nodes, view), on_any_number(table)
+    least = np.maximum(table.nodes, -(-table.cpus // np.maximum(cpus, 1)))
     return workload(
         len(table),
         **{name: getattr(table, name) for name in ("job_id", "user", "account", "partition", "qos", "name", "gpus")},
-        gpu_type=table.gpu_type,
+        gpu_type=_of_any_type(table.gpu_type, any_number | ((nodes == 1) & (table.gpus > 0)), view.nodes),
         features=table.features,
-        nodes=nodes,
-        cpus=_charged_cpus(table, nodes, view),
+        nodes=np.where(any_number, least, nodes),
+        cpus=cpus,
         memory_mib=table.memory_mib / nodes if consumable else np.zeros(len(table)),
         time_limit_s=table.time_limit_s,
         submit_s=np.full(len(table), view.now_s),
         runtime_s=runtime_s,
     )
+
+
+def _of_any_type(gpu_type: Labels, rows: BoolArray, nodes: NodeTable) -> Labels:
+    """Let the jobs of *rows* that ask for no type of GPU have those of all types of nodes with several."""
+    mixed = (by_type(text) for text in nodes.gpu_types.names)
+    every = "+".join(sorted({*nodes.gpu_type.names, *(name for types in mixed for name in types)}))
+    of_no_type = rows & ~gpu_type.nonempty()
+    has_mixed = nodes.gpu_types.nonempty().any() or len(set(nodes.name)) < len(nodes)  # whole, or a row for each type
+    if not has_mixed or not of_no_type.any():
+        return gpu_type
+    return Labels(np.where(of_no_type, len(gpu_type.names), gpu_type.codes), (*gpu_type.names, every))
 
 
 def _charged_cpus(table: JobTable, nodes: IntArray, view: View) -> IntArray:

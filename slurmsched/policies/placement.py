@@ -9,6 +9,8 @@ from .compiled import entry, inner
 from .contract import PLACEMENTS, Placement
 
 POOL, FIRST_FREE, CONSOLIDATE, QUASI, ROOMIEST, GRADIENT, FILLED_GRADIENT = 0, 1, 2, 3, 4, 5, 6
+ANY_NUMBER = 7
+"""As few nodes as hold a job now, with as many GPUs on each as there are: so Slurm places one that names no number."""
 
 
 @entry

@@ -33,6 +33,7 @@ from ..cluster.records.usage import NO_USAGE, UsageTable
 from ..cluster.state import ClusterState
 from ..cluster.text.tres import slots_in
 from ..errors import SlurmUnavailable
+from ..policies.selection.job_spread import on_any_number
 from ..policies.selection.resources import number_forms
 from ..slurm.adapters.fake_slots import SlotAction, begin_of, changed_texts
 from ..slurm.port import ActionResult, ClusterInfo, ControllerLoad
@@ -254,7 +255,6 @@ class SimulatedCluster:
 
     def _made(self) -> Controller:
         table = self._table
-        pace = with_pairs(self.pace or alone(self.jobs), self.jobs, self.fleet.sharing, self.unmeasured)
         model = controller(
             self.jobs,
             self.fleet,
@@ -262,8 +262,9 @@ class SimulatedCluster:
             required=table.required_nodes,
             excluded=table.excluded_nodes,
             reservation=table.reservation,
+            any_number=on_any_number(table),
             outages=self.outages,
-            pace=pace,
+            pace=with_pairs(self.pace or alone(self.jobs), self.jobs, self.fleet.sharing, self.unmeasured),
         )
         model.stage.life.keeps_work[:] = self._table.ckpt
         model.stage.requests.exclusive[:] = self._table.exclusive
@@ -280,9 +281,8 @@ class SimulatedCluster:
         """Index the rows by the id that scontrol takes."""
         self._use = true_use(self.jobs)
         self._rows: dict[int, list[int]] = {}
-        for row, (job_id, array) in enumerate(
-            zip(self._table.job_id.tolist(), self._table.array_job_id.tolist(), strict=True)
-        ):
+        pairs = zip(self._table.job_id.tolist(), self._table.array_job_id.tolist(), strict=True)
+        for row, (job_id, array) in enumerate(pairs):
             self._rows.setdefault(job_id, []).append(row)
             if array and array != job_id:
                 self._rows.setdefault(array, []).append(row)

@@ -9,7 +9,7 @@ from decide.views import jobs, partitions, running_jobs, view
 
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.jobs import JobTable
-from slurmsched.cluster.limits import LimitTable, Memberships, limit_table, limits_of, ways_of
+from slurmsched.cluster.limits import RULES, LimitTable, Memberships, limit_table, limits_of, ways_of
 from slurmsched.cluster.nodes import PartitionTable
 from slurmsched.explain.limits import full_for_new
 
@@ -47,6 +47,46 @@ def test_a_qos_with_the_flag_for_that_comes_before_that_of_the_partition():
     over = {"flags": "DenyOnLimit,OverPartQOS"}
     assert mosts(OWN | {"most": 2} | over, OF_PART | {"most": 3}) == [2]
     assert mosts(OWN | {"most": 2}, OF_PART | {"most": 3} | over) == [3], "that of a partition has no need of it"
+
+
+def test_a_licence_of_a_server_is_another_than_one_of_the_same_name():
+    local = {"whose": "licence", "name": "foo", "counts": "group", "resource": "licence", "most": 5}
+    both = local, local | {"name": "foo@flex", "most": 2}
+    assert mosts(*both, licences=["foo@flex:2"]) == [2]
+    assert mosts(*both, licences=["foo:1"]) == [5]
+
+
+def rules(name: str = "own", flags: str = "", factor: float = 0.0) -> dict[str, object]:
+    return {"whose": RULES, "name": name, "flags": flags, "most": factor}
+
+
+def test_a_qos_without_limits_of_its_own_denies_and_comes_first_by_its_flags_too():
+    known = limits(rules(flags="DenyOnLimit"), ACCOUNT | {"most": 1})
+    assert [limit.denies for limit in limits_of(known, site(), job(), 0)] == [True]
+    assert mosts(rules(flags="OverPartQOS"), OWN | {"most": 2}, OF_PART | {"most": 3}) == [2]
+
+
+@pytest.mark.parametrize(
+    ("limit", "most"),
+    [
+        (ACCOUNT, 4),
+        (ACCOUNT | {"counts": "group", "resource": "cpu"}, 4),
+        (ACCOUNT | {"counts": "node"}, 3),
+        (ACCOUNT | {"counts": "group", "resource": "minutes:cpu", "flags": "Safe"}, 3),
+        (ACCOUNT | {"resource": "wall"}, 3),
+        (ACCOUNT | {"counts": "group", "resource": "jobs"}, 3),
+        (OWN, 3),
+    ],
+)
+def test_the_factor_of_a_qos_enlarges_the_limits_of_associations_on_resources(limit, most):
+    assert mosts(rules(factor=1.5), limit | {"most": 3}) == [most]
+    assert mosts(rules(name="other", factor=1.5), limit | {"most": 3}) == [3]
+
+
+def test_the_factor_is_that_of_the_qos_of_the_partition_unless_that_of_the_job_comes_first():
+    both = rules(factor=2), rules(name="part", factor=3)
+    assert mosts(*both, ACCOUNT | {"most": 1}) == [3]
+    assert mosts(rules(flags="OverPartQOS", factor=2), both[1], ACCOUNT | {"most": 1}) == [2]
 
 
 @pytest.mark.parametrize("other", [{"resource": "cpu"}, {"counts": "user"}, {"resource": "gpu:a100"}])

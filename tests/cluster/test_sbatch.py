@@ -18,7 +18,7 @@ import pytest
 from slurmsched.cluster.columns import Labels, table_of
 from slurmsched.cluster.nodes import PartitionTable
 from slurmsched.cluster.permissions import OLDEST, SINCE_24_11, SINCE_25_11, SINCE_26_05, Permissions, Release
-from slurmsched.cluster.sbatch_probe import Probe, Site, probe
+from slurmsched.cluster.sbatch_probe import PROBE_ID, Probe, Site, probe
 from slurmsched.cluster.sbatch_request import request_of
 from slurmsched.cluster.text.sbatch import as_text, not_understood, read_job, read_options
 from slurmsched.cluster.text.sbatch_options import (
@@ -229,11 +229,107 @@ def test_an_array_a_hold_and_a_begin_time_are_counted():
         ("-C 'a|ib'", ()),
         ("-C '[a*2&ib'", ("--constraint=[a*2&ib",)),
         ("-C 'a&ib'", ()),
-        ("--gres=gpu:1,disk:5", ("--gres=disk",)),
     ],
 )
 def test_what_is_not_understood_is_named(text, parts):
     assert tried(text).not_understood == parts
+
+
+def odd_site() -> Site:
+    """Four nodes, of which the first two have a disk, and threads, and the last one bandwidth to share."""
+    return site(
+        disk_mib=np.array([9000.0, 9000.0, 0.0, 0.0]),
+        sockets=np.full(4, 1),
+        cores=np.full(4, 4),
+        threads=np.array([2, 2, 1, 1]),
+        other_gres=Labels.of(["", "", "", "bw=10+tape:lto=2"]),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "without"),
+    [
+        ("--tmp=9000", "n[3-4]"),
+        ("--tmp=0", ""),
+        ("--tmp=9G -x n1", None),
+        ("--tmp=8G -x n1", "n[1,3-4]"),
+        ("--threads-per-core=2 -N 2", "n[3-4]"),
+        ("--threads-per-core=2 -N 3", None),
+        ("--threads-per-core=3", None),
+        ("--sockets-per-node=2", None),
+        ("--cores-per-socket=4", ""),
+        ("--cores-per-socket=5", None),
+        ("-B 1:4:2", "n[3-4]"),
+        ("-B *:*:2", "n[3-4]"),
+        ("-B 2", None),
+        ("--gres=bw:10", "n[1-3]"),
+        ("--gres=bw:11", None),
+        ("--gres=bw:lto:1", None),
+        ("--gres=tape:lto:2", "n[1-3]"),
+        ("--gres=tape:3", None),
+        ("--gres=lustre", None),
+        ("--gres=bw:10 -N 2", None),
+        ("--gres=bw:1 -w n1", None),
+    ],
+)
+def test_nodes_that_do_not_meet_an_option_are_left_out_and_a_job_for_too_few_is_refused(text, without):
+    if without is None:
+        with pytest.raises(ConfigError, match="Requested node configuration is not available"):
+            job(text, odd_site())
+    else:
+        assert job(text, odd_site()).excluded_nodes[0] == without
+
+
+def test_parts_of_nodes_that_were_not_read_refuse_nothing_and_are_named():
+    assert tried("--tmp=9000").not_understood == ("--tmp=9000 (how large the disks of nodes are is not read)",)
+    assert tried("--cores-per-socket=5").not_understood == ("--cores-per-socket=5",)
+    assert tried("--gres=bw:10", odd_site()).not_understood == ("--gres=bw:10 (how much of it is in use is not read)",)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("--prefer=nosuch", "Invalid preferred feature specification"),
+        ("--prefer=ib&nosuch", "Invalid preferred feature specification"),
+        ("-C ib --batch=a", "Job --batch option is invalid"),
+        ("-d expand:5", "Requested operation not supported"),
+        ("-d nosuch:5", "Job dependency problem"),
+        ("-d afterok:abc", "Job dependency problem"),
+        ("-d afterok", "Job dependency problem"),
+        ("--mail-type=NOSUCH", "Invalid --mail-type"),
+        ("--mail-type=END,FAILED", "Invalid --mail-type"),
+        ("--kill-on-invalid-dep=maybe", "Invalid --kill-on-invalid-dep"),
+        ("--signal=XYZ@10", "Invalid --signal"),
+        ("--open-mode=x", "Invalid --open-mode"),
+        ("--gres-flags=nosuch", "Invalid --gres-flags"),
+        ("--propagate=NOSUCH", "Invalid --propagate"),
+        ("--gpu-freq=nosuch", "Invalid --gpu-freq"),
+        ("--cpu-freq=nosuch", "Invalid --cpu-freq"),
+        ("--acctg-freq=nosuch", "Invalid --acctg-freq"),
+        ("--wait-all-nodes=5", "Invalid --wait-all-nodes"),
+        ("--hint=fast", "Invalid --hint"),
+        ("--nice=2147483650", "out of range"),
+    ],
+)
+def test_words_that_sbatch_does_not_know_are_refused(text, words):
+    with pytest.raises(ConfigError, match=words):
+        tried(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "--prefer=ib",
+        "-C a&ib --batch=ib",
+        "-d afterok:5:6_2,after:7+10 --kill-on-invalid-dep=yes",
+        "-d singleton?afterany:3_*",
+        "--mail-type=end,FAIL,TIME_LIMIT_80 --signal=B:USR1@300 --open-mode=append",
+        "--signal=SIGTERM --propagate=STACK,core --gres-flags=enforce-binding --hint=nomultithread",
+        "--cpu-freq=low-high:performance --gpu-freq=medium,memory=900 --acctg-freq=task=30,energy=10",
+    ],
+)
+def test_words_that_sbatch_knows_are_taken(text):
+    assert tried(text).job.job_id.tolist() == [PROBE_ID]
 
 
 def test_a_reservation_is_named_first():
@@ -416,12 +512,8 @@ def test_a_value_that_a_release_does_not_know_is_refused_there_even_where_a_late
 
 
 def test_sockets_and_threads_that_nodes_may_not_have_are_named_as_not_counted():
-    assert tried("--sockets-per-node=2").not_understood == (
-        "--sockets-per-node=2 (how many sockets a node has is not read)",
-    )
-    assert tried("--threads-per-core=2").not_understood == (
-        "--threads-per-core=2 (how many threads a core has is not read)",
-    )
+    assert tried("--sockets-per-node=2").not_understood == ("--sockets-per-node=2 (which CPUs come with it)",)
+    assert tried("--threads-per-core=2").not_understood == ("--threads-per-core=2 (which CPUs come with it)",)
     assert tried("--threads-per-core=1 --sockets-per-node=1").not_understood == ()
 
 

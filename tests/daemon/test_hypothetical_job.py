@@ -126,6 +126,19 @@ def test_it_waits_for_what_runs_and_for_those_before_it_in_the_order_that_serves
     assert (before.rank, before.ahead) == (1, 0)
 
 
+def test_gpus_of_the_whole_job_come_from_as_many_nodes_as_have_some_unless_it_names_their_number(world):
+    world.slurm.submit(3600.0, gpus=12, time_limit_s=3600.0)
+    world.slurm.advance(1.0)
+    seen = world.seen()
+    everywhere = {"node_list": Labels.of([",".join(seen.nodes.name)]), "nodes": np.array([4])}
+    nodes, running = seen.nodes.changed(gpus_used=np.full(4, 3)), seen.running.changed(**everywhere)
+    busy, name = replace(seen, nodes=nodes, running=running), partition(world)
+    for options, waits_s in (("-G 2", 0.0), ("-G 4 -n 4", 0.0), ("-G 2 -N 1", 3600.0), ("-G 5", 3600.0)):
+        assert world.told(f"-p {name} {options} -t 60", busy).start_s == pytest.approx(NOW_S + waits_s, abs=300), (
+            options
+        )
+
+
 @pytest.mark.parametrize("tasks", ["--ntasks-per-node=2", "-G 2 --ntasks-per-gpu=2"])
 def test_cpus_that_releases_count_otherwise_are_said_to_be(world, tasks):
     told = world.told(f"-p {partition(world)} -O {tasks} -t 60")

@@ -315,3 +315,18 @@ def test_a_begin_time_that_squeue_shows_as_the_start_is_not_called_slurms_estima
     held = {"reason": ["BeginTime"], "eligible_s": [NOW_S + 40], "started_s": [NOW_S + 40]}
     for columns, said in ((held, False), ({"started_s": [NOW_S + 40]}, True)):
         assert ("Slurm itself says in 40 s." in told(view(jobs(1, **columns))).time) == said
+
+
+KEPT = "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions"
+
+
+def test_of_nodes_that_slurm_calls_down_or_kept_for_others_it_says_which_is_so():
+    seen = view(jobs(2, reason=[KEPT, "Priority"], partition=["gpu", "gpu"]), [900.0, 60.0], room=nodes((4, 4), (4, 4)))
+    assert told(seen).reason.startswith("1 job for the same nodes"), "they are in use, and nothing else"
+    drained = {"usable": np.array([True, False]), "state": Labels.of(["mixed", "drained"])}
+    out = told(replace(seen, nodes=seen.nodes.changed(**drained, down_reason=Labels.of(["", "fan"]))))
+    assert out.reason.startswith("Of the nodes that it may use some take no jobs: n2 is drained (fan). ")
+    assert out.advice.startswith("'sinfo -R' says which nodes are out of service")
+    both = seen.nodes.changed(partitions=Labels.of(["gpu,fast"] * 2))
+    above = replace(seen, nodes=both, pending=seen.pending.changed(partition=Labels.of(["gpu", "fast"])))
+    assert told(above).reason.startswith("Jobs in fast, of a higher tier, come first on its nodes. ")

@@ -98,8 +98,29 @@ VALUES: dict[str, st.SearchStrategy[str]] = {
     "switches": st.sampled_from(["1", "2", "1@2:00", "2@0:30", "3@60", "0", "x", "-1", "1@x", "2@"]),
     "threads-per-core": st.sampled_from(["1", "2"]),
     "time": times,
+    "tmp": st.sampled_from(["0", "1", "1G", "2t", "1.5G", "much"]),
 }
 assert VALUES.keys() == COUNTED
+
+OF_WORDS: dict[str, st.SearchStrategy[str]] = {
+    "acctg-freq": one_word("30 task=30 task=30,energy=10 never task="),
+    "batch": one_word("ib fast none-such"),
+    "cpu-freq": one_word("low high low-high:performance 2000000 nosuch"),
+    "dependency": one_word(
+        "singleton afterok:999999 afterany:999999:999998,after:999999+5 afternotok:999999?singleton "
+        "afterok afterok:x before:5 singleton:x expand:999999 afterok:999999,"
+    ),
+    "gres-flags": one_word("enforce-binding disable-binding enforce Enforce-Binding"),
+    "kill-on-invalid-dep": one_word("yes no YES maybe y"),
+    "mail-type": one_word("END begin,fail ALL TIME_LIMIT_80,END END,FAILED NONE done ,END"),
+    "nice": one_word("100 -100 2147483645 2147483646 99999999999"),
+    "open-mode": one_word("append truncate a t x"),
+    "prefer": one_word("none-such fast&none-such none-such|ib"),
+    "propagate": one_word("ALL STACK,CORE none rlimit_core HEAP"),
+    "signal": one_word("USR1@60 B:TERM@120 10 SIGUSR2 R:USR1 XYZ@10 USR1@x 0@5"),
+    "wait-all-nodes": one_word("0 1 2 yes"),
+}
+"""Options that change nothing of a job's size, and words for them that sbatch takes and that it refuses."""
 
 COMMENTS = ("", "# a comment", "   # an indented one", "\t", "#PBX", "##SBATCH -N 4")
 NOT_TRIED_OUT = (
@@ -136,13 +157,15 @@ class Draft:
 def drafts(draw: st.DrawFn) -> Draft:
     """Draw a job with up to six options, each in one of the places, in any of the forms that sbatch takes."""
     chosen = draw(st.lists(st.sampled_from(sorted(COUNTED)), min_size=1, max_size=6))
+    if draw(st.integers(0, 3)) == 0:
+        chosen.append(draw(st.sampled_from(sorted(OF_WORDS))))
     form = draw(st.randoms(use_true_random=False))
     argv: list[str] = []
     environment: dict[str, str] = {}
     lines: list[str] = []
     placed: list[tuple[str, str]] = []
     for name in chosen:
-        value = draw(VALUES[name])
+        value = draw((VALUES | OF_WORDS)[name])
         place = draw(st.sampled_from(PLACES))
         if place == "environment" and name in OF_VARIABLES:
             environment[OF_VARIABLES[name]] = value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import shlex
 import tempfile
 import time
 from collections import Counter
@@ -12,8 +13,10 @@ from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import could_run_limits
+import numpy as np
 import pytest
 from could_run_draws import ALL_KINDS, GPU_OPTIONS, SHAPES, Draft, batch_of, lines_of
 from could_run_limits import Limited, limited_of
@@ -22,12 +25,14 @@ from lab_search import search
 
 from slurmsched.cluster.columns import table_of
 from slurmsched.cluster.permissions import Permissions
+from slurmsched.cluster.plan import Standing
 from slurmsched.cluster.records.outcomes import OutcomeTable
 from slurmsched.cluster.state import ClusterState, View
 from slurmsched.daemon.predictions.hypothetical_job import new_job
 from slurmsched.errors import ConfigError, LabError, SlurmError
 from slurmsched.explain.obstacles import cannot_run
 from slurmsched.explain.unexplained_waits import SETTLED_S, unexplained
+from slurmsched.foresee.predict_completion import predict_completion
 from slurmsched.lab import Lab, LabSpec
 from slurmsched.lab.programs import slurm_release
 from slurmsched.lab.waiting import wait_until
@@ -35,6 +40,7 @@ from slurmsched.models.runtime.baseline import RuntimeModel
 from slurmsched.policies.selection.could_hold import never
 from slurmsched.slurm.adapters.command import SlurmCommand
 from slurmsched.slurm.adapters.command_runner import CommandRunner
+from slurmsched.slurm.port import ClusterInfo
 
 CELLS = 48
 """Groups of nodes with partitions of their own, each for one job at a time: as good as so many idle clusters."""
@@ -64,7 +70,20 @@ SPEC = LabSpec(
     ),
 )
 
+SOON_S = 60.0
+
 NO_RUNS = table_of(OutcomeTable, 0, {}, {})
+
+
+class Eta(NamedTuple):
+    """What we say of a new job: when it starts, whether sbatch refuses it, and whether we know all of it."""
+
+    waits_s: float = math.nan  #: NaN where we have no time
+    refused: str = ""
+    doubted: bool = False
+
+
+NO_TIME = Eta()
 
 
 @dataclass
@@ -80,6 +99,7 @@ class Judged:
     before: list[str] = field(default_factory=list)  #: by which it could never run, while its nodes were drained
     after: list[str] = field(default_factory=list)  #: while they were idle
     doubted: list[bool] = field(default_factory=list)  #: that it could run, some time later
+    eta: Eta = NO_TIME  #: what we said of it on idle nodes before it came
     foretold: str | None = ""  #: of one with limits, before: why it can never start; None where a doubt was said
 
 
@@ -118,8 +138,12 @@ class Bench:
     def judge(self, batch: Sequence[Draft], limited: Sequence[Limited] = ()) -> list[Judged]:
         """Let Slurm have the jobs of a batch, each on nodes of its own; return what came of those that it took."""
         self._end()
+        idle, facts = view_of(self.clusters[0].observe()), self.clusters[0].known_facts()
+        told = [eta_of(idle, facts, shlex.join(draft.argv(cell))) for cell, draft in enumerate(batch)]
         self.lab.ask(["scontrol", "update", f"nodename={NODES}", "state=drain", "reason=not yet"])
         jobs = self._submitted(batch)
+        for one in jobs.values():
+            one.eta = next(eta for draft, eta in zip(batch, told, strict=True) if draft is one.draft)
         self._looked()
         for state in self._seen():
             said = never(state.pending, state.nodes, state.partitions)
@@ -207,6 +231,18 @@ def foretold(view: View, permissions: Permissions, options: str) -> str | None:
     return never_starts[0].why if never_starts else None if new.not_understood else ""
 
 
+def eta_of(view: View, facts: ClusterInfo, options: str) -> Eta:
+    """Return what we say of a new job that comes to nodes on which nothing runs."""
+    try:
+        new = new_job(view, facts.permissions, options, "root")
+    except ConfigError as error:
+        return Eta(refused=str(error))
+    alone = replace(view, pending=new.job, forecast=RuntimeModel.fit(NO_RUNS).forecast(new.job, view.now_s))
+    nobody = np.full(1, -1)
+    table = predict_completion(alone, nobody, np.full(1, int(Standing.OUTSIDE)), facts.config)
+    return Eta(float(table.start_s[0] - view.now_s), doubted=bool(new.not_understood))
+
+
 def passes(lab: Lab) -> list[int]:
     """Return how often slurmctld has gone through its queue: in the loop after each event, and in that of backfill."""
     return [int(number) for number in re.findall(r"Total cycles:\s*(\d+)", lab.ask(["sdiag"]))]
@@ -281,6 +317,9 @@ NEWER = UNSAID | {
 }
 """From 24.11 on Slurm gives that reason for more jobs, in one partition too, and not that no nodes meet them."""
 
+UNTIMED = ("GPUs by several options", "CPUs or tasks of a node")
+"""Demands of which Slurm takes one and starts the job by another, held first or on 22.05, so that eta has no time."""
+
 RESERVED = ("ReqNodeNotAvail, May be reserved", "Nodes required for job are DOWN")
 """Slurm's words for nodes that are kept for another job: a reason to wait of which we know no more."""
 
@@ -316,6 +355,21 @@ def wrong(one: Judged, unsaid: Counter[str], newer: bool) -> Iterator[str]:
             yield f"it waits for ever ({one.reason}), and we do not say that it may with columns {columns}"
 
 
+def wrong_time(one: Judged, untimed: Counter[str], newer: bool) -> Iterator[str]:
+    """Yield where eta had no time for a job that starts, or one for a job that never does."""
+    at_once = one.eta.waits_s <= SOON_S
+    if isinstance(one.draft, Limited) or at_once == one.started or one.eta.doubted:
+        return
+    odd = next((kind for kind in UNTIMED if UNSAID[kind](one.draft)), None) if one.started else None
+    several = "several partitions" if len(one.draft.partitions) > 1 else None
+    words = several or odd or tolerated(one, len(READINGS), newer)
+    what = f"{one.eta.refused or one.eta.waits_s}, and Slurm: {one.reason or 'it starts'}"
+    if words:
+        untimed[words] += 1
+    else:
+        yield f"eta says {what}"
+
+
 ALTERNATIVES = [
     Draft(("all",), (("gres", "gpu:4"), ("constraint", text)), held=False)
     for text in ("ib&fast", "ib|fast", "[ib|fast]", "(ib|fast)&ib")
@@ -327,7 +381,7 @@ def compare(
     bench: Bench, batches: int, capsys: pytest.CaptureFixture[str], *, fixed: Sequence[Draft] = (), soak: bool = False
 ) -> Counter[str]:
     """Draw *batches* of jobs beside *fixed* ones, and let Slurm judge; return how often each kind was drawn."""
-    counts, ends, unsaid, hung = Counter[str](), Counter[str](), Counter[str](), list[str]()
+    counts, ends, unsaid, untimed, hung = Counter[str](), Counter[str](), Counter[str](), Counter[str](), list[str]()
 
     def faults(seed: int) -> Iterator[str]:
         batch, limited = [*fixed, *batch_of(seed, CELLS - len(fixed))], limited_of(seed)
@@ -345,12 +399,13 @@ def compare(
         ends["refused in any case"] += len(batch) + len(limited) - len(judged)
         yield from (f"seed {seed}: {one}\n  Slurm refuses it, and we take it" for one in bench.untold)
         for one in judged:
-            yield from (f"seed {seed}: {one.draft}\n  {words}" for words in wrong(one, unsaid, newer))
+            words = (*wrong(one, unsaid, newer), *wrong_time(one, untimed, newer))
+            yield from (f"seed {seed}: {one.draft}\n  {found}" for found in words)
             if one.draft in ALTERNATIVES and (one.refused or not one.started):
                 yield f"{one.draft}\n  it does not start: {one.refused or one.reason}"
 
     newer = slurm_release(None) >= (24, 11)
-    told = {"drawn": counts, "ends": ends, "not said": unsaid}
+    told = {"drawn": counts, "ends": ends, "not said": unsaid, "times wrong": untimed}
     search(st.integers(0, 2**32), batches, faults, told, capsys, derandomize=not soak)
     waits = ends.total() - ends["starts"] - ends["refused in any case"]
     # Some drawn jobs keep a thread of slurmctld 22.05.8 in an endless loop (gres_select_filter_select_and_set).

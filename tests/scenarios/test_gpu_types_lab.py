@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import math
 import re
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import strategies as st
 from lab_search import search
 
 from slurmsched.cluster.columns import table_of
+from slurmsched.cluster.plan import Standing
 from slurmsched.cluster.records.outcomes import OutcomeTable
 from slurmsched.cluster.state import ClusterState, View
 from slurmsched.cluster.text.sbatch_values import gres_items
+from slurmsched.daemon.predictions.hypothetical_job import new_job
 from slurmsched.decide.rules import Rules
 from slurmsched.errors import ConfigError
 from slurmsched.explain.why import why
@@ -175,3 +180,46 @@ def test_a_job_waits_for_gpus_of_its_own_type_though_others_of_its_node_are_free
     view, starts, whys = predicted(observed(lab))
     assert starts[more] > view.now_s + 60
     assert "MIG slices" in whys[more], whys[more]
+
+
+BUSY = (("n1", "1g.10gb:3", 10), ("n2", "1g.10gb:6", 20), ("n3", "mi300x:3", 30))
+"""Running jobs: their node, their GPUs, and their limit in minutes."""
+
+NEW_JOBS = (
+    *(f"--gres=gpu:{many}" for many in range(1, 9)),
+    *(f"-G {many}" for many in range(1, 24, 2)),
+    *("-G 1g.10gb:2", "-G 1g.10gb:4", "-G 1g.10gb:9", "--gres=gpu:1g.10gb:2", "--gres=gpu:mi300x:2"),
+    *("-N 2 --gres=gpu:2", "-N 2 --gres=gpu:5", "-N 1 -G 5", "-N 1 -G 6", "-n 3 -G 7", "--exclusive -G 3"),
+)
+NEAR_S = 30.0
+
+
+def test_new_jobs_start_when_slurm_says_so_beside_jobs_with_some_of_the_types_of_a_node(lab):
+    running = [
+        lab.submit(f"-w{node}", f"--gres=gpu:{gpus}", f"-t{limit}", "-o/dev/null", "--wrap=sleep 3000")
+        for node, gpus, limit in BUSY
+    ]
+    squeue = ["squeue", "-h", "-t", "R", "-o", "%A"]
+    wait_until(lambda: len(lab.ask(squeue).split()) == len(running), 60.0, "running jobs")
+    cluster = SlurmCommand(CommandRunner(environment=lab.env()))
+    facts, state, model = cluster.known_facts(), cluster.observe(), RuntimeModel.fit(table_of(OutcomeTable, 0, {}, {}))
+    wrong = {}
+    for options in NEW_JOBS:
+        argv = ["sbatch", "--test-only", "-t5", *options.split(), "--wrap=true"]
+        theirs = re.search(r"to start at (\S+)", lab.run(argv).stderr)
+        now_s = time.time()
+        forecasts = (model.forecast(state.pending, now_s), model.forecast(state.running, now_s))
+        view = View(now_s, state.pending, state.running, state.nodes, state.partitions, state.qos, *forecasts)
+        try:
+            job = new_job(view, facts.permissions, f"-t 5 {options}", "root").job
+        except ConfigError as error:
+            if theirs:
+                wrong[options] = f"{error}, and Slurm: {theirs[1]}"
+            continue
+        alone = replace(view, pending=job, forecast=model.forecast(job, now_s))
+        table = predict_completion(alone, np.full(1, -1), np.full(1, int(Standing.OUTSIDE)), facts.config)
+        ours_s = float(table.start_s[0])
+        theirs_s = time.mktime(time.strptime(theirs[1], "%Y-%m-%dT%H:%M:%S")) if theirs else math.nan
+        if not abs(ours_s - theirs_s) <= NEAR_S and not (math.isnan(ours_s) and math.isnan(theirs_s)):
+            wrong[options] = f"in {ours_s - now_s:.0f} s, and Slurm: in {theirs_s - now_s:.0f} s"
+    assert not wrong

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from slurmsched.cluster.limits import LimitTable
+from slurmsched.cluster.limits import RULES, LimitTable
 from slurmsched.errors import SlurmUnavailable
 from slurmsched.slurm.read.limits import read_shared_limits
 
 QOS = """\
-normal||||||||||||||||||||1.000000
+normal||||||||||||||||||||1.000000|
+plain|||||||||||||||||||DenyOnLimit|1.000000|1.500000
 small|gres/gpu=8,cpu=64|5|gres/gpu=2,mem=100G|3|node=4|7|gres/gpu:a100=1|cpu=2|1-00:00:00|gres/gpu=4|cpu=600|\
-|cpu=90|gres/gpu=70,energy=5||90|9|60|DenyOnLimit,OverPartQOS|1.000000
+|cpu=90|gres/gpu=70,energy=5||90|9|60|DenyOnLimit,OverPartQOS|1.000000|
 """
 ASSOCIATIONS = """\
 root||||||||||||||
@@ -67,14 +68,16 @@ def test_each_limit_becomes_a_row_with_what_it_counts():
         ("qos", "small", "", "", "", "group", "submit", 90.0),
         ("qos", "small", "", "", "", "user", "submit", 9.0),
         ("qos", "small", "", "", "", "account", "submit", 60.0),
+        ("rules of a QOS", "small", "", "", "", "", "", 0.0),
+        ("rules of a QOS", "plain", "", "", "", "", "", 1.5),
         ("licence", "matlab", "", "", "", "group", "licence", 4.0),
     }
 
 
-def test_the_flags_of_a_qos_stand_beside_each_of_its_limits():
+def test_the_flags_of_a_qos_stand_in_a_row_of_their_own_also_where_it_has_no_limits():
     table = read()
-    flags = {table.flags[at] for at in range(len(table)) if table.name[at] == "small"}
-    assert flags == {"DenyOnLimit,OverPartQOS"}
+    flags = {table.name[at]: table.flags[at] for at in range(len(table)) if table.whose[at] == RULES}
+    assert flags == {"small": "DenyOnLimit,OverPartQOS", "plain": "DenyOnLimit"}
 
 
 def test_an_account_counts_the_jobs_of_those_below_and_hands_down_what_each_user_may():

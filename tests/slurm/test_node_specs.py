@@ -8,18 +8,19 @@ from slurmsched.slurm.port import counts_memory
 from slurmsched.slurm.read.node_specs import NodeSpec, read_specs
 from slurmsched.slurm.read.partitions import read_limits
 
-NODE = "NodeName=n1 Arch=x86_64 CoresPerSocket=1  CPUAlloc=0 CPUEfctv=6 CPUTot=8 OS=Linux 6.1 #1 SMP  RealMemory=16000"
-KEPT = " CoreSpecCount=2 CPUSpecList=6-7 MemSpecLimit=4000 State=IDLE"
+NODE = "NodeName=n1 Arch=x86_64 CoresPerSocket=1  CPUEfctv=6 CPUTot=8 OS=Linux 6.1 #1 SMP  RealMemory=16000 Sockets=8"
+KEPT = " CoreSpecCount=2 CPUSpecList=6-7 MemSpecLimit=4000 State=IDLE ThreadsPerCore=2 TmpDisk=900"
 
 
 def test_the_cpus_and_the_memory_that_a_node_keeps_are_read():
     text = f"{NODE}{KEPT}\n{NODE.replace('=n1', '=n2').replace('=6 ', '=8 ')} State=IDLE\n"
-    assert read_specs(text) == {"n1": NodeSpec(6, 4000), "n2": NodeSpec(8, 0)}
+    assert read_specs(text) == {"n1": NodeSpec(6, 4000, 8, 1, 2, 900.0), "n2": NodeSpec(8, 0, 8, 1)}
 
 
 def test_what_an_admin_wrote_about_a_node_is_not_taken_for_its_spec():
-    text = f"{NODE}{KEPT} Comment=CPUEfctv=1 MemSpecLimit=1 Reason=CPUEfctv=2 [root@2026-11-27T03:33:41]\n"
-    assert read_specs(text) == {"n1": NodeSpec(6, 4000)}
+    comment = "CPUEfctv=1 MemSpecLimit=1 Sockets=9 TmpDisk=1"
+    text = f"{NODE}{KEPT} Comment={comment} Reason=CPUEfctv=2 [root@2026-11-27T03:33:41]\n"
+    assert read_specs(text) == {"n1": NodeSpec(6, 4000, 8, 1, 2, 900.0)}
 
 
 @pytest.mark.parametrize(

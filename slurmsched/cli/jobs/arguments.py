@@ -76,9 +76,25 @@ def all_options_of(variants: Sequence[str], script: BinaryIO | None) -> list[str
     name = os.path.basename(getattr(script, "name", "-") or "-") if script is not None else "-"
     with wrong_usage():
         jobs = [read_job(body, os.environ, options) for options in variants]
+        for job in jobs:
+            if "nodefile" in job:
+                job["nodelist"] = _nodes_of_file(job.pop("nodefile"))
     for job in jobs if name not in ("-", "<stdin>") else ():
         job.setdefault("job-name", name)
     return [as_text(job) or "sbatch" for job in jobs]
+
+
+def _nodes_of_file(name: str) -> str:
+    """Return the nodes in a file of --nodefile as a host list; ConfigError with sbatch's words where there are none."""
+    from ...cluster.text.sbatch import LONGEST_B
+    from ...cluster.text.sbatch_values import refuse
+
+    try:
+        with open(name, encoding="utf-8", errors="replace") as file:
+            lines = [line.partition("#")[0].strip() for line in file.read(LONGEST_B).splitlines()]
+    except OSError as error:
+        refuse(f"Invalid --nodefile node file: {name[:80]!r}: {error.strerror}")
+    return ",".join(filter(None, lines)) or refuse(f"Invalid --nodefile node file: {name[:80]!r}: no nodes in it")
 
 
 def not_understood_line(parts: Sequence[str]) -> list[str]:

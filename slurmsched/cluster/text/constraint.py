@@ -178,6 +178,8 @@ def _joined(left: _Part, sign: str, right: _Part) -> _Part:
     """Return two parts as one; with counts or brackets only ``&`` is clear."""
     if left.plain is not None and right.plain is not None:
         return _plain(Test(every=sign == "&", parts=(left.plain, right.plain)))
+    if any(choice.some for choice in left.choices) and any(choice.some for choice in right.choices):
+        raise _Unclear  # of ib*2&slow*1 Slurm starts what it refuses as slow*1&ib*2 (22.05): brackets make it clear
     if sign != "&" or len(left.choices) * len(right.choices) > _MOST_WAYS:
         raise _Unclear
     return _Part(

@@ -32,6 +32,7 @@ from .sbatch_values import (
     submission_failed,
     switches,
 )
+from .sbatch_words import CHECKS, LATE_CHECKS
 from .slurm_time import begin_s
 
 LONGEST_B = 4 * 1024**2
@@ -60,6 +61,7 @@ def _begin(name: str, text: str) -> None:
 
 
 _CHECKS: dict[str, Callable[[str, str], object]] = {
+    **CHECKS,
     **dict.fromkeys(
         (
             "ntasks",
@@ -159,7 +161,11 @@ def read_job(script: bytes | None, environment: Mapping[str, str], command_line:
             options.set(name, "" if name in FLAGS else value, by_environment=True)
     for name, value in given:
         options.set(name, value)
-    return options.settled()
+    settled = options.settled()
+    for name, check in LATE_CHECKS.items():
+        if name in settled:
+            check(name, settled[name])
+    return settled
 
 
 def not_understood(options: Mapping[str, str]) -> tuple[str, ...]:
@@ -305,7 +311,7 @@ def _one_word(text: str, at: int, number: int) -> tuple[str, int]:
 
 def _options(words: list[str], *, in_script: bool) -> Iterable[tuple[str, str]]:
     """Yield the options of *words* with their values as getopt_long(3) finds them, up to the first other word."""
-    at = 0
+    at, names = 0, set[str]()
     while at < len(words):
         word = words[at]
         if word == "--":
@@ -317,12 +323,15 @@ def _options(words: list[str], *, in_script: bool) -> Iterable[tuple[str, str]]:
         following = words[at] if at < len(words) else None
         pairs, took_next = _long(word, following) if word.startswith("--") else _short(word, following)
         yield from pairs
+        names.update(name for name, _ in pairs)
         at += took_next
     rest = words[at:]
     if in_script and rest:
         refuse(f"Invalid directive found in batch script: {rest[0][:80]}")
     if ":" in rest:
         raise ConfigError(_SEVERAL)
+    if rest and "wrap" in names:
+        refuse("Script arguments not permitted with --wrap option")
 
 
 def _long(word: str, following: str | None) -> tuple[list[tuple[str, str]], bool]:

@@ -34,7 +34,7 @@ COUNTED = _names(
     "account array begin comment constraint cpus-per-gpu cpus-per-task exclude exclusive gpus gpus-per-node",
     "gpus-per-socket gpus-per-task gres hold job-name licenses mem mem-per-cpu mem-per-gpu mincpus nodelist nodes",
     "ntasks ntasks-per-gpu ntasks-per-node overcommit oversubscribe partition qos reservation segment",
-    "sockets-per-node switches threads-per-core time",
+    "sockets-per-node switches threads-per-core time tmp",
 )
 """Options that an answer takes into account."""
 
@@ -50,7 +50,7 @@ NOT_UNDERSTOOD = _names(
     "batch bb bbf cluster-constraint clusters consolidate-segments contiguous core-spec cores-per-socket deadline",
     "delay-boot dependency distribution external extra-node-info gid gres-flags hint mcs-label mem-update",
     "network nice nodefile ntasks-per-core ntasks-per-socket ntasks-per-tres power prefer priority reboot resources",
-    "resv-ports spread-job spread-segments thread-spec time-min tmp tres-per-task uid use-min-nodes",
+    "resv-ports spread-job spread-segments thread-spec time-min tres-per-task uid use-min-nodes",
 )
 """Options that may matter and are not taken into account: the first line of an answer names them."""
 
@@ -75,10 +75,12 @@ VARIABLES = {
     "SBATCH_SPREAD_SEGMENTS": "spread-segments", "SBATCH_THREAD_SPEC": "thread-spec",
     "SBATCH_THREADS_PER_CORE": "threads-per-core", "SBATCH_TIMELIMIT": "time",
     "SBATCH_TRES_PER_TASK": "tres-per-task", "SBATCH_USE_MIN_NODES": "use-min-nodes",
+    "SBATCH_GET_USER_ENV": "get-user-env", "SBATCH_MEM_BIND": "mem-bind", "SBATCH_OPEN_MODE": "open-mode",
+    "SBATCH_PROFILE": "profile", "SBATCH_SIGNAL": "signal", "SBATCH_WAIT_ALL_NODES": "wait-all-nodes",
 }  # fmt: skip
 """Input environment variables of sbatch with the options they stand for, in the order in which sbatch reads them.
 
-Variables of options without an effect are left out.
+Variables of options without an effect are left out, unless sbatch refuses some of their values.
 """
 
 

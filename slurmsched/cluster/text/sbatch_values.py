@@ -127,14 +127,16 @@ def segment(text: str) -> int:
     return int(text)
 
 
-def array_tasks(text: str) -> int:
-    """Count the tasks of an array such as ``1-10:2,15%4``."""
+def array_tasks(text: str, size: int = 0) -> int:
+    """Count the tasks of an array such as ``1-10:2,15%4``, each with an index below *size* unless that is 0."""
     tasks: set[int] = set()
     for part in filter(None, text.split(",")):
         match = _TASK_RANGE.fullmatch(part)
         first, last, step = (int(match[1]), int(match[2] or match[1]), int(match[3] or 1)) if match else (1, 0, 1)
         if last < first or step < 1 or (last - first) // step > 4_000_000:
             submission_failed("Invalid job array specification")
+        if 0 < size <= last:
+            submission_failed(f"Invalid job array specification: index {last} is above {size - 1} (MaxArraySize)")
         tasks.update(range(first, last + 1, step))
     return len(tasks) or 1
 
@@ -160,10 +162,10 @@ def exclusive_mode(text: str) -> str:
     return mode
 
 
-def gres_items(text: str) -> tuple[list[tuple[str, int]], list[str]]:
-    """Parse a list of GRES, ``gpu:a100:2,gpu:1,disk:5``, as GPUs by type in order, and the names of other GRES."""
+def gres_items(text: str) -> tuple[list[tuple[str, int]], list[tuple[str, str, int]]]:
+    """Parse a list of GRES, ``gpu:a100:2,gpu:1,disk:5``, as GPUs by type in order, and others by name and type."""
     gpus: list[tuple[str, int]] = []
-    others: list[str] = []
+    others: list[tuple[str, str, int]] = []
     if text.lower() == "none":
         return gpus, others
     for item in text.split(","):
@@ -172,12 +174,11 @@ def gres_items(text: str) -> tuple[list[tuple[str, int]], list[str]]:
             continue
         if not re.match(r"[A-Za-z_]", fields[0]):
             refuse("Invalid generic resource (gres) specification")
-        if fields[0] != "gpu":
-            others.append(fields[0])
-            continue
         kind, count = _kind_and_count(fields[1:])
-        if count:
+        if count and fields[0] == "gpu":
             gpus.append((kind, count))
+        elif count:
+            others.append((fields[0], kind, count))
     return gpus, others
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ...cluster.columns import BoolArray, IntArray
 from ..compiled import borrowing, entry
-from ..placement import CONSOLIDATE, FILLED_GRADIENT, FIRST_FREE, GRADIENT, POOL, ROOMIEST, place
+from ..placement import ANY_NUMBER, CONSOLIDATE, FILLED_GRADIENT, FIRST_FREE, GRADIENT, POOL, ROOMIEST, place
 from .closed_times import shut
 from .fragmentation import FGD, FILLED, GPU, NO_ROOM, NodeRoom, gradient
 from .free_resources import FreeResources
@@ -41,6 +41,8 @@ def find(resources: NodeResources, requests: ResourceRequests, row: int, free: F
         return 0
     if requests.rule[row] and requests.how[row] != POOL:
         return _in_units(resources, resources.rules[requests.rule[row]], max(requests.nodes[row], 1), gpus)
+    if gpus and requests.how[row] == ANY_NUMBER:
+        return _on_any_number(room, max(requests.nodes[row], 1), gpus)
     if requests.nodes[row] or not gpus:
         return _on_so_many(room, max(requests.nodes[row], 1), gpus)
     how = requests.how[row]
@@ -111,6 +113,24 @@ def _on_so_many(room: IntArray, nodes: int, gpus: int) -> int:
             gpus -= room[TAKEN, found]
             found += 1
     return nodes if found == nodes else 0
+
+
+@borrowing
+def _on_any_number(room: IntArray, least: int, gpus: int) -> int:
+    """Find the nodes with the most free GPUs, so many at *least*, each with one GPU at least."""
+    found = 0
+    while gpus > 0:
+        best, later = NONE, max(least - found - 1, 0)  # nodes that are still to come
+        for node in range(room.shape[1]):
+            if room[OPEN, node] > 0 and (best == NONE or room[OPEN, node] > room[OPEN, best]):
+                best = node
+        if best == NONE or gpus <= later:
+            return 0
+        room[CHOSEN, found], room[TAKEN, found] = best, min(room[OPEN, best], gpus - later)
+        gpus -= room[TAKEN, found]
+        room[OPEN, best] = 0
+        found += 1
+    return found if found >= least else 0
 
 
 @borrowing
@@ -205,7 +225,7 @@ def find_filed(
 ) -> int:
     """Find room as ``find`` does, in *free*, of which *by_free* has the nodes; others than these are not passed."""
     gpus, how, nodes = requests.gpus[row], requests.how[row], requests.nodes[row]
-    if not len(by_free.words) or not gpus or requests.slots[row] or requests.rule[row]:
+    if not len(by_free.words) or not gpus or requests.slots[row] or requests.rule[row] or how == ANY_NUMBER:
         return find(resources, requests, row, free, barred)
     if nodes or how in (POOL, FIRST_FREE):
         return _first_filed(resources, requests, row, free, by_free, barred)

@@ -13,7 +13,7 @@ from ...cluster.text.plural import count, gpus_of_type
 from ...cluster.text.tres import slots_in
 from ...cluster.topology import TopologyRequest, rule_of
 from ...errors import ConfigError
-from ...policies.placement import CONSOLIDATE
+from ...policies.placement import ANY_NUMBER, CONSOLIDATE
 from ...policies.selection.allowed_nodes import AllowedNodes, PartitionSets, allowed_nodes
 from ...policies.selection.closed_times import ClosedTimes, claim_groups, closed_to
 from ...policies.selection.fragmentation import no_mix
@@ -61,13 +61,15 @@ def controller(
     required: Labels | None = None,
     excluded: Labels | None = None,
     reservation: Labels | None = None,
+    any_number: BoolArray | None = None,
     outages: Outages | None = None,
     pace: JobSpeed | None = None,
     given: Keys | None = None,
     logged: bool = False,
 ) -> Controller:
     """Build a Slurm in its initial state; *required* are the nodes that jobs insist on, *excluded* those that
-    they do not use, as host lists, *reservation* the reservations that they name.
+    they do not use, as host lists, *reservation* the reservations that they name; jobs of *any_number* of nodes have as
+    few as hold them now, so many at least.
 
     *outages* are future failures, *pace* the speeds of jobs, *given* the keys of a direct executor.
 
@@ -78,6 +80,9 @@ def controller(
     places, closed = _places(jobs, fleet, required, excluded, reservation)
     accounts = SharedAccounts.of(jobs, conf.associations)
     parts, requests = places.parts, _requests(jobs, places.kind)
+    if any_number is not None and any_number.any():
+        requests.how[any_number] = ANY_NUMBER
+        number_forms(requests)
     resources = _bound(_resources(fleet, places.allowed, closed), requests, fleet)
     failures = outages or no_outages()
     plan_s = np.where(np.isfinite(jobs.time_limit_s), jobs.time_limit_s, YEAR_S)

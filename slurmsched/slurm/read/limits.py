@@ -16,6 +16,7 @@ from ...cluster.limits import (
     LICENCE,
     NODE,
     QOS,
+    RULES,
     SAFE,
     SUBMIT,
     USER,
@@ -48,6 +49,7 @@ QOS_FIELDS = {
     "maxsubmitjobspa": EACH_ACCOUNT,
     "flags": "",
     "usagefactor": "",
+    "limitfactor": "",
 }
 """Fields of ``sacctmgr show qos`` (sacctmgr(1)), and what each counts together."""
 
@@ -115,7 +117,7 @@ def read_shared_limits(query: Query, cluster: str, *, accounting: bool, safe: bo
 
 
 def _is_over_time(row: Row) -> bool:
-    return str(row["resource"]).startswith((f"{MINUTES}:", f"{RUN_MINUTES}:"))
+    return str(row.get("resource", "")).startswith((f"{MINUTES}:", f"{RUN_MINUTES}:"))
 
 
 def _gone(text: str) -> dict[tuple[str, ...], float]:
@@ -147,11 +149,13 @@ def _records(text: str, fields: Sequence[str]) -> list[dict[str, str]]:
 
 
 def _of_qos(record: dict[str, str]) -> Iterator[Row]:
+    factor = float(record["limitfactor"] or 0)
+    if record["flags"] or factor:  # a QOS without limits, too, has a say in those of others
+        yield {"whose": RULES, "name": record["name"], "flags": record["flags"], "most": max(factor, 0.0)}
     for field, counts in QOS_FIELDS.items():
         if counts:
             for resource, most in _amounts(field, record[field]):
-                shared = {"whose": QOS, "name": record["name"], "flags": record["flags"]}
-                yield shared | {"counts": counts, "resource": resource, "most": most}
+                yield {"whose": QOS, "name": record["name"], "counts": counts, "resource": resource, "most": most}
 
 
 def _of_associations(records: list[dict[str, str]]) -> list[Row]:

@@ -36,6 +36,7 @@ def permissions_of(config: Mapping[str, str], partitions: str) -> Permissions:
         enforced=frozenset(enforced | ({"qos"} if words & {"qos", "all"} else set())),
         part_limits=config.get("EnforcePartLimits", "NO").upper(),
         releases=_releases(SlurmRelease.of(config)),
+        array_size=int(size) if (size := config.get("MaxArraySize", "")).isdecimal() else 0,
         preempts_by=preemption(config),
         masters=frozenset({"root", config.get("SlurmUser", "").partition("(")[0]}),
         partitions={name: _access(fields) for name, fields in partition_records(partitions).items()},
