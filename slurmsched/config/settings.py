@@ -195,7 +195,7 @@ class DeadlineSettings:
         300.0, "least seconds that a job runs before it is asked to make room, or asked again", least=1, most=86400
     )
     promised_lease_s: float = expert(
-        1200.0, "least seconds that a promised job runs before it is asked to yield to another", least=1, most=86400
+        300.0, "least seconds that a promised job runs before it is asked to yield to another", least=1, most=86400
     )
     stop_s: float = power(120.0, "seconds that a job gets to save its work before it is requeued", least=1, most=86400)
     stop_signal: str = power(
@@ -209,6 +209,12 @@ class DeadlineSettings:
     )
     restart_s: float = expert(
         60.0, "seconds that plans count for a job to go on from its saved work", least=0, most=86400
+    )
+    restart_doubling_s: float = expert(
+        30.0,
+        "further seconds that promises count for that with each doubling of its GPUs",
+        least=0,
+        most=86400,
     )
     again_s: float = expert(
         600.0, "seconds after which a refused deadline is tried again by itself. 0: never", least=0, most=864000

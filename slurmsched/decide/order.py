@@ -11,7 +11,7 @@ from ..cluster.state import View
 from ..cluster.ties import in_ms, in_points
 from ..policies.contract import Ordering
 from .admission import waiting_outside
-from .deadlines.blocking import blocking_jobs
+from .deadlines.blocking import behind_wide_jobs, blocking_jobs
 from .deadlines.promises import Promised, promise
 from .deadlines.stops import stops
 from .draft import Draft
@@ -48,6 +48,8 @@ def ordered(view: View, ordering: Ordering, rules: Rules, entering: Watch) -> Dr
         blocking, endangered = blocking_jobs(view, promised, ranked, rules.deadlines)
         entering(ORDER)
         # Only jobs that waited longer rank above a starving job: it is never delayed for a promise.
+        if stopping is not None:
+            blocking = np.union1d(blocking, behind_wide_jobs(view, promised, ranked))
         held = blocking[~starving[blocking] & _may_be_delayed(jobs, rules.deadlines)[blocking]]
         endangered &= standings == Standing.RANKED
         if (endangered & ~due).any():

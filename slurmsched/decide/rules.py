@@ -57,9 +57,10 @@ class DeadlineRules(StopTerms):
     yields: bool = False  #: running jobs with ckpt are asked to stop for promises
     preemption: str = "least-loss"  #: the part of the policy that chooses them
     lease_s: float = 300.0  #: minimum runtime before a stop request, and between two of them
-    promised_lease_s: float = 1_200.0  #: the same of a job with a promise
+    promised_lease_s: float = 300.0  #: the same of a job with a promise
     slack_s: float = 0.0  #: promised jobs run so as to end this long before their time where they can
-    restart_s: float = 0.0  #: planned cost of resuming a job after a stop
+    restart_s: float = 0.0  #: planned cost of resuming a job of one GPU after a stop
+    restart_doubling_s: float = 0.0  #: further cost for each doubling of its GPUs
     again_s: float = 0.0  #: a refused request is answered again after each such time; 0 for never
     solver_s: float = 0.0  #: seconds for the solver after a cycle; 0 for none
     answers: bool = True  #: new requests are answered; otherwise they wait for their answer
@@ -77,6 +78,7 @@ class DeadlineRules(StopTerms):
             kept_whole=self.kept_back,
             last_s=0.0,  # ``again_s`` asks refused jobs again
             restart_s=self.restart_s,
+            restart_doubling_s=self.restart_doubling_s,
             **lengths,
         )
 

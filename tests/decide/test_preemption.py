@@ -134,7 +134,8 @@ def test_a_promised_job_has_a_longer_lease():
     what = seen(full(4, 4, ckpt=[False, True], started_s=NOW_S - np.array([HOUR_S, 600.0])))
     plan = planned(what)
     assert asked(plan) == [902]
-    assert asked(planned(also_promised(what, plan, 12))) == []
+    assert asked(planned(also_promised(what, plan, 12), promised_lease_s=1200.0)) == []
+    assert asked(planned(also_promised(what, plan, 12), promised_lease_s=300.0)) == [902]
 
 
 def test_a_job_that_goes_on_from_its_saved_work_needs_only_what_is_left_and_the_cost_of_resuming():

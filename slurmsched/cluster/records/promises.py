@@ -45,6 +45,7 @@ class PromiseTable(Table):
     announced_s: FloatArray  #: when its owner was warned that it is at risk
     settled_s: FloatArray  #: when it was met, broken, withdrawn or lost
     start_by_s: FloatArray  #: latest start by the last plan, for a waiting job; not stored in the database
+    planned_s: FloatArray  #: start of what is left by the last plan, of a running job too; likewise
 
     @property
     def open(self) -> BoolArray:
@@ -67,7 +68,7 @@ class PromiseTable(Table):
         return int(rows[-1]) if len(rows) else None
 
 
-_MAYBE = ("needs_s", "promised_s", "earliest_s", "announced_s", "settled_s", "start_by_s")
+_MAYBE = ("needs_s", "promised_s", "earliest_s", "announced_s", "settled_s", "start_by_s", "planned_s")
 _NEUTRAL: dict[str, Any] = dict.fromkeys(_MAYBE, np.nan)
 
 

@@ -18,7 +18,7 @@ from ..tables import promises
 Key = tuple[int, float]
 Row = dict[str, Any]
 
-_NAMES = tuple(f.name for f in fields(PromiseTable) if f.name != "start_by_s")
+_NAMES = tuple(f.name for f in fields(PromiseTable) if f.name not in ("start_by_s", "planned_s"))
 _CHANGES = tuple(name for name in _NAMES if name not in ("job_id", "asked_s"))
 
 

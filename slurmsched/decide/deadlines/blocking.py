@@ -51,6 +51,19 @@ def blocking_jobs(view: View, promised: Promised, order: IntArray, rules: Deadli
     return rows[blocks], endangered
 
 
+def behind_wide_jobs(view: View, promised: Promised, order: IntArray) -> IntArray:
+    """Return the pending rows in *order* behind a job on several GPUs for which others make room now.
+
+    These come free one after the other. Jobs without time limits, which Slurm does not expect to end, may start beside
+    one that waits, and would begin a new lease on them each time.
+    """
+    wide = (promised.tight & ~promised.late & (view.pending.gpus > 1))[order]
+    if not wide.any():
+        return order[:0]
+    behind = order[int(np.argmax(wide)) + 1 :]
+    return np.sort(behind[~promised.tight[behind] & (view.pending.gpus[behind] > 0)][:MOST])
+
+
 def _long_jobs_left(view: View, promises: PromiseTable, availability: GpuAvailability, rules: DeadlineRules) -> float:
     """Return the GPUs of their share that running long jobs leave; infinite without a limit.
 

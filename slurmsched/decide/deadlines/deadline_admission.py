@@ -77,6 +77,8 @@ class PromiseAdmission:
     def _candidates(self, rows: IntArray) -> list[_Candidate]:
         jobs, rules = self._view.pending, self._rules
         requests = self._availability.requests(rows, np.full(len(rows), np.inf), self._view.now_s + rules.lead_s)
+        if self._availability.moved.any():  # they may just have begun a lease
+            requests = replace(requests, since_s=requests.since_s + rules.promised_lease_s + rules.stop_s)
         return [
             _Candidate(
                 row,

@@ -50,6 +50,7 @@ class GpuAvailability:
     pending ones first, then running ones. *stops_s* is the time by which each running job can make room before its end,
     minus infinity for one that requests its GPUs anew; *stoppable* selects the jobs that can be stopped once they run.
     Resuming one costs *restart_s*, and its start takes *startup_s*. ``work`` is what they still need, by forecasts.
+    A running job that requests its GPUs anew, but would end after its time in *ends_by_s*, keeps those that it has.
 
     Slurm starts a job only where its whole time limit ends before a reservation begins, though it needs less: so it
     counts in a row of its own too, in which windows begin earlier by the difference.
@@ -62,12 +63,15 @@ class GpuAvailability:
         lead_s: float,
         stops_s: FloatArray | None = None,
         stoppable: BoolArray | None = None,
-        restart_s: float = 0.0,
+        restart_s: float | FloatArray = 0.0,
         startup_s: float = 0.0,
+        ends_by_s: FloatArray | None = None,
     ) -> None:
         self._view, self.soonest_s = view, view.now_s + max(lead_s, 1.0)
         self._jobs = view.pending.followed_by(view.running)
         self.stoppable = np.zeros(len(self._jobs), dtype=np.bool_) if stoppable is None else stoppable
+        #: none: where Slurm starts jobs, each turn that jobs take costs them minutes, so that each has one reservation
+        self.in_leases = np.zeros(len(self._jobs), dtype=np.bool_)
         past_s = np.concatenate([np.zeros(len(view.pending)), ran_s(view)])
         unpaced = view.forecast.joined(view.forecast_running)
         forecast = paced(unpaced, self._jobs, past_s)
@@ -80,8 +84,8 @@ class GpuAvailability:
         if forecast is not unpaced:
             by_forecast = remaining_work(self._jobs, unpaced, view.now_s, costs_s)
             self.charged_s = np.maximum(self.needs_s, by_forecast.within_s(margin))
-        #: a job that runs in leases may start at any time, and then has to wait for Slurm
-        self._startup_s = np.where(self.stoppable & (np.arange(len(self._jobs)) < len(view.pending)), startup_s, 0.0)
+        #: a job that was stopped may start at any time, and then has to wait for Slurm
+        self.startup_s = np.where(self.stoppable & (np.arange(len(self._jobs)) < len(view.pending)), startup_s, 0.0)
         self.ends_s = view.now_s + self.needs_s[len(view.pending) :] + view.running.halts_high_s
         self._nodes: dict[_Kind, BoolArray] = {}
         self._widest: dict[_Kind, int] = {}  #: GPUs of the widest of these nodes
@@ -90,6 +94,10 @@ class GpuAvailability:
         self._mask_of: dict[bytes, int] = {}  #: their numbers, by what such jobs ask for
         self._rows: list[_Row] = []
         self._counts: dict[_Shape, list[bool]] = {}
+        if stops_s is not None and ends_by_s is not None:
+            stops_s = np.where(np.isneginf(stops_s) & (self.ends_s > ends_by_s), np.inf, stops_s)
+        #: running jobs that request their GPUs anew
+        self.moved = np.zeros(len(view.running), dtype=np.bool_) if stops_s is None else np.isneginf(stops_s)
         self._begins_s, self._free = self._over_time(self.ends_s, stops_s)
 
     def open(self, rows: IntArray) -> Room:
@@ -126,11 +134,11 @@ class GpuAvailability:
         wanted, block = self._jobs.gpus[rows], np.array([block for _, block, _ in shapes], dtype=np.int64)
         return DeadlineRequests(
             gpus=np.maximum(block, -(-wanted // np.maximum(block, 1)) * block),
-            needs_s=self.needs_s[rows] + self._startup_s[rows],
+            needs_s=self.needs_s[rows] + self.startup_s[rows],
             since_s=np.full(len(rows), since_s),
             due_s=due_s,
             rows=np.array([self._held(shape) for shape in shapes], dtype=np.bool_).reshape(len(rows), len(self._rows)),
-            stoppable=self.stoppable[rows],
+            stoppable=self.in_leases[rows],
             job_id=self._jobs.job_id[rows],
         )
 
@@ -208,7 +216,7 @@ class GpuAvailability:
         if not self._windows:
             return np.zeros(len(self._jobs))
         waits = np.arange(len(self._jobs)) < len(self._view.pending)
-        spare_s = self._jobs.time_limit_s - self.needs_s - self._startup_s
+        spare_s = self._jobs.time_limit_s - self.needs_s - self.startup_s
         return np.where(waits, np.maximum(spare_s, 0.0), 0.0)
 
     def _holding(self, rows: IntArray) -> list[int]:
@@ -293,6 +301,7 @@ class PooledGpus(GpuAvailability):
     def __init__(self, view: View, margin: float, lead_s: float) -> None:
         jobs = view.pending.followed_by(view.running)
         super().__init__(view, margin, lead_s, stoppable=can_be_stopped(jobs))
+        self.in_leases = self.stoppable
 
     @cached_property
     def _early_s(self) -> FloatArray:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...cluster.columns import FloatArray
 from ...cluster.records.promises import PromiseState, PromiseTable
+from ...policies.deadlines.latest_leases import Latest
 from ...policies.deadlines.lease_schedule import LeaseSchedule
 from ...policies.deadlines.lease_terms import YEAR_S, LeaseTerms
 from ...policies.deadlines.reservations import DeadlineRequests, Room, together
@@ -197,7 +198,7 @@ class Offer:
         """Return whether a job that can be stopped fits with a further *share* of the GPUs left over."""
         parts = self._parts.plus(request)
         plan = self._schedule.in_leases(parts, self._less(self._unreserved(), parts, share))[1]
-        return not plan.hopeless[-1] and int((plan.late > 0).sum()) <= self._late
+        return not plan.hopeless[-1] and not plan.late[-1] and _lateness(plan, parts) <= self._late
 
     def _less(self, left: Room, parts: DeadlineRequests, share: float = 0.0) -> Room:
         """Return the room of jobs in leases without the reserve and a further *share* of the GPUs."""
@@ -228,8 +229,8 @@ class Offer:
         return self._open
 
     def _late_parts(self, left: Room, parts: DeadlineRequests) -> int:
-        """Return the number of promised jobs that find too few GPUs in leases."""
-        return int((self._schedule.in_leases(parts, self._less(left, parts))[1].late > 0).sum())
+        """Return the GPU-ticks for which promised jobs find no GPUs in leases."""
+        return _lateness(self._schedule.in_leases(parts, self._less(left, parts))[1], parts)
 
     def _left_beside_leases(self) -> Room:
         """Return the room that jobs with leases leave, too."""
@@ -282,6 +283,11 @@ def requested_load(asked: PromiseTable, room: Room, now_s: float, memory_s: floa
         return 0.0
     since_s = max(now_s - float(recent.asked_s.min()), LOADED_S)
     return float((recent.gpus * recent.needs_s).sum()) / (gpus * since_s)
+
+
+def _lateness(plan: Latest, parts: DeadlineRequests) -> int:
+    """Return the GPU-ticks of *plan* that do not fit before the ends of its jobs."""
+    return int((plan.late * parts.gpus).sum())
 
 
 def _by(request: DeadlineRequests, due_s: float) -> DeadlineRequests:

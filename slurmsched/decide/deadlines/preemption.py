@@ -13,6 +13,7 @@ import numpy as np
 from ...cluster.actions import Action, AskToStop, Requeue
 from ...cluster.columns import BoolArray, FloatArray, IntArray
 from ...cluster.state import View
+from ...cluster.ties import in_ms
 from ...policies.contract import PREEMPTIONS
 from ...policies.deadlines.reservations import DeadlineRequests, latest_plan
 from ...policies.preemption import Yielders
@@ -49,21 +50,37 @@ def _rows_for_promises(
 ) -> IntArray:
     """Return the running rows that stop so that the *urgent* ones of the promised jobs start in time.
 
-    Those with a promise stop only if that breaks none. For fewer GPUs only those stop that no promise needs now.
+    Those with a promise stop for tight ones alone, the most urgent of these, and only if that breaks none. For fewer
+    GPUs only those stop that no promise needs now.
     """
+    assert promised.availability is not None
+    able = (stopping.may | stopping.awaited) & promised.availability.holding(promised.rows[urgent])
+    others = _choice(view, promised, urgent, rules, stopping).rows(able & ~stopping.promised)
+    able &= ~stopping.promised | promised.spare
+    order = promised.rows[urgent & promised.tight[promised.rows]]
+    order = order[np.argsort(in_ms(promised.laxity_s[order]), kind="stable")]
+    while len(order):
+        rows = _choice(view, promised, np.isin(promised.rows, order), rules, stopping).rows(able)
+        if not promised.breaks(rows, rules, order):
+            return np.union1d(rows, others)
+        order = order[: len(order) // 2]
+    return others
+
+
+def _choice(view: View, promised: Promised, urgent: BoolArray, rules: DeadlineRules, stopping: Stops) -> YieldingJobs:
+    """Return the choice of the running jobs that stop for the *urgent* ones; those with a promise come last."""
     assert promised.availability is not None
     availability, now_s = promised.availability, view.now_s
     waiting, due_s = promised.rows[urgent], promised.due_s[urgent]
     start_s = now_s + max(rules.lead_s, 1.0) + 1.0
-    leased, within_s = availability.stoppable[waiting], availability.needs_s[waiting] + rules.terms.beat_s
-    due_s = np.where(leased, np.minimum(due_s, start_s + within_s), due_s)
+    yielding, within_s = availability.stoppable[waiting], availability.needs_s[waiting] + rules.terms.beat_s
+    due_s = np.where(yielding, np.minimum(due_s, start_s + within_s), due_s)
     requests = availability.requests(waiting, due_s, now_s)
     requests = replace(requests, due_s=np.maximum(due_s, start_s + requests.needs_s))
     lost_gpu_s = view.running.gpus * (now_s - view.running.started_s)
-    choice = YieldingJobs(view, rules.preemption, stopping, availability, requests, lost_gpu_s, promised.needed)
-    able = (stopping.may | stopping.awaited) & availability.holding(waiting)
-    rows = choice.rows(able & (~stopping.promised | promised.spare))
-    return choice.rows(able & ~stopping.promised) if promised.breaks(rows, rules) else rows
+    lost_gpu_s += np.where(stopping.promised, lost_gpu_s.max(initial=0.0), 0.0)
+    nobody = np.zeros(len(view.running), dtype=np.bool_)
+    return YieldingJobs(view, rules.preemption, stopping, availability, requests, lost_gpu_s, nobody)
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from ...cluster.records.promises import PromiseState, PromiseTable
 from ...cluster.state import View
 from ...policies.deadlines.lease_schedule import LeaseSchedule, SchedulePlan
 from ...policies.deadlines.lease_terms import LeaseTerms
-from ...policies.deadlines.promised_ends import next_step_s
+from ...policies.deadlines.promised_ends import next_step_s, planned_before, with_plan
 from ...policies.deadlines.remaining_work import remaining_work
 from ...policies.deadlines.reservations import DeadlineRequests, Room
 from ...policies.deadlines.solver_request import SolverRequest, request_of
@@ -59,6 +59,7 @@ class Promised:
 
     table: PromiseTable
     due: BoolArray  #: pending jobs that must start now
+    tight: BoolArray  #: those of them for which other jobs with a promise stop
     laxity_s: FloatArray  #: time until a promised pending job must start, infinite for others
     late: BoolArray  #: pending jobs with a promise that no plan keeps
     rows: IntArray  #: pending jobs with a promise
@@ -71,9 +72,11 @@ class Promised:
     schedule: PromiseSchedule | None = None
     solved: bool = False  #: the plan follows the solver
 
-    def breaks(self, rows: IntArray, rules: DeadlineRules) -> bool:
-        """Return whether a promise may be broken if these running *rows* stopped now; without a promise none is."""
-        return self.schedule is not None and self.schedule.breaks(rows, rules)
+    def breaks(self, rows: IntArray, rules: DeadlineRules, waiting: IntArray) -> bool:
+        """Return whether a promise may be broken if these running *rows* stopped now for the jobs *waiting*."""
+        if self.schedule is None or self.availability is None:
+            return False
+        return self.schedule.breaks(rows, rules, waiting, self.availability.startup_s[waiting])
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,24 +86,37 @@ class PromiseSchedule:
     leases: LeaseSchedule
     held: DeadlineRequests
     running: IntArray  #: the running row of each, -1 for a pending job
+    waiting: IntArray  #: the pending row of each, -1 for a running job
 
-    def breaks(self, stopped: IntArray, rules: DeadlineRules) -> bool:
-        """Return whether no plan keeps the promises of the running rows *stopped* now, or fewer of the others."""
+    def breaks(self, stopped: IntArray, rules: DeadlineRules, waiting: IntArray, startup_s: FloatArray) -> bool:
+        """Return whether no plan keeps the promises of the running rows *stopped* now, or fewer of the others.
+
+        So it is where none keeps those of the rows *waiting* for the stops, without what is counted for their start.
+        """
         theirs = np.isin(self.running, stopped)
         if not theirs.any():
             return False
-        later = replace(self.held, needs_s=self.held.needs_s + np.where(theirs, stop_cost_s(rules), 0.0))
+        away_s = np.where(theirs, rules.stop_s + 2 * rules.lead_s, 0.0)
+        starts_s = dict(zip(waiting.tolist(), startup_s.tolist(), strict=True))
+        less_s = away_s + np.array([starts_s.get(row, 0.0) for row in self.waiting.tolist()])
+        later = replace(self.held, since_s=self.held.since_s + away_s, needs_s=self.held.needs_s - less_s)
         late, before = self._late(later), self._late(self.held)
-        return bool((late & theirs).any() or late.sum() > before.sum())
+        served = theirs | np.isin(self.waiting, waiting)
+        return bool((late & served).any() or late.sum() > before.sum())
 
     def _late(self, held: DeadlineRequests) -> BoolArray:
         plan = self.leases.latest(held)
         return np.asarray((plan.late > 0) | (plan.hopeless > 0))
 
 
-def stop_cost_s(rules: DeadlineRules) -> float:
-    """Return the time that a stop may cost a job: to save its work, to start again, and to resume."""
-    return rules.restart_s + rules.stop_s + 2 * rules.lead_s
+def _room_made_s(rules: DeadlineRules) -> float:
+    """Return the time in which running jobs make room: any of them may just have begun its lease."""
+    return rules.promised_lease_s + rules.stop_s
+
+
+def stop_cost_s(rules: DeadlineRules, gpus: IntArray) -> FloatArray:
+    """Return the time that a stop may cost each job: to save its work, to start again, and to resume."""
+    return rules.terms.restart_costs_s(gpus) + rules.stop_s + 2 * rules.lead_s
 
 
 def promise(
@@ -119,19 +135,19 @@ def promise(
         return replace(_of(table, view), solved=_follows_solver(view, table, rules, rules.leases))
     if not len(new) and not table.open.any():
         return _of(table, view)
-    availability = _availability(view, rules, stopping)
-    placed, rows = _placed_rows(view, table, stopping), _pending_rows(view, table)
+    availability = _availability(view, table, rules, stopping)
+    placed, rows = _placed_rows(view, table, availability), _pending_rows(view, table)
     room = availability.open(np.concatenate([placed, new]))
-    schedule = LeaseSchedule(view.now_s, rules.terms.beat_s, room, view.solved)
+    schedule = LeaseSchedule(view.now_s, rules.terms.beat_s, room, view.solved, planned_before(table))
     if len(new):
-        held = availability.requests(placed, _due_s(view, table, placed), view.now_s)
+        held = _held(view, table, rules, availability, placed)
         offer = Offer(schedule, rules.terms, held, table)
         waiting = availability.requests(rows, _due_s(view, table, rows), view.now_s)
         quotas = Quotas(view, table, rules, availability, rows, waiting)
         answers, promised = PromiseAdmission(view, rules, availability, offer, quotas).answers(new, steers)
         table = table.joined(_news(view, answers, new[first]))
         placed = np.concatenate([promised, placed])
-    held = availability.requests(placed, _due_s(view, table, placed), view.now_s)
+    held = _held(view, table, rules, availability, placed)
     return _planned(view, table, rules, availability, schedule, held, placed, stopping)
 
 
@@ -154,19 +170,25 @@ def _planned(
     starts_s[late & (near | ~held.stoppable)] = np.nan
     rows, needed = placed[waits], _needed(leases, held, plan, rules)
     laxity_s, (due, unplanned) = np.full(count, np.inf), np.zeros((2, count), dtype=np.bool_)
-    unplanned[rows] = (late & ~held.stoppable)[waits]
+    # What is counted for its start may be enough for the start of a job that finds no place.
+    in_time = availability.stoppable[placed] & (latest_s + rules.lead_s + rules.hold_s > now_s)
+    unplanned[rows] = (late & ~in_time)[waits]
     laxity_s[rows] = np.where(np.isnan(starts_s), latest_s, starts_s)[waits] - now_s
-    due |= laxity_s <= rules.lead_s + rules.hold_s + (0.0 if stopping is None else rules.stop_s)
+    tight = laxity_s <= rules.lead_s + rules.hold_s + (0.0 if stopping is None else _room_made_s(rules))
+    due |= tight
     due[rows] |= (needed & (held.stoppable | late | (rules.slack_s > 0)))[waits]
     needs_gpus, spare = np.zeros((2, len(view.running)), dtype=np.bool_)
     needs_gpus[placed[~waits] - count] = needed[~waits]
-    spare[placed[~waits] - count] = (latest_s - now_s > stop_cost_s(rules) + leases.tick_s)[~waits]
-    left, schedule = plan.left(), PromiseSchedule(leases, held, np.where(waits, -1, placed - count))
+    spare[placed[~waits] - count] = ~(late | (plan.first > 0))[~waits]
+    left, schedule = (
+        plan.left(),
+        PromiseSchedule(leases, held, np.where(waits, -1, placed - count), np.where(waits, placed, -1)),
+    )
     table = announced(view, table, availability, rows, starts_s[waits], held.take(waits), left, rules.lead_s)
-    table = _started_by(view, table, laxity_s)
+    table = _started_by(view, with_plan(table, held.job_id, plan.starts_s), laxity_s)
     room, due_s = leases.room, held.due_s[waits]
     more = (availability, room, left, schedule, plan.solved)
-    return Promised(table, due, laxity_s, unplanned, rows, due_s, needs_gpus, spare, *more)
+    return Promised(table, due, tight, laxity_s, unplanned, rows, due_s, needs_gpus, spare, *more)
 
 
 def _needed(leases: LeaseSchedule, held: DeadlineRequests, plan: SchedulePlan, rules: DeadlineRules) -> BoolArray:
@@ -176,22 +198,35 @@ def _needed(leases: LeaseSchedule, held: DeadlineRequests, plan: SchedulePlan, r
     return needed
 
 
-def _availability(view: View, rules: DeadlineRules, stopping: Stops | None) -> GpuAvailability:
-    """Return the GPUs over time, as running jobs end or can make room."""
+def _availability(view: View, table: PromiseTable, rules: DeadlineRules, stopping: Stops | None) -> GpuAvailability:
+    """Return the GPUs over time, as running jobs end or can make room. Without time for a stop they run on."""
     if stopping is None:
         return GpuAvailability(view, rules.margin, rules.lead_s)
     stoppable = np.concatenate([stopping.pending, np.isfinite(stopping.by_s)])
     startup_s = rules.lead_s + rules.hold_s
+    restart_s = rules.terms.restart_costs_s(np.concatenate([view.pending.gpus, view.running.gpus]))
+    ends_by_s = np.full(len(view.running), np.inf)
+    placed = np.flatnonzero(stopping.placed)
+    ends_by_s[placed] = _due_s(view, table, len(view.pending) + placed)
+    # After a stop there must be time to make room for the job again, as for any other.
+    ends_by_s -= stop_cost_s(rules, view.running.gpus) + 2 * startup_s + _room_made_s(rules)
+    terms = (view, rules.margin, rules.lead_s)
     stops_s = np.where(stopping.placed, -np.inf, stopping.by_s)
-    return GpuAvailability(view, rules.margin, rules.lead_s, stops_s, stoppable, rules.restart_s, startup_s)
+    return GpuAvailability(*terms, stops_s, stoppable, restart_s, startup_s, ends_by_s)
 
 
-def _placed_rows(view: View, table: PromiseTable, stopping: Stops | None) -> IntArray:
-    """Return the jobs with a promise that the schedule places, by number: those that wait, or can be stopped."""
-    rows = _pending_rows(view, table)
-    if stopping is None:
-        return rows
-    return np.concatenate([rows, len(view.pending) + np.flatnonzero(stopping.placed)])
+def _placed_rows(view: View, table: PromiseTable, availability: GpuAvailability) -> IntArray:
+    """Return the jobs with a promise that the schedule places, by number: those that wait, or have time for a stop."""
+    return np.concatenate([_pending_rows(view, table), len(view.pending) + np.flatnonzero(availability.moved)])
+
+
+def _held(
+    view: View, table: PromiseTable, rules: DeadlineRules, availability: GpuAvailability, placed: IntArray
+) -> DeadlineRequests:
+    """Return the requests of the jobs *placed* by the schedule: with the cost of a stop of those that run."""
+    held = availability.requests(placed, _due_s(view, table, placed), view.now_s)
+    cost_s = np.where(placed >= len(view.pending), stop_cost_s(rules, held.gpus), 0.0)
+    return replace(held, needs_s=held.needs_s + cost_s)
 
 
 def _of(table: PromiseTable, view: View) -> Promised:
@@ -199,7 +234,7 @@ def _of(table: PromiseTable, view: View) -> Promised:
     no_rows, nobody = np.zeros(0, dtype=np.int64), np.zeros(len(view.running), np.bool_)
     count, no_times = len(view.pending), np.zeros(0, dtype=np.float64)
     no_jobs = np.zeros(count, np.bool_)
-    return Promised(table, no_jobs, np.full(count, np.inf), no_jobs, no_rows, no_times, nobody, nobody)
+    return Promised(table, no_jobs, no_jobs, np.full(count, np.inf), no_jobs, no_rows, no_times, nobody, nobody)
 
 
 def _in_leases(
@@ -247,10 +282,11 @@ def solver_request(view: View, rules: DeadlineRules, stopping: Stops | None) -> 
     elif not len(rows) and not table.open.any():
         return None
     else:
-        availability, placed = _availability(view, rules, stopping), _placed_rows(view, table, stopping)
+        availability = _availability(view, table, rules, stopping)
+        placed = _placed_rows(view, table, availability)
         room = availability.open(np.concatenate([placed, rows]))
-        schedule = LeaseSchedule(view.now_s, rules.terms.beat_s, room, view.solved)
-        held = availability.requests(placed, _due_s(view, table, placed), view.now_s)
+        schedule = LeaseSchedule(view.now_s, rules.terms.beat_s, room, view.solved, planned_before(table))
+        held = _held(view, table, rules, availability, placed)
         refused = availability.requests(rows, due_s, view.now_s)
     whole = ~refused.stoppable
     schedule = replace(schedule, room=schedule.room.less(rules.terms.reserve))

@@ -56,6 +56,7 @@ class LeaseSchedule:
     tick_s: float
     room: Room
     solved: SolvedStarts = NO_SOLVED_STARTS
+    before: SolvedStarts = NO_SOLVED_STARTS  #: the starts of the plan before this one
 
     def latest(self, jobs: DeadlineRequests, slack_s: float = 0.0, share: float = 0.0) -> SchedulePlan:
         """Return the latest plan by which *jobs* end *slack_s* before their time, with a *share* of the GPUs left over.
@@ -70,7 +71,7 @@ class LeaseSchedule:
         if len(whole):
             starts_s[whole], room, solved = self.reserved(jobs.take(whole), slack_s, room)
             hopeless[whole], late[whole] = starts_s[whole] == -np.inf, np.isnan(starts_s[whole])
-            first[whole] = starts_s[whole] < self.now_s + self.tick_s
+            first[whole] = starts_s[whole] < np.maximum(jobs.since_s[whole], self.now_s) + self.tick_s
         bounds_s, plan = self.in_leases(jobs.take(parts), room, slack_s)
         first[parts], late[parts], hopeless[parts] = plan.first, plan.late, plan.hopeless
         return SchedulePlan(first, late, hopeless, starts_s, room, bounds_s, plan.used, solved)
@@ -79,22 +80,25 @@ class LeaseSchedule:
         """Return the latest start of each job that cannot be stopped, and the room left.
 
         It is NaN where GPUs are taken, and minus infinity for a job that is late even if it starts now: it takes none.
-        Where some find no place, jobs begin no later than the solver planned, if some of these have a place then and no
-        other job loses its own.
+        Where some find no place, jobs begin no later than in the plan before this one, or than the solver planned, if
+        some of these have a place then and no other job loses its own.
         """
         able = jobs.due_s - jobs.needs_s >= self.now_s
         some, starts_s = jobs.take(able), np.full(len(jobs), -np.inf)
-        due_s = np.maximum(some.due_s - slack_s, np.minimum(some.due_s, self.now_s + some.needs_s))
+        soonest_s = np.maximum(some.since_s, self.now_s) + some.needs_s
+        due_s = np.maximum(some.due_s - slack_s, np.minimum(some.due_s, soonest_s))
         starts_s[able], left = latest_plan(room, replace(some, due_s=due_s))
-        lost, solved_s = np.isnan(starts_s[able]), self.solved.of(some.job_id)
-        if lost.any() and np.isfinite(solved_s).any():
-            by_s = np.fmin(due_s, np.maximum(solved_s, some.since_s) + some.needs_s)
+        lost, solved = np.isnan(starts_s[able]), False
+        for starts in (self.before, self.solved):
+            planned_s = starts.of(some.job_id) if lost.any() else np.zeros(0)
+            if not np.isfinite(planned_s).any():
+                continue
+            by_s = np.fmin(due_s, np.maximum(planned_s, some.since_s) + some.needs_s)
             again_s, left_again = latest_plan(room, replace(some, due_s=by_s))
             lost_again = np.isnan(again_s)
             if lost_again.sum() < lost.sum() and not (lost_again & ~lost).any():
-                starts_s[able] = again_s
-                return Reservations(starts_s, left_again, True)
-        return Reservations(starts_s, left, False)
+                starts_s[able], left, lost, solved = again_s, left_again, lost_again, starts is self.solved
+        return Reservations(starts_s, left, solved)
 
     def in_leases(self, jobs: DeadlineRequests, room: Room, slack_s: float = 0.0) -> tuple[FloatArray, Latest]:
         """Plan jobs that can be stopped in *room*; return the bounds of its stretches too.

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray
 from ...cluster.jobs import JobTable
 from ...cluster.records.promises import PromiseState, PromiseTable
+from ...cluster.records.solved_starts import SolvedStarts
 from .lease_terms import LeaseTerms
 from .remaining_work import RemainingWork
 from .value_steps import SOFT_STEPS, steps_of
@@ -46,6 +48,23 @@ def with_promise(jobs: JobTable, promises: PromiseTable) -> tuple[IntArray, IntA
     last = dict(zip(promises.job_id[places].tolist(), places.tolist(), strict=True))
     rows = np.flatnonzero(np.isin(jobs.job_id, promises.job_id[places])) if last else np.zeros(0, dtype=np.int64)
     return rows, np.array([last[job] for job in jobs.job_id[rows].tolist()], dtype=np.int64)
+
+
+def planned_before(promises: PromiseTable) -> SolvedStarts:
+    """Return the starts of the last plan of the open *promises*."""
+    rows = np.flatnonzero(promises.open & np.isfinite(promises.planned_s))
+    return SolvedStarts(promises.job_id[rows], promises.planned_s[rows], np.zeros(len(rows)))
+
+
+def with_plan(promises: PromiseTable, job_id: IntArray, starts_s: FloatArray) -> PromiseTable:
+    """Return *promises* with the planned starts of the jobs *job_id*; those without a place keep the earlier one."""
+    start_of = dict(zip(job_id.tolist(), starts_s.tolist(), strict=True))
+    planned_s = promises.planned_s.copy()
+    for row in np.flatnonzero(promises.open).tolist():
+        start_s = start_of.get(int(promises.job_id[row]), np.nan)
+        if np.isfinite(start_s):
+            planned_s[row] = start_s
+    return replace(promises, planned_s=planned_s)
 
 
 def hopeful(

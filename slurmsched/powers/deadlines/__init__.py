@@ -63,6 +63,7 @@ def terms(settings: Settings) -> DeadlineRules | None:
         promised_lease_s=section.promised_lease_s,
         slack_s=section.slack_s,
         restart_s=section.restart_s,
+        restart_doubling_s=section.restart_doubling_s,
         again_s=section.again_s,
         solver_s=section.solver_s,
         **stop_terms(settings),
