@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +28,7 @@ from slurmsched.simulator.worker_pool import Workers
 
 from .pcs_figures import spread, tradeoff
 
-DATA = Path(__file__).parents[3] / "shared" / "data"
+DATA = Path(os.environ.get("SLURMSCHED_TRACES", Path(__file__).parents[3] / "shared" / "data"))
 GPUS = 64
 TESTBED = 16
 SEEDS = range(5)
@@ -118,7 +119,7 @@ def bench_automl(folder: Path | None = None) -> None:
     print(f"AutoML workload, {TESTBED} GPUs, load 0.9, 1,000 jobs, means of {len(SEEDS)} seeds")
     front = _automl_front(0.9)
     rows: dict[str, Policy] = {name: name for name in POLICIES}
-    picked = {name: point.setting.wfq for name, point in _picked(front).items() if point.setting}
+    picked = {name: point.setting for name, point in _picked(front).items() if point.setting}
     tests = [automl(1000, TESTBED, 0.9, 100 + seed) for seed in SEEDS]
     played = _compare(tests, TESTBED, rows | picked)
     if folder is not None:
@@ -135,7 +136,7 @@ def bench_workload_2(folder: Path | None = None) -> None:
     search, _ = search_on(trace(), SearchSpec(objectives_of(DEFAULT), GPUS, 0.9))
     front = search.run()
     rows: dict[str, Policy] = {name: name for name in POLICIES} | PUBLISHED
-    picked = {name: point.setting.wfq for name, point in _picked(front).items() if point.setting}
+    picked = {name: point.setting for name, point in _picked(front).items() if point.setting}
     played = _compare(search.test.samples, GPUS, rows | picked)
     if folder is not None:
         spots = {name: (_hours(each), _mean(each, "error")) for name, each in played.items() if name != "fifo"}
@@ -184,7 +185,7 @@ def _automl_front(load: float) -> Front:
 
 def _picked(front: Front) -> dict[str, Point]:
     """The fastest found, the surest that is not too slow, and the one between; one class is not picked."""
-    able = [point for point in front.points if point.setting and len(point.setting.wfq.weights) > 1]
+    able = [point for point in front.points if point.setting and len(point.setting.weights) > 1]
     able = [point for point in able if point.train[0] <= WITHIN * able[0].train[0]]
     values = np.array([point.train for point in able])
     off = np.linalg.norm((values - values.min(axis=0)) / np.maximum(np.ptp(values, axis=0), 1e-9), axis=1)
@@ -212,7 +213,7 @@ def _hours(played: Sequence[ElasticReplay]) -> float:
 
 def _values(tests: Sequence[Applications], point: Point) -> list[float]:
     assert point.setting is not None
-    played = [replay(apps, TESTBED, point.setting.wfq) for apps in tests]
+    played = [replay(apps, TESTBED, point.setting) for apps in tests]
     return [float(np.mean([one.jct_s.mean() for one in played])), _mean(played, "error")]
 
 
@@ -233,9 +234,8 @@ def _named(point: Point) -> str:
     if setting is None:
         said = point.name
     else:
-        wfq = setting.wfq
-        said = f"T {setting.variation:.3g} W {setting.slope:.2f} zeta {wfq.zeta:.2f} delta {wfq.delta:.2f}"
-        said += f" ({len(wfq.weights)} classes)"
+        said = f"{len(setting.weights)} classes, zeta {setting.zeta:.2f} delta {setting.delta:.2f}"
+        said += f" overtake {setting.overtake:.2g}"
     return f"{said:<60} JCT {jct_s:9.0f} s  error {100 * error:6.2f} %"
 
 
