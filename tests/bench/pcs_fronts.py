@@ -53,10 +53,10 @@ def _row(tally: Tally) -> tuple[int, ...]:
     return tally.held_out, tally.corrected, tally.first, tally.bound, tally.of
 
 
-def judge(name: str, seed: int, artifact: Path | None, workers: Workers | None, bound: bool) -> Tally:
+def judge(name: str, seed: int, evaluations: int, artifact: Path | None, workers: Workers | None, bound: bool) -> Tally:
     """Search on *name* with *seed*, print a line for each published point, and count."""
     apps, settings = workload(name, artifact)
-    search, _ = search_on(apps, SearchSpec(objectives_of(DEFAULT), GPUS, seed=seed))
+    search, _ = search_on(apps, SearchSpec(objectives_of(DEFAULT), GPUS, seed=seed, evaluations=evaluations))
     began = time.perf_counter()
     front = search.run(workers)
     took_s = time.perf_counter() - began
@@ -151,13 +151,14 @@ def main() -> None:
     parser.add_argument("--artifact", type=Path, metavar="FOLDER", help="a checkout of PCS's artifact")
     parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1])
     parser.add_argument("--workers", type=int, default=2, help="processes; 0 for none")
+    parser.add_argument("--evaluations", type=int, default=SearchSpec.evaluations, help="simulations of a search")
     parser.add_argument("--bound", action="store_true", help="search on the windows held out as well")
     said = parser.parse_args()
     workers = Workers("loky", said.workers) if said.workers else None
     total = Tally()
-    for name in said.names or _names(said.artifact):
-        for seed in said.seeds:
-            total += judge(name, seed, said.artifact, workers, said.bound)
+    for seed in said.seeds:
+        for name in said.names or _names(said.artifact):
+            total += judge(name, seed, said.evaluations, said.artifact, workers, said.bound)
     print(
         f"dominated on the windows held out: {total.held_out} of {total.of}; with their predictions corrected too:"
         f" {total.corrected}; on the first {FIRST} applications: {total.first}"

@@ -39,7 +39,7 @@ SPEEDUPS = "pcs_speedups.json"
 @click.option("--gpus", type=click.IntRange(1, 1_000_000), required=True, help="GPUs of the cluster.")
 @click.option("--objective", "objectives", multiple=True, help="jct, error or unfairness with :avg, :p90 or :p99.")
 @click.option("--load", type=float, help="Draw jobs that arrive at random at this load.  [default: as they arrived]")
-@click.option("--jobs", type=click.IntRange(10), default=500, help="Jobs in a sample, at most.  [default: 500]")
+@click.option("--jobs", type=click.IntRange(10), default=300, help="Jobs in a sample, at most.  [default: 300]")
 @click.option("--samples", type=click.IntRange(1), default=5, help="Samples per setting.  [default: 5]")
 @click.option("--evaluations", type=click.IntRange(1), default=4000, help="Simulations in total.  [default: 4000]")
 @click.option("--population", type=click.IntRange(4), default=50, help="Settings tried at a time.  [default: 50]")

@@ -58,11 +58,13 @@ class SearchSpace:
     def first(self, count: int, seed: int) -> FloatArray:
         """Return *count* initial points: first come, first served, shortest first, and points spread evenly at random.
 
-        Each coordinate has one point in each of as many equal parts (a Latin hypercube).
+        Each coordinate has one point in each of as many equal parts (a Latin hypercube), but half of the points let
+        nobody overtake in a class.
         """
         random = np.random.default_rng(seed)
         strata = np.array([random.permutation(count) for _ in range(self.dimensions)]).T
         points = (strata + random.random(strata.shape)) / count
+        points[: count // 2, -1 if self.delta is not None else -2] = 0.0
         whole = [1.0] * (MOST_CLASSES - 1) + [0.5] * (MOST_CLASSES - 1)
         points[0] = [*whole, 0.0, 0.0, 0.5][: self.dimensions]
         points[1] = [*whole, 0.0, 1.0, 0.5][: self.dimensions]

@@ -28,7 +28,7 @@ class SearchSpec:
     objectives: tuple[Objective, ...]
     gpus: int
     load: float | None = None  #: of each sample, whose jobs then arrive at random; None for windows as they arrived
-    jobs: int = 500  #: in each sample, at most
+    jobs: int = 300  #: in each sample, at most
     samples: int = 5  #: for the search, and as many for validation
     evaluations: int = 4000
     delta: float | None = None  #: None to search it too
@@ -63,11 +63,15 @@ def search_on(apps: Applications, wish: SearchSpec) -> tuple[Search, Mapping[str
 
 
 def _windows(apps: Applications, wish: SearchSpec) -> tuple[Samples, Samples]:
-    """Return contiguous windows of the trace as they arrived: half of them at random to search by, half to judge by."""
+    """Return contiguous windows of the trace as they arrived, to search by and to judge by.
+
+    Of two windows of about the same load one at random is for the search: the load decides what a setting is worth.
+    """
     every = windows(apps, 2 * wish.samples, wish.jobs)
-    halves = Split.of(len(every), wish.seed)
-    train, test = (tuple(every[at] for at in part.tolist()) for part in (halves.train, halves.test))
-    return train, test
+    every.sort(key=lambda window: window.load(wish.gpus))
+    first = np.random.default_rng(wish.seed).integers(0, 2, wish.samples).tolist()
+    pairs = [(every[2 * at + one], every[2 * at + 1 - one]) for at, one in enumerate(first)]
+    return tuple(train for train, _ in pairs), tuple(test for _, test in pairs)
 
 
 def _drawn(apps: Applications, wish: SearchSpec) -> tuple[Samples, Samples]:
