@@ -154,3 +154,14 @@ def test_the_file_of_a_search_is_plain_json(tmp_path):
     Notebook(path, {"seed": 1}).write({(0.1, 0.2): (3.0, 4.0)})
     assert json.loads(path.read_text())["measured"] == [[[0.1, 0.2], [3.0, 4.0]]]
     assert Notebook(path, {"seed": 1}).load() == {(0.1, 0.2): (3.0, 4.0)}
+
+
+def test_without_a_load_the_jobs_arrive_as_they_did_and_both_sides_have_windows_of_about_every_load():
+    apps = automl(300, 16, 0.9, 5)
+    search, _ = wished(replace(WISH, load=None, samples=4, evaluations=24, jobs=20))
+    train, test = ([window.load(16) for window in bench.samples] for bench in (search.train, search.test))
+    starts = sorted(float(one.submit_s[0]) for bench in (search.train, search.test) for one in bench.samples)
+    assert starts == [float(apps.submit_s[at * 37]) for at in range(8)]
+    assert {len(one) for bench in (search.train, search.test) for one in bench.samples} == {20}
+    every = sorted(train + test)
+    assert [sorted(pair) for pair in zip(train, test, strict=True)] == [every[at : at + 2] for at in range(0, 8, 2)]
