@@ -1,16 +1,18 @@
-"""PCS's figures: ``python -m tests.bench.pcs``, reference rows, search, fronts and the error of performance first.
+"""PCS's figures: ``python -m tests.bench.pcs``, reference rows, search and the error of performance first.
 
-Each part can be had alone: ``reference``, ``search``, ``published``, ``automl``, ``workload-2``, ``mistaken``,
-``mismatch``. With ``--write FOLDER`` the figures of ``automl`` and ``workload-2`` are drawn.
+Each part can be had alone: ``reference``, ``search``, ``automl``, ``workload-2``, ``mistaken``, ``mismatch``. With
+``--write FOLDER`` the figures of ``automl`` and ``workload-2`` are drawn.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+import os
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +21,7 @@ from slurmsched.policies.ordering.wfq import Wfq
 from slurmsched.research.elastic.applications import Applications, applications, read_speedups
 from slurmsched.research.elastic.experiment import POLICIES, ElasticReplay, Policy, replay
 from slurmsched.research.elastic.samples import automl
+from slurmsched.research.pareto.measurement import Corrected
 from slurmsched.research.pareto.objectives import DEFAULT, objectives_of
 from slurmsched.research.pareto.search import Front, Point
 from slurmsched.research.pareto.workloads import SearchSpec, search_on
@@ -27,12 +30,14 @@ from slurmsched.simulator.worker_pool import Workers
 
 from .pcs_figures import spread, tradeoff
 
-DATA = Path(__file__).parents[3] / "shared" / "data"
+Judged = Policy | Corrected
+
+DATA = Path(os.environ.get("SLURMSCHED_TRACES", Path(__file__).parents[3] / "shared" / "data"))
 GPUS = 64
 TESTBED = 16
 SEEDS = range(5)
-PARTED = range(3)
 RUNS = 5
+DRAWN_SAMPLES = SearchSpec(objectives_of(DEFAULT), GPUS, 0.9, jobs=1000, evaluations=1000, population=20)
 WITHIN = 4.0  #: times the mean JCT of the fastest; what is slower is not picked
 
 PUBLISHED = {
@@ -76,7 +81,7 @@ def bench_reference() -> None:
 def bench_search() -> None:
     """A thousand simulations of a thousand jobs, here and in one and two processes of loky and of Dask."""
     for workers in (None, *(Workers(backend, number) for backend in ("loky", "dask") for number in (1, 2))):
-        search, _ = search_on(trace(), SearchSpec(objectives_of(DEFAULT), GPUS, 0.9))
+        search, _ = search_on(trace(), DRAWN_SAMPLES)
         began, cpu = time.perf_counter(), time.process_time()
         front = search.run(workers)
         took_s, spent_s = time.perf_counter() - began, time.process_time() - cpu
@@ -89,36 +94,12 @@ def bench_search() -> None:
     _show(front)
 
 
-def bench_published() -> None:
-    """Fronts with delta as published: is there a point no worse than the published one in both, on held-out samples?"""
-    print(
-        "fronts on ee9e8c with delta fixed at each published value, 2,500 simulations, generations of 50\n"
-        "(target: a point no worse in both on held-out samples)"
-    )
-    for seed in PARTED:
-        for name, policy in PUBLISHED.items():
-            wish = SearchSpec(
-                objectives_of(DEFAULT), GPUS, 0.9, delta=policy.delta, seed=seed, evaluations=2500, population=50
-            )
-            search, _ = search_on(trace(), wish)
-            front = search.run()
-            jct_s, error = search.test.measure(policy)
-            better = [point for point in front.points if point.test[0] <= jct_s and point.test[1] <= error]
-            print(
-                f"  seed {seed} {name}: JCT {jct_s:.0f} s, error {100 * error:.2f} %;"
-                f" {len(better)} of {len(front.points)} points no worse in both",
-                flush=True,
-            )
-            for point in better[:3]:
-                print(f"    {_named(point)}")
-
-
 def bench_automl(folder: Path | None = None) -> None:
     """Error against performance first: AFS's p90 JCT within 1.1, and half its error (figures 4, 5)."""
     print(f"AutoML workload, {TESTBED} GPUs, load 0.9, 1,000 jobs, means of {len(SEEDS)} seeds")
     front = _automl_front(0.9)
-    rows: dict[str, Policy] = {name: name for name in POLICIES}
-    picked = {name: point.setting.wfq for name, point in _picked(front).items() if point.setting}
+    rows: dict[str, Judged] = {name: name for name in POLICIES}
+    picked = {name: _judged(point) for name, point in _picked(front).items()}
     tests = [automl(1000, TESTBED, 0.9, 100 + seed) for seed in SEEDS]
     played = _compare(tests, TESTBED, rows | picked)
     if folder is not None:
@@ -132,10 +113,10 @@ def bench_automl(folder: Path | None = None) -> None:
 def bench_workload_2(folder: Path | None = None) -> None:
     """The same on ee9e8c, where speed-ups are not linear (figure 7)."""
     print(f"ee9e8c resampled, {GPUS} GPUs, load 0.9, 1,000 jobs, held-out samples")
-    search, _ = search_on(trace(), SearchSpec(objectives_of(DEFAULT), GPUS, 0.9))
+    search, _ = search_on(trace(), DRAWN_SAMPLES)
     front = search.run()
-    rows: dict[str, Policy] = {name: name for name in POLICIES} | PUBLISHED
-    picked = {name: point.setting.wfq for name, point in _picked(front).items() if point.setting}
+    rows: dict[str, Judged] = {name: name for name in POLICIES} | PUBLISHED
+    picked = {name: _judged(point) for name, point in _picked(front).items()}
     played = _compare(search.test.samples, GPUS, rows | picked)
     if folder is not None:
         spots = {name: (_hours(each), _mean(each, "error")) for name, each in played.items() if name != "fifo"}
@@ -147,14 +128,13 @@ def bench_mistaken() -> None:
     """Figures 10a and 10b: sizes known up to a share, against AFS that knows them."""
     print("sizes mistaken by up to a share: mean error of FIFO and PCS, mean JCT over that of AFS with true sizes")
     front = _automl_front(0.9)
-    fast = _picked(front)["found, fastest"].setting
-    assert fast is not None
+    fast = _judged(_picked(front)["found, fastest"])
     tests = [automl(1000, TESTBED, 0.9, 200 + seed) for seed in SEEDS]
     afs_s = np.mean([replay(apps, TESTBED, "afs-l").jct_s.mean() for apps in tests])
     for off in (0.0, 0.05, 0.1, 0.2, 0.3, 0.4):
         told = [np.random.default_rng(seed).uniform(1 - off, 1 + off, 1000) for seed in SEEDS]
         fifo = [replay(apps, TESTBED, "fifo", size_factor=one) for apps, one in zip(tests, told, strict=True)]
-        ours = [replay(apps, TESTBED, fast.wfq, size_factor=one) for apps, one in zip(tests, told, strict=True)]
+        ours = [_played(apps, TESTBED, fast, one) for apps, one in zip(tests, told, strict=True)]
         jct_s = np.mean([played.jct_s.mean() for played in ours])
         print(
             f"  {100 * off:3.0f} %  error FIFO {_mean(fifo, 'error'):5.1f} %  PCS {_mean(ours, 'error'):5.1f} %"
@@ -178,21 +158,33 @@ def bench_mismatch() -> None:
 
 def _automl_front(load: float) -> Front:
     history = automl(4000, TESTBED, load, 1)
-    search, _ = search_on(history, SearchSpec(objectives_of(DEFAULT), TESTBED, load, delta=0.1))
+    search, _ = search_on(history, replace(DRAWN_SAMPLES, gpus=TESTBED, load=load, delta=0.1))
     return search.run()
 
 
 def _picked(front: Front) -> dict[str, Point]:
     """The fastest found, the surest that is not too slow, and the one between; one class is not picked."""
-    able = [point for point in front.points if point.setting and len(point.setting.wfq.weights) > 1]
+    able = [point for point in front.points if point.setting and len(point.setting.weights) > 1]
     able = [point for point in able if point.train[0] <= WITHIN * able[0].train[0]]
     values = np.array([point.train for point in able])
     off = np.linalg.norm((values - values.min(axis=0)) / np.maximum(np.ptp(values, axis=0), 1e-9), axis=1)
     return {"found, fastest": able[0], "found, between": able[int(off.argmin())], "found, surest": able[-1]}
 
 
-def _compare(tests: Sequence[Applications], gpus: int, rows: Mapping[str, Policy]) -> dict[str, list[ElasticReplay]]:
-    every = {name: [replay(apps, gpus, policy) for apps in tests] for name, policy in rows.items()}
+def _judged(point: Point) -> Corrected:
+    assert point.setting is not None
+    assert point.correction is not None
+    return Corrected(point.setting, point.correction)
+
+
+def _played(apps: Applications, gpus: int, judged: Judged, size_factor: np.ndarray | None = None) -> ElasticReplay:
+    if isinstance(judged, Corrected):
+        return judged.correction(replay(apps, gpus, judged.policy, size_factor=size_factor))
+    return replay(apps, gpus, judged, size_factor=size_factor)
+
+
+def _compare(tests: Sequence[Applications], gpus: int, rows: Mapping[str, Judged]) -> dict[str, list[ElasticReplay]]:
+    every = {name: [_played(apps, gpus, policy) for apps in tests] for name, policy in rows.items()}
     for name, played in every.items():
         print(
             f"  {name:<15} JCT mean {np.mean([one.jct_s.mean() for one in played]):9.0f} s  p90 {_p90(played):9.0f} s"
@@ -211,8 +203,7 @@ def _hours(played: Sequence[ElasticReplay]) -> float:
 
 
 def _values(tests: Sequence[Applications], point: Point) -> list[float]:
-    assert point.setting is not None
-    played = [replay(apps, TESTBED, point.setting.wfq) for apps in tests]
+    played = [_played(apps, TESTBED, _judged(point)) for apps in tests]
     return [float(np.mean([one.jct_s.mean() for one in played])), _mean(played, "error")]
 
 
@@ -233,9 +224,8 @@ def _named(point: Point) -> str:
     if setting is None:
         said = point.name
     else:
-        wfq = setting.wfq
-        said = f"T {setting.variation:.3g} W {setting.slope:.2f} zeta {wfq.zeta:.2f} delta {wfq.delta:.2f}"
-        said += f" ({len(wfq.weights)} classes)"
+        said = f"{len(setting.weights)} classes, zeta {setting.zeta:.2f} delta {setting.delta:.2f}"
+        said += f" overtake {setting.overtake:.2g}"
     return f"{said:<60} JCT {jct_s:9.0f} s  error {100 * error:6.2f} %"
 
 
@@ -252,7 +242,6 @@ def _timed(work: Callable[[], object]) -> float:
 PARTS: dict[str, Callable[[], None]] = {
     "reference": bench_reference,
     "search": bench_search,
-    "published": bench_published,
     "automl": bench_automl,
     "workload-2": bench_workload_2,
     "mistaken": bench_mistaken,

@@ -22,9 +22,11 @@ def inside(name: str, demand: list[int], left_s: list[int], gpus: int) -> tuple[
     shares, count = shares_of(name), len(demand)
     service_s = np.array(left_s, dtype=float) + 100.0
     group, zeros = shares.wfq.classes(service_s), np.zeros(count, dtype=np.int64)
-    data = ApplicationData(service_s, np.zeros(count), np.array(demand), zeros, group, np.arange(MOST + 1.0)[None, :])
+    linear, size_s = np.arange(MOST + 1.0)[None, :], np.ones(count)
+    data = ApplicationData(service_s, np.zeros(count), np.array(demand), zeros, group, size_s, linear)
     weights = np.array(shares.wfq.weights)
-    rules = ElasticRules(shares.kind, float(gpus), shares.lease_s, weights, shares.wfq.limits(data.speed))
+    limits = shares.wfq.limits(data.speed)
+    rules = ElasticRules(shares.kind, float(gpus), shares.lease_s, weights, limits, shares.wfq.overtake)
     state = fresh(count, group, len(weights), np.ones(count))
     state.clock[:] = 100.0, math.inf, count, 1.0, count
     state.left_s[:] = left_s

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from slurmsched.policies.ordering.wfq import Wfq
 
 EVEN = Wfq((100.0, math.inf), (0.5, 0.5), 0.0)
 STEEP = Wfq((100.0, math.inf), (0.8, 0.2), 0.0)
+OVERTAKING = Wfq((math.inf,), (1.0,), 0.0, overtake=1.0)
 
 
 def order(runtimes_s: list[float], rules: Wfq = EVEN, **columns: object) -> list[int]:
@@ -54,3 +56,16 @@ def test_a_job_whose_forecast_grows_past_a_threshold_stands_in_the_next_class():
 def test_what_runs_counts_for_its_class():
     seen = view(jobs(2), runtimes_s=[50.0, 500.0], running=running_jobs(1, gpus=[3]))
     assert reached(seen, EVEN).tolist() == pytest.approx([2.0, 8.0]), "600 s on 3 GPUs"
+
+
+def test_inside_a_class_a_smaller_job_overtakes_as_many_seconds_as_its_size_is_worth():
+    """The second came a second later and is 100 GPU-seconds smaller."""
+    one = Wfq((math.inf,), (1.0,), 0.0)
+    assert order([500.0, 400.0], replace(one, overtake=0.009)) == [1, 2]
+    assert order([500.0, 400.0], replace(one, overtake=0.011)) == [2, 1]
+
+
+def test_a_job_without_a_forecast_is_overtaken_and_has_no_number():
+    key = reached(view(jobs(2, first_submit_s=NOW_S - 60 + np.arange(2)), [math.nan, 400.0]), OVERTAKING)
+    assert math.isnan(key[0])
+    assert key[1] == 1.0

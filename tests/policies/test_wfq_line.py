@@ -9,6 +9,7 @@ import pytest
 from decide.views import NOW_S, jobs, view
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import Rules
@@ -28,20 +29,20 @@ def said(line: str) -> dict[str, str]:
 
 @given(
     st.lists(st.floats(0.001, 1e12), min_size=1, max_size=60),
-    st.floats(0, 1),
-    st.floats(0, 1),
-    st.floats(0, 1),
+    arrays(float, 8, elements=st.floats(0, 1)),
     st.floats(0.01, 0.9),
 )
-def test_every_setting_that_a_search_can_print_is_accepted_and_means_the_same(sizes, first, second, zeta, delta):
+def test_every_setting_that_a_search_can_print_is_accepted_and_means_the_same(sizes, point, delta):
     space = SearchSpace.of(np.array(sizes), delta)
-    setting = space.setting(np.array([first, second, zeta]))
-    words = setting_line(setting.wfq).split()
+    assert space.dimensions == len(point)
+    setting = space.setting(point)
+    words = setting_line(setting).split()
     assert words[:4] == ["slurmsched", "policy", "set", "wfq"]
     read = find_ordering(" ".join(words[3:])).function.rules
-    assert read.thresholds == setting.wfq.thresholds
-    assert read.weights == pytest.approx(setting.wfq.weights, rel=1e-5)
-    assert (read.zeta, read.delta) == pytest.approx((setting.wfq.zeta, setting.wfq.delta), rel=1e-5)
+    assert read.thresholds == setting.thresholds
+    assert read.weights == pytest.approx(setting.weights, rel=1e-5)
+    caps = (setting.zeta, setting.delta, setting.overtake)
+    assert (read.zeta, read.delta, read.overtake) == pytest.approx(caps, rel=1e-5)
 
 
 @given(st.lists(st.floats(0.001, 1e6), min_size=4, max_size=4))
@@ -74,7 +75,8 @@ def test_what_is_left_out_is_as_it_was():
         ("wfq zeta=nan", "'nan', which is no number"),
         ("wfq zeta=2", "accepted is 0 to 1"),
         ("wfq delta=0", "accepted is 0.001 to 1"),
-        ("wfq speed=2", "'speed' is no parameter; accepted are thresholds, weights, zeta, delta"),
+        ("wfq speed=2", "'speed' is no parameter; accepted are thresholds, weights, zeta, delta, overtake"),
+        ("wfq overtake=-1", "accepted is 0 to 1000"),
         ("wfq zeta=0 zeta=1", "each parameter once"),
         ("wfq fast", "accepted is each parameter once, as name=value"),
         ("sjf zeta=0", "'sjf' takes no parameters"),

@@ -15,7 +15,7 @@ from slurmsched.errors import ConfigError
 from slurmsched.policies.ordering.wfq import Wfq
 from slurmsched.research.elastic.applications import Applications, Curves, applications, read_speedups
 from slurmsched.research.elastic.experiment import POLICIES, Policy, replay
-from slurmsched.research.elastic.samples import MOST_SERVICE_S, MOST_TRIALS, Split, automl, sample
+from slurmsched.research.elastic.samples import MOST_SERVICE_S, MOST_TRIALS, Split, automl, sample, windows
 from slurmsched.simulator.workload.workload import workload
 
 TWO_CLASSES = Wfq((100.0, math.inf), (0.75, 0.25), 0.6, 0.1)
@@ -160,7 +160,7 @@ def test_a_bad_file_of_speed_ups_is_refused_with_what_is_accepted(tmp_path, text
 
 def test_weighted_fair_queueing_by_its_line_is_that_by_its_parameters():
     of = apps((0, 90, 2), (1, 400, 4), (2, 50, 1), (3, 300, 4))
-    line = "wfq thresholds=100,inf weights=0.75,0.25 zeta=0.6 delta=0.1"
+    line = "wfq thresholds=100,inf weights=0.75,0.25 zeta=0.6 delta=0.1 overtake=0"
     assert ends(of, 4, line) == ends(of, 4, TWO_CLASSES) != ends(of, 4, "fifo")
 
 
@@ -204,3 +204,30 @@ def test_a_sample_draws_only_from_its_half_at_the_load_asked_for():
 def test_too_few_jobs_cannot_be_parted():
     with pytest.raises(ConfigError, match="1 job cannot be parted"):
         Split.of(1, 0)
+
+
+def test_windows_are_contiguous_and_arrive_as_they_did():
+    of = apps(*((10 * at, 5 + at, 1) for at in range(11)))
+    first, second, third = windows(of, 3, 2)
+    assert [one.submit_s.tolist() for one in (first, second, third)] == [[0, 10], [30, 40], [60, 70]]
+    assert second.service_s.tolist() == [8, 9]
+    with pytest.raises(ConfigError, match="11 jobs cannot be parted into 6 windows"):
+        windows(of, 6, 2)
+
+
+@examples(40)
+@given(of=worlds(), gpus=st.integers(1, 6))
+def test_who_may_overtake_all_others_goes_as_the_shortest_remaining_service_first(of, gpus):
+    """One GPU-second outweighs all seconds of waiting here, and of those that tie the first to come is first."""
+    size_s = of.service_s * of.demand / of.curves.speed[of.curve, of.demand]
+    of = replace(of, submit_s=of.submit_s / 1e6)
+    if len(np.unique(size_s.round(6))) == len(of):
+        fast = Wfq((math.inf,), (1.0,), 0.0, overtake=1000.0)
+        assert replay(of, gpus, fast).jct_s == pytest.approx(replay(of, gpus, "srsf").jct_s, rel=1e-6)
+
+
+def test_a_smaller_application_overtakes_only_while_it_came_soon_enough():
+    """On one GPU the second is 60 GPU-seconds smaller and comes 10 s later: worth 12 s of waiting, or 6."""
+    two = apps((0, 100, 1), (10, 30, 1))
+    assert ends(two, 1, Wfq((math.inf,), (1.0,), 0.0, overtake=0.2)) == pytest.approx([130.0, 40.0])
+    assert ends(two, 1, Wfq((math.inf,), (1.0,), 0.0, overtake=0.1)) == pytest.approx([100.0, 130.0])

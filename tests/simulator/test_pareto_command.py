@@ -14,7 +14,20 @@ from slurmsched.cli.app import App
 
 pytest.importorskip("pymoo")
 
-SMALL = ("--trace", "synthetic:200", "--gpus", "32", "--jobs", "40", "--samples", "1", "--evaluations", "20")
+SMALL = (
+    "--trace",
+    "synthetic:200",
+    "--gpus",
+    "32",
+    "--jobs",
+    "40",
+    "--samples",
+    "1",
+    "--evaluations",
+    "20",
+    "--population",
+    "20",
+)
 
 
 def called(*words: str) -> Result:
@@ -62,9 +75,7 @@ def test_each_point_of_each_chart_leads_to_its_setting(made):
 
 
 def test_people_get_a_table_and_the_settings():
-    result = called(
-        *SMALL, "--objective", "jct:p90", "--objective", "unfairness:avg", "--delta", "0.2", "--population", "10"
-    )
+    result = called(*SMALL, "--objective", "jct:p90", "--objective", "unfairness:avg", "--delta", "0.2")
     assert result.exit_code == 0, result.output
     assert "JCT:P90 HELD OUT" in result.output
     assert "delta=0.2" in result.output

@@ -93,4 +93,4 @@ def test_values_of_a_point_that_was_tried_are_the_means_over_all_samples():
     front = search.run()
     for point in front.points:
         assert point.setting is not None
-        assert point.train == pytest.approx(search.train.measure(point.setting.wfq))
+        assert point.train == pytest.approx(search.train.cross_measure(point.setting))

@@ -106,7 +106,7 @@ def test_the_notes_of_another_search_are_refused(tmp_path):
         Notebook(path, other).load()
 
 
-@pytest.mark.parametrize("text", ["", "[1]", '{"form": "else"}', '{"form": "slurmsched-pareto/1"}'])
+@pytest.mark.parametrize("text", ["", "[1]", '{"form": "else"}', '{"form": "slurmsched-pareto/2"}'])
 def test_a_file_that_is_none_of_ours_is_refused_and_left_alone(tmp_path, text):
     path = tmp_path / "search.json"
     path.write_text(text)
@@ -128,11 +128,14 @@ def test_objectives_that_are_none_are_refused_with_what_is_accepted(said):
 
 def test_every_point_of_the_space_is_a_setting_and_a_given_delta_stays():
     space = SearchSpace.of(np.array([1.0, 5.0, 1e4, 1e6]), 0.25)
-    corners = [np.array(corner) for corner in np.ndindex(2, 2, 2)]
-    made = [space.setting(corner * 1.0) for corner in corners]
-    assert {setting.wfq.delta for setting in made} == {0.25}
-    assert {len(setting.wfq.weights) for setting in made} == {1, 4}
-    assert made[0].wfq.weights[0] < made[0].wfq.weights[-1], "W below 0"
+    assert space.dimensions == 8
+    made = [space.setting(np.array(corner) * 1.0) for corner in np.ndindex(*[2] * 8)]
+    assert {setting.delta for setting in made} == {0.25}
+    assert {len(setting.weights) for setting in made} == {1, 2}
+    apart = space.setting(np.array([0.0, 0.3, 0.7, 0.0, 1.0, 0.0, 0.5, 0.0]))
+    assert apart.thresholds == (1.0, 5.0, 1e4, math.inf)
+    assert apart.weights[0] < apart.weights[1] > apart.weights[2] < apart.weights[3], "large jobs can have more"
+    assert apart.overtake == 0 < space.setting(np.ones(8)).overtake
 
 
 def test_a_delta_of_nothing_is_refused():
@@ -142,7 +145,7 @@ def test_a_delta_of_nothing_is_refused():
 
 def test_the_setting_of_a_point_says_all_of_it():
     wfq = Wfq((1182.5, math.inf), (0.75, 0.25), 0.9, 0.3)
-    line = "wfq thresholds=1182.5,inf weights=0.75,0.25 zeta=0.9 delta=0.3"
+    line = "wfq thresholds=1182.5,inf weights=0.75,0.25 zeta=0.9 delta=0.3 overtake=0"
     assert setting_line(wfq) == f"slurmsched policy set {line}"
 
 
@@ -151,3 +154,14 @@ def test_the_file_of_a_search_is_plain_json(tmp_path):
     Notebook(path, {"seed": 1}).write({(0.1, 0.2): (3.0, 4.0)})
     assert json.loads(path.read_text())["measured"] == [[[0.1, 0.2], [3.0, 4.0]]]
     assert Notebook(path, {"seed": 1}).load() == {(0.1, 0.2): (3.0, 4.0)}
+
+
+def test_without_a_load_the_jobs_arrive_as_they_did_and_both_sides_have_windows_of_about_every_load():
+    apps = automl(300, 16, 0.9, 5)
+    search, _ = wished(replace(WISH, load=None, samples=4, evaluations=24, jobs=20))
+    train, test = ([window.load(16) for window in bench.samples] for bench in (search.train, search.test))
+    starts = sorted(float(one.submit_s[0]) for bench in (search.train, search.test) for one in bench.samples)
+    assert starts == [float(apps.submit_s[at * 37]) for at in range(8)]
+    assert {len(one) for bench in (search.train, search.test) for one in bench.samples} == {20}
+    every = sorted(train + test)
+    assert [sorted(pair) for pair in zip(train, test, strict=True)] == [every[at : at + 2] for at in range(0, 8, 2)]

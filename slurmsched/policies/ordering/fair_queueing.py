@@ -13,7 +13,7 @@ from ...cluster.jobs import JobTable
 from ...cluster.state import View
 from ...cluster.ties import in_points
 from ..contract import ordering
-from .wfq import Wfq
+from .wfq import Wfq, place
 from .wfq_line import line_of, rules_from
 
 STEPS = (3_600.0, 36_000.0, 360_000.0, math.inf)
@@ -53,14 +53,17 @@ def reached(view: View, rules: Wfq) -> FloatArray:
     first submission. NaN without a forecast.
     """
     pending, weights = view.pending, np.array(rules.weights)
-    group = rules.classes(_size(pending, view.forecast.rank_s))
+    size = _size(pending, view.forecast.rank_s)
+    group = rules.classes(size)
     held = rules.classes(_size(view.running, view.forecast_running.rank_s))
     busy = np.bincount(held, weights=view.running.gpus, minlength=len(weights))
     mine = np.maximum(pending.gpus, 1)
     needed = np.zeros(len(pending))
-    by_arrival = np.lexsort((pending.job_id, pending.came_s))
+    known = np.isfinite(size)
+    key = np.where(known, place(pending.came_s, np.where(known, size, 0.0), rules.overtake), np.inf)
+    served = np.lexsort((pending.job_id, pending.came_s, key if rules.overtake else pending.came_s))
     for number in range(len(weights)):
-        rows = by_arrival[group[by_arrival] == number]
+        rows = served[group[served] == number]
         before = np.cumsum(mine[rows] * pending.tasks[rows]) - mine[rows] * pending.tasks[rows]
         needed[rows] = (busy[number] + before + mine[rows]) / weights[number]
     return np.where(np.isnan(view.forecast.runtime_s), np.nan, needed)

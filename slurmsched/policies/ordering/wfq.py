@@ -1,8 +1,8 @@
 """Weighted fair queueing as PCS does it (Bin Faisal et al., OSDI'24, section 3): classes by size, weights, and caps.
 
 A job belongs to the first class whose threshold is not below its size. Inside a class jobs are served in order of
-arrival, each with no more GPUs than it uses efficiently. A class has its share of the GPUs; unused GPUs go to the other
-classes in proportion to their weights.
+arrival, or, as far as ``overtake`` lets them, the smaller ones first; each with no more GPUs than it uses efficiently.
+A class has its share of the GPUs; unused GPUs go to the other classes in proportion to their weights.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Self, TypeVar
 
 import numpy as np
 
@@ -18,11 +18,16 @@ from ...cluster.columns import FloatArray, IntArray
 from ...cluster.ties import in_points
 from ...errors import ConfigError
 
+Numbers = TypeVar("Numbers", float, FloatArray)
+
 LEAST_WEIGHT = 0.001
 """Least weight of a class before normalisation, since a class with almost no weight starves."""
 
 NO_LIMIT = 1 << 30
 """A number of GPUs above any request."""
+
+MOST_OVERTAKE = 1000.0
+"""Largest ``overtake``: a GPU-second less of work is worth a thousand seconds of waiting."""
 
 _LEAST_DELTA = 0.001
 
@@ -41,6 +46,7 @@ class Wfq:
     weights: tuple[float, ...]  #: of each class; they add up to one
     zeta: float  #: least speed-up per GPU that limits the GPUs of a job; 0 is no cap
     delta: float = 0.1  #: step by which zeta is lowered while the class has GPUs left
+    overtake: float = 0.0  #: seconds of earlier arrival that one GPU-second less of remaining work is worth in a class
 
     def __post_init__(self) -> None:
         rising = all(one < other for one, other in zip(self.thresholds, self.thresholds[1:], strict=False))
@@ -51,6 +57,7 @@ class Wfq:
         _check("weights", self.weights, whole, "one number above 0 per threshold, 1 in total")
         _check("zeta", self.zeta, 0 <= self.zeta <= 1, "0 to 1")
         _check("delta", self.delta, _LEAST_DELTA <= self.delta <= 1, f"{_LEAST_DELTA:g} to 1")
+        _check("overtake", self.overtake, 0 <= self.overtake <= MOST_OVERTAKE, f"0 to {MOST_OVERTAKE:g}")
 
     @classmethod
     def of(cls, sizes: FloatArray, variation: float, slope: float, zeta: float, delta: float = 0.1) -> Self:
@@ -85,6 +92,15 @@ class Wfq:
             cap -= self.delta
         rows.append(np.full(len(speed), NO_LIMIT))
         return np.array(rows, dtype=np.int64)
+
+
+def place(came_s: Numbers, size: Numbers, overtake: float) -> Numbers:
+    """Return the key by which the jobs of a class are served, the smallest first; sizes are finite GPU-seconds.
+
+    At 0 it is the order of arrival, and the larger *overtake*, the closer to shortest remaining service first. It
+    bounds what a job waits for: no job that comes *overtake* times its size later is served before it.
+    """
+    return came_s + overtake * size
 
 
 FIFO = Wfq((math.inf,), (1.0,), 0.0)

@@ -1,4 +1,4 @@
-"""Weighted fair queueing written in one line: ``thresholds=3600,36000,inf weights=0.6,0.3,0.1 zeta=0 delta=0.1``."""
+"""Weighted fair queueing in one line: ``thresholds=3600,36000,inf weights=0.6,0.3,0.1 zeta=0 delta=0.1 overtake=0``."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from collections.abc import Mapping, Sequence
 from ...errors import ConfigError
 from .wfq import Wfq
 
-PARAMETERS = ("thresholds", "weights", "zeta", "delta")
+PARAMETERS = ("thresholds", "weights", "zeta", "delta", "overtake")
 
 
 def line_of(rules: Wfq) -> str:
     """Format *rules* for ``rules_from``: thresholds exactly, the rest to six digits."""
     thresholds = ",".join(map(_exact, rules.thresholds))
     weights = ",".join(f"{weight:.6g}" for weight in rules.weights)
-    return f"thresholds={thresholds} weights={weights} zeta={rules.zeta:.6g} delta={rules.delta:.6g}"
+    rest = f"zeta={rules.zeta:.6g} delta={rules.delta:.6g} overtake={rules.overtake:.6g}"
+    return f"thresholds={thresholds} weights={weights} {rest}"
 
 
 def rules_from(settings: Mapping[str, str], default: Wfq) -> Wfq:
@@ -34,7 +35,8 @@ def rules_from(settings: Mapping[str, str], default: Wfq) -> Wfq:
         )
     zeta = _number("zeta", settings["zeta"]) if "zeta" in settings else default.zeta
     delta = _number("delta", settings["delta"]) if "delta" in settings else default.delta
-    return Wfq(thresholds, weights, zeta, delta)
+    overtake = _number("overtake", settings["overtake"]) if "overtake" in settings else default.overtake
+    return Wfq(thresholds, weights, zeta, delta, overtake)
 
 
 def _exact(value: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,11 +38,11 @@ SPEEDUPS = "pcs_speedups.json"
 @click.option("--speedups", type=FILE, help=f"JSON file of speed-ups by job name.  [default: {SPEEDUPS} by TRACE]")
 @click.option("--gpus", type=click.IntRange(1, 1_000_000), required=True, help="GPUs of the cluster.")
 @click.option("--objective", "objectives", multiple=True, help="jct, error or unfairness with :avg, :p90 or :p99.")
-@click.option("--load", type=float, help="Work arriving over what the GPUs do.  [default: the trace's, at most 0.9]")
-@click.option("--jobs", type=click.IntRange(10), default=1000, help="Jobs in a sample.  [default: 1000]")
+@click.option("--load", type=float, help="Draw jobs that arrive at random at this load.  [default: as they arrived]")
+@click.option("--jobs", type=click.IntRange(10), default=300, help="Jobs in a sample, at most.  [default: 300]")
 @click.option("--samples", type=click.IntRange(1), default=5, help="Samples per setting.  [default: 5]")
-@click.option("--evaluations", type=click.IntRange(1), default=1000, help="Simulations in total.  [default: 1000]")
-@click.option("--population", type=click.IntRange(4), default=20, help="Settings tried at a time.  [default: 20]")
+@click.option("--evaluations", type=click.IntRange(1), default=4000, help="Simulations in total.  [default: 4000]")
+@click.option("--population", type=click.IntRange(4), default=50, help="Settings tried at a time.  [default: 50]")
 @click.option("--delta", type=float, help="Step size for lowering the cap.  [default: searched too]")
 @click.option("--seed", type=click.IntRange(0), default=0, help="Seed of samples and search.  [default: 0]")
 @click.option(
@@ -61,7 +62,7 @@ def pareto(
 ) -> None:
     """Find Pareto-optimal settings of weighted fair queueing.
 
-    Jobs of the trace are assumed to be elastic. Half of them are sampled for the search, the other half for validation.
+    Jobs of the trace are assumed to be elastic. Half of them are used for the search, the other half for validation.
     """
     from ..pareto.checkpoint import Notebook
     from ..pareto.objectives import DEFAULT, objectives_of
@@ -70,20 +71,24 @@ def pareto(
     workers = workers_of(options["workers"])
     objectives = objectives_of(options["objectives"] or DEFAULT)
     apps, source = _applications(app, trace, options)
-    load = options["load"] if options["load"] is not None else min(apps.load(options["gpus"]), 0.9)
-    passed = ("gpus", "jobs", "samples", "evaluations", "population", "delta", "seed")
-    search, settings = search_on(apps, SearchSpec(objectives, load=load, **{name: options[name] for name in passed}))
+    passed = ("gpus", "load", "jobs", "samples", "evaluations", "population", "delta", "seed")
+    search, settings = search_on(apps, SearchSpec(objectives, **{name: options[name] for name in passed}))
     notebook = None if state_path is None else Notebook(Path(state_path), settings)
     with bar("simulations") as advance:
         front = search.run(workers, notebook, advance)
     jobs = count(len(apps), "job")
     head = (
-        f"{source}: {jobs}; samples of {options['jobs']:,} at load {load:.3g} on {options['gpus']:,} GPUs, "
+        f"{source}: {jobs}; {_samples(search.train.samples, options['load'])} on {options['gpus']:,} GPUs, "
         f"{options['samples']} to search by and {options['samples']} to judge by"
     )
     if page_path is not None:
         _write_page(page_path, front, source, head)
     emit(_facts(front, settings, source), head, _sheet(front), *_lines(front), as_json=as_json)
+
+
+def _samples(samples: Sequence[Applications], load: float | None) -> str:
+    jobs = count(len(samples[0]), "job")
+    return f"windows of {jobs} as they arrived" if load is None else f"samples of {jobs} at load {load:.3g}"
 
 
 def _applications(app: App, trace: str | None, options: dict[str, Any]) -> tuple[Applications, str]:
@@ -144,7 +149,7 @@ def _facts(front: Front, settings: Any, source: str) -> dict[str, Any]:
         if point.setting is None:
             return {"name": point.name} | sides
         setting = point.setting
-        terms = {"variation": setting.variation, "slope": setting.slope, **asdict(setting.wfq)}
+        terms = asdict(setting) | {"correction": asdict(point.correction) if point.correction else None}
         return terms | sides | {"holds": point.holds, "setting": line_of(point)}
 
     return {
@@ -173,11 +178,11 @@ def _sheet(front: Front) -> TextTable:
         ]
         setting = point.setting
         if setting is None:
-            rows.append([point.name, None, None, None, None, None, *values])
+            rows.append([point.name, None, None, None, None, *values])
             continue
-        terms = (setting.variation, setting.slope, setting.wfq.zeta, setting.wfq.delta)
-        rows.append([str(number), *(float(f"{term:.3g}") for term in terms), len(setting.wfq.weights), *values])
-    return TextTable(("POINT", "T", "W", "ZETA", "DELTA", "CLASSES", *heads), rows)
+        terms = (setting.zeta, setting.delta, setting.overtake)
+        rows.append([str(number), len(setting.weights), *(float(f"{term:.3g}") for term in terms), *values])
+    return TextTable(("POINT", "CLASSES", "ZETA", "DELTA", "OVERTAKE", *heads), rows)
 
 
 def _lines(front: Front) -> list[str]:

@@ -62,8 +62,10 @@ def replay(
     wfq = shares.wfq
     group = wfq.classes(apps.service_s * size_factor)
     weights, limits = np.array(wfq.weights), wfq.limits(apps.curves.speed)
-    rules = ElasticRules(shares.kind, float(gpus), shares.lease_s, weights, limits)
-    data = ApplicationData(apps.service_s, apps.submit_s, apps.demand, apps.curve, group, apps.curves.speed)
+    rules = ElasticRules(shares.kind, float(gpus), shares.lease_s, weights, limits, wfq.overtake)
+    speed = apps.curves.speed
+    size_s = apps.demand / speed[apps.curve, apps.demand]
+    data = ApplicationData(apps.service_s, apps.submit_s, apps.demand, apps.curve, group, size_s, speed)
     state = fresh(count, group, len(wfq.weights), size_factor)
     fork = fresh(count, group, len(wfq.weights), np.ones(count))
     state.clock[0] = fork.clock[0] = apps.submit_s[0] if count else 0.0

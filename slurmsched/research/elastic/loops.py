@@ -131,7 +131,7 @@ def _copy(state: State, fork: State) -> None:
         fork.clock[at] = state.clock[at]
     for group in range(len(state.many)):
         fork.first[group], fork.many[group] = state.first[group], state.many[group]
-        fork.wanted[group] = state.wanted[group]
+        fork.wanted[group], fork.served[group] = state.wanted[group], state.served[group]
         for place in range(state.first[group], state.first[group] + state.many[group]):
             row = state.rows[place]
             fork.rows[place] = row

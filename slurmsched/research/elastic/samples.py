@@ -35,6 +35,18 @@ class Split:
         return cls(np.sort(order[: count // 2]), np.sort(order[count // 2 :]))
 
 
+def windows(apps: Applications, count: int, most: int) -> list[Applications]:
+    """Return *count* contiguous windows of *apps* with their arrivals as they were, each of *most* at most.
+
+    They begin at equal distances in the order of arrival. ConfigError where a window would have fewer than two.
+    """
+    width = len(apps) // count
+    if width < 2:
+        jobs = plural.count(len(apps), "job")
+        raise ConfigError(f"{jobs} cannot be parted into {count} windows of at least two")
+    return [apps.take(slice(at * width, at * width + min(width, most))) for at in range(count)]
+
+
 def sample(apps: Applications, rows: IntArray, count: int, gpus: int, load: float, seed: int) -> Applications:
     """*count* applications drawn from *rows* of *apps* with replacement, arriving at random (Poisson).
 

@@ -7,12 +7,14 @@ what the loops do.
 
 from __future__ import annotations
 
-from ...cluster.columns import FloatArray
+from ...cluster.columns import FloatArray, IntArray
 from ...policies.compiled import compiled, inner
+from ...policies.ordering.wfq import place as place_in_class
 from .state import AFS_L, EVENTS, FAIR, NOW, SEEN, SRSF, THEMIS, ApplicationData, ElasticRules, State
 from .weighted_shares import share_out
 
 _LEAST = 1e-9  #: GPUs; less is what rounding leaves
+_place = inner(place_in_class)
 
 
 @compiled
@@ -80,9 +82,14 @@ def _wfq(data: ApplicationData, rules: ElasticRules, state: State) -> int:
     share_out(rules.gpus, rules.weights, state.wanted, share_of[:classes])
     rows, demand, curve, limits, at, gpus = state.rows, data.demand, data.curve, rules.limits, state.at, state.gpus
     last, given = len(limits) - 1, 0
+    overtake, submit_s, size_s, left_s = rules.overtake, data.submit_s, data.size_s, state.left_s
+    size_factor, key = state.size_factor, state.scratch[1]
     for group in range(classes):
         first = state.first[group]
         end = first + state.many[group]
+        if overtake > 0 and end > first:
+            served = first + state.served[group]
+            _sort(rows, first, served, end, overtake, submit_s, size_s, left_s, size_factor, key)
         level = 0 if share_of[group] < state.wanted[group] else last
         before, left = given, share_of[group]
         while left > _LEAST and level <= last:
@@ -96,7 +103,35 @@ def _wfq(data: ApplicationData, rules: ElasticRules, state: State) -> int:
                     given += 1
                 place += 1
             level += 1
+        state.served[group] = given - before
     return given
+
+
+@inner
+def _sort(
+    rows: IntArray, first: int, served: int, end: int, overtake: float, submit_s: FloatArray, size_s: FloatArray,
+    left_s: FloatArray, size_factor: FloatArray, key: FloatArray,
+) -> None:  # fmt: skip
+    """Put the applications of a class in the order in which they are served.
+
+    Only the keys of those up to *served*, which had GPUs, have changed, and only downwards; the last one may be new.
+    """
+    for place in range(first, min(served, end)):
+        row, free = rows[place], place
+        mine = _place(submit_s[row], left_s[row] * size_factor[row] * size_s[row], overtake)
+        while free > first and key[free - 1] > mine:
+            key[free], rows[free] = key[free - 1], rows[free - 1]
+            free -= 1
+        key[free], rows[free] = mine, row
+    row, free = rows[end - 1], end - 1
+    mine = _place(submit_s[row], left_s[row] * size_factor[row] * size_s[row], overtake)
+    while free > first:
+        other = rows[free - 1]
+        if _place(submit_s[other], left_s[other] * size_factor[other] * size_s[other], overtake) <= mine:
+            break
+        rows[free] = other
+        free -= 1
+    rows[free] = row
 
 
 @inner

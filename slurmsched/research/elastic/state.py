@@ -27,6 +27,7 @@ class ApplicationData(NamedTuple):
     demand: IntArray
     curve: IntArray
     group: IntArray  #: class
+    size_s: FloatArray  #: GPU-seconds on all the GPUs it can use, for a second of work on one
     speed: FloatArray  #: of each curve (row) on 0, 1, ... GPUs
 
 
@@ -38,6 +39,7 @@ class ElasticRules(NamedTuple):
     lease_s: float  #: infinite where GPUs are shared anew at arrivals and ends only
     weights: FloatArray  #: of the classes
     limits: IntArray  #: GPUs at most, by lowering of the cap and curve
+    overtake: float  #: by which the smaller applications of a class are served earlier, see ``wfq.place``
 
 
 class State(NamedTuple):
@@ -47,6 +49,7 @@ class State(NamedTuple):
     rows: IntArray
     first: IntArray
     many: IntArray  #: of each class inside
+    served: IntArray  #: how many of each class had GPUs when they were divided last
     wanted: FloatArray  #: GPUs that the applications of each class can use
     left_s: FloatArray  #: work left of each application
     size_factor: FloatArray  #: the work that the policy assumes, over the true one
@@ -69,6 +72,7 @@ def fresh(count: int, groups: IntArray, classes: int, size_factor: FloatArray) -
         clock,
         np.zeros(count, np.int64),
         np.concatenate(([0], np.cumsum(members)[:-1])).astype(np.int64),
+        np.zeros(classes, np.int64),
         np.zeros(classes, np.int64),
         np.zeros(classes),
         np.zeros(count),

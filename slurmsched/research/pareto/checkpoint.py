@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ...errors import ConfigError
 
-FORM = "slurmsched-pareto/2"
+FORM = "slurmsched-pareto/3"
 _ACCEPTED = "accepted is what slurmsched pareto wrote itself, or no file"
 
 Values = dict[tuple[float, ...], tuple[float, ...]]

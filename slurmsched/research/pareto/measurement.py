@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from ...cluster.columns import FloatArray
-from ...simulator.worker_pool import Spread, Workers, crew
+from ...policies.ordering.wfq import Wfq
+from ...simulator.worker_pool import Spread
 from ..elastic.applications import Applications
-from ..elastic.experiment import Policy, replay
+from ..elastic.correction import Correction
+from ..elastic.experiment import ElasticReplay, Policy, replay
 from .objectives import Objective
+
+
+@dataclass(frozen=True)
+class Corrected:
+    """A policy whose play-forwards are corrected."""
+
+    policy: Policy
+    correction: Correction
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,26 +33,53 @@ class Bench:
     gpus: int
     objectives: tuple[Objective, ...]
 
-    def measure(self, policy: Policy) -> list[float]:
+    def measure(self, judged: Policy | Corrected) -> list[float]:
         """Return the mean over the samples of each objective."""
-        replays = [replay(apps, self.gpus, policy) for apps in self.samples]
+        if isinstance(judged, Corrected):
+            return self._means([judged.correction(one) for one in self._replays(judged.policy)])
+        return self._means(self._replays(judged))
+
+    def cross_measure(self, policy: Policy) -> list[float]:
+        """Return the same with predictions that are corrected, on each sample by what the others teach.
+
+        A single sample has no others, and its predictions stay as they are.
+        """
+        return self._means(_crossed(self._replays(policy), _thresholds(policy)))
+
+    def learn(self, policy: Policy) -> tuple[list[float], Correction]:
+        """Return the values of ``cross_measure``, and the correction that all samples teach."""
+        replays = self._replays(policy)
+        return self._means(_crossed(replays, _thresholds(policy))), Correction.of(replays, _thresholds(policy))
+
+    def _replays(self, policy: Policy) -> list[ElasticReplay]:
+        return [replay(apps, self.gpus, policy) for apps in self.samples]
+
+    def _means(self, replays: Sequence[ElasticReplay]) -> list[float]:
         return [float(np.mean([objective(one) for one in replays])) for objective in self.objectives]
+
+
+def _thresholds(policy: Policy) -> tuple[float, ...]:
+    return policy.thresholds if isinstance(policy, Wfq) else ()
+
+
+def _crossed(replays: Sequence[ElasticReplay], thresholds: Sequence[float]) -> Sequence[ElasticReplay]:
+    if len(replays) == 1:
+        return replays
+    return [Correction.of([*replays[:at], *replays[at + 1 :]], thresholds)(one) for at, one in enumerate(replays)]
 
 
 Measure = Callable[[Bench, Sequence[Policy], Callable[[], None]], FloatArray]
 """Values of policies on a bench, one row each; the last argument is called after each measurement."""
 
 
-@contextmanager
-def measuring(workers: Workers | None) -> Iterator[Measure]:
-    """Provide a reusable function that measures policies; without *workers*, in this process."""
-    with crew(workers) as spread:
-        yield partial(_measured, spread)
+def searched(spread: Spread) -> Measure:
+    """Return the function that measures the policies of a search, where *spread* runs them."""
+    return partial(_searched, spread)
 
 
-def _measured(spread: Spread, bench: Bench, policies: Sequence[Policy], advance: Callable[[], None]) -> FloatArray:
+def _searched(spread: Spread, bench: Bench, policies: Sequence[Policy], advance: Callable[[], None]) -> FloatArray:
     values: list[list[float]] = [[]] * len(policies)
-    for place, measured in spread(bench.measure, policies):
+    for place, measured in spread(bench.cross_measure, policies):
         values[place] = measured
         advance()
     return np.array(values)

@@ -50,6 +50,11 @@ class Objective:
         """The objective as ``metric:measure``."""
         return f"{self.metric}:{self.measure}"
 
+    @property
+    def fine(self) -> float:
+        """A small value: differences below it hardly matter. A second, or a thousandth."""
+        return 1.0 if self.metric == "jct" else 0.001
+
     def __call__(self, replay: ElasticReplay) -> float:
         """Return the value for a replay with predictions; the smaller, the better."""
         return MEASURES[self.measure](METRICS[self.metric](replay))

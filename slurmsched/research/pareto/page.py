@@ -32,20 +32,20 @@ def shown(objective: Objective, value: float) -> str:
 
 
 def name_of(point: Point) -> str:
-    """Name a point by its parameters, or an extreme by its name."""
+    """Name a point by its classes and caps, or an extreme by its name."""
     setting = point.setting
     if setting is None:
         return point.name
-    classes = len(setting.wfq.weights)
+    classes = len(setting.weights)
     return (
-        f"T {setting.variation:.3g}, W {setting.slope:.3g}, zeta {setting.wfq.zeta:.3g}, delta {setting.wfq.delta:.3g}"
-        f" ({classes} {'class' if classes == 1 else 'classes'})"
+        f"{classes} {'class' if classes == 1 else 'classes'}, zeta {setting.zeta:.3g}, delta {setting.delta:.3g},"
+        f" overtake {setting.overtake:.3g}"
     )
 
 
 def line_of(point: Point) -> str:
     """Return the whole setting of a point; for an extreme, a note that it has none."""
-    return setting_line(point.setting.wfq) if point.setting else f"{point.name} is shown to compare with."
+    return setting_line(point.setting) if point.setting else f"{point.name} is shown to compare with."
 
 
 def page(front: Front, title: str, notes: Sequence[str]) -> str:

@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from operator import itemgetter
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ...cluster.columns import FloatArray
 from ...errors import ConfigError, MissingExtra
-from ...simulator.worker_pool import Workers
+from ...policies.ordering.wfq import Wfq
+from ...simulator.worker_pool import Spread, Workers, crew
+from ..elastic.correction import Correction
 from ..elastic.experiment import Policy
 from .checkpoint import Notebook
-from .measurement import Bench, measuring
+from .measurement import Bench, Corrected, searched
 from .objectives import Objective, undominated
 from .race import ProgressCallback, Race, row_of
-from .space import SearchSpace, WfqPoint
+from .space import SearchSpace
 
-POPULATION = 20
+POPULATION = 50
+
+_CROSSED = 0.5  #: share of the new settings that mix two; most mixtures of good settings are none
+_MUTATED = 0.25  #: of the coordinates of each
+
+Result = TypeVar("Result")
 
 EXTREMES: dict[str, Policy] = {"FIFO": "fifo", "shortest first": "srsf", "fair share": "fair-share"}
 """The bounds of all settings: the most predictable, the fastest and the fairest of the classical policies."""
@@ -29,7 +38,8 @@ class Point:
     """A policy with its objectives, on the samples of the search and on those held out."""
 
     name: str  #: empty for a setting from the search
-    setting: WfqPoint | None  #: None for an extreme
+    setting: Wfq | None  #: None for an extreme
+    correction: Correction | None  #: of its predictions, learnt from the samples of the search; None for an extreme
     train: tuple[float, ...]
     test: tuple[float, ...]
     holds: bool  #: no other setting from the search beats it on the samples held out
@@ -71,29 +81,39 @@ class Search:
         progress: ProgressCallback = lambda _done, _total: None,
     ) -> Front:
         """Search, resuming from *notebook*. ConfigError where pymoo is missing."""
-        with measuring(workers) as measure:
-            race = Race(self.train, self.evaluations, self._policy, measure, notebook, progress)
+        with crew(workers) as spread:
+            race = Race(self.train, self.evaluations, self.space.setting, searched(spread), notebook, progress)
             self._raced(race)
-            values = race.values
-            best = np.flatnonzero(undominated(values))
-            best = best[np.argsort(values[best, 0], kind="stable")]
-            settings = [self.space.setting(np.array(race.whole[at])) for at in best]
-            judged: list[Policy] = [*(setting.wfq for setting in settings), *EXTREMES.values()]
-            test = measure(self.test, judged, _nobody)
-            beyond = measure(self.train, list(EXTREMES.values()), _nobody)
-        holds = undominated(test[: len(best)])
-        found = [
-            Point("", setting, row_of(values[at]), row_of(test[place]), bool(holds[place]))
-            for place, (at, setting) in enumerate(zip(best, settings, strict=True))
-        ]
-        extremes = [
-            Point(name, None, row_of(beyond[place]), row_of(test[len(best) + place]), False)
-            for place, name in enumerate(EXTREMES)
-        ]
-        return Front(self.train.objectives, tuple(found), tuple(extremes), race.spent)
+            kept = [np.array(race.whole[at]) for at in np.flatnonzero(undominated(race.values))]
+            settings = list(dict.fromkeys(map(self.space.setting, kept)))
+            points = self._judged(spread, settings)
+            extremes = self._extremes(spread)
+        return Front(self.train.objectives, tuple(points), tuple(extremes), race.spent)
 
-    def _policy(self, point: FloatArray) -> Policy:
-        return self.space.setting(point).wfq
+    def _judged(self, spread: Spread, settings: list[Wfq]) -> list[Point]:
+        """Return the Pareto-optimal *settings* by the first objective: on all samples, then on those held out.
+
+        The race learnt corrections from the samples of a stage alone; here each comes from all of the search.
+        """
+        learnt = in_order(spread(self.train.learn, settings))
+        values = np.array([mean for mean, _ in learnt])
+        best = np.flatnonzero(undominated(values))
+        best = best[np.argsort(values[best, 0], kind="stable")]
+        judged = [Corrected(settings[at], learnt[at][1]) for at in best]
+        test = np.array(in_order(spread(self.test.measure, judged)))
+        holds = undominated(test)
+        return [
+            Point("", settings[at], one.correction, row_of(values[at]), row_of(test[place]), bool(holds[place]))
+            for place, (at, one) in enumerate(zip(best, judged, strict=True))
+        ]
+
+    def _extremes(self, spread: Spread) -> list[Point]:
+        policies = list(EXTREMES.values())
+        sides = (in_order(spread(bench.measure, policies)) for bench in (self.train, self.test))
+        return [
+            Point(name, None, None, tuple(train), tuple(test), False)
+            for name, train, test in zip(EXTREMES, *sides, strict=True)
+        ]
 
     def _raced(self, race: Race) -> None:
         """Measure the candidates of SPEA2 until no simulations are left."""
@@ -105,7 +125,11 @@ class Search:
                 break
             values = race.run(cube)
             if len(cube) == len(candidates):
-                algorithm.tell(infills=population.new(X=cube, F=values))
+                algorithm.tell(infills=population.new(X=cube, F=self._spread(values)))
+
+    def _spread(self, values: FloatArray) -> FloatArray:
+        """Return *values* on logarithmic scales: half the error is as far away at 1 % as at 20 %."""
+        return np.log(values + [objective.fine for objective in self.train.objectives])
 
     def _algorithm(self) -> Any:
         """Build SPEA2, which begins with the first points of the space."""
@@ -116,7 +140,9 @@ class Search:
         made = spea2.SPEA2(
             pop_size=self.population,
             sampling=self.space.first(self.population, self.seed),
-            survival=spea2.SPEA2Survival(normalize=True),  # its default one remembers earlier searches
+            survival=spea2.SPEA2Survival(normalize=False),  # its default one remembers earlier searches
+            crossover=_pymoo("operators.crossover.sbx").SBX(prob=_CROSSED, eta=15),
+            mutation=_pymoo("operators.mutation.pm").PM(prob=1.0, prob_var=_MUTATED, eta=20),
         )
         endless = _pymoo("core.termination").NoTermination()
         made.setup(problem, termination=endless, seed=self.seed, verbose=False)
@@ -130,5 +156,6 @@ def _pymoo(module: str) -> Any:
         raise MissingExtra("the preference solver needs pymoo", "pareto") from error
 
 
-def _nobody() -> None:
-    """Ignore progress."""
+def in_order(placed: Iterable[tuple[int, Result]]) -> list[Result]:
+    """Return results by their index."""
+    return [result for _, result in sorted(placed, key=itemgetter(0))]

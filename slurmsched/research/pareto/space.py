@@ -1,7 +1,8 @@
-"""The search space: T, W, zeta and, unless it is fixed, delta, as a point of the unit cube."""
+"""The search space: cuts between classes, weights, zeta, delta and overtake, as a point of the unit cube."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Self
 
@@ -9,31 +10,23 @@ import numpy as np
 
 from ...cluster.columns import FloatArray
 from ...errors import ConfigError
-from ...policies.ordering.wfq import Wfq, most_variation
+from ...policies.ordering.wfq import LEAST_WEIGHT, Wfq
 from ...policies.ordering.wfq_line import line_of
 
-LEAST_VARIATION = 0.01  #: share of the T that makes one class
-MOST_SLOPE = 3.0
+MOST_CLASSES = 4
 DELTAS = (0.01, 0.9)
-
-_SLACK = 1 + 1e-6  #: prevents rounding from splitting one class into two
-
-
-@dataclass(frozen=True)
-class WfqPoint:
-    """A point in PCS's own terms, and its setting for the given sizes."""
-
-    variation: float  #: T
-    slope: float  #: W
-    wfq: Wfq
+_BEYOND = 1.25  #: how far the scale of cuts goes beyond the largest size, in its own lengths: such a cut is none
+_STEPS = (-2.0, 7.0)  #: log of the weight of a class over that of the next one
+_OVERTAKES = (1e-4, 10.0)  #: below the first, jobs are served in order of arrival
+_FIRST_CLASS = 0.01  #: share of the jobs that are smaller than the smallest cut
 
 
 @dataclass(frozen=True, eq=False)
 class SearchSpace:
     """The settings for jobs of *sizes*."""
 
-    sizes: FloatArray
-    most_variation: float  #: from here on, all jobs are one class
+    sizes: FloatArray  #: distinct, rising
+    least: float  #: the smallest cut
     delta: float | None  #: None to search it too
 
     @classmethod
@@ -41,31 +34,65 @@ class SearchSpace:
         """Build the space for *sizes*; ConfigError for an invalid *delta*."""
         if delta is not None and not DELTAS[0] <= delta <= 1:
             raise ConfigError(f"delta = {delta!r}: accepted is {DELTAS[0]} to 1")
-        return cls(sizes, max(most_variation(sizes) * _SLACK, _SLACK - 1), delta)
+        return cls(np.unique(sizes), float(np.quantile(sizes, _FIRST_CLASS)), delta)
 
     @property
     def dimensions(self) -> int:
         """The number of coordinates of a point."""
-        return 3 if self.delta is not None else 4
+        return 2 * (MOST_CLASSES - 1) + (2 if self.delta is not None else 3)
 
-    def setting(self, point: FloatArray) -> WfqPoint:
-        """Return the setting at *point*. T is spread by its logarithm, the others evenly."""
-        variation = self.most_variation * LEAST_VARIATION ** (1 - float(point[0]))
-        slope = MOST_SLOPE * (2 * float(point[1]) - 1)
+    def setting(self, point: FloatArray) -> Wfq:
+        """Return the setting at *point*: cuts and steps between weights, then zeta, overtake and delta."""
+        cuts, steps = point[: MOST_CLASSES - 1], point[MOST_CLASSES - 1 : 2 * (MOST_CLASSES - 1)]
+        zeta, overtake, *delta = point[2 * (MOST_CLASSES - 1) :].tolist()
         low, high = DELTAS
-        delta = self.delta if self.delta is not None else low + (high - low) * float(point[3])
-        return WfqPoint(variation, slope, Wfq.of(self.sizes, variation, slope, float(point[2]), delta))
+        thresholds = self._thresholds(cuts)
+        return Wfq(
+            thresholds,
+            _weights(steps[: len(thresholds) - 1]),
+            zeta,
+            self.delta if self.delta is not None else low + (high - low) * delta[0],
+            _overtake(overtake),
+        )
 
     def first(self, count: int, seed: int) -> FloatArray:
-        """Return *count* initial points: first come, first served, and points spread evenly at random.
+        """Return *count* initial points: first come, first served, shortest first, and points spread evenly at random.
 
-        Each coordinate has one point in each of as many equal parts (a Latin hypercube).
+        Each coordinate has one point in each of as many equal parts (a Latin hypercube), but half of the points let
+        nobody overtake in a class.
         """
         random = np.random.default_rng(seed)
         strata = np.array([random.permutation(count) for _ in range(self.dimensions)]).T
         points = (strata + random.random(strata.shape)) / count
-        points[0] = [1.0, 0.5, 0.0, 0.5][: self.dimensions]
+        points[: count // 2, -1 if self.delta is not None else -2] = 0.0
+        whole = [1.0] * (MOST_CLASSES - 1) + [0.5] * (MOST_CLASSES - 1)
+        points[0] = [*whole, 0.0, 0.0, 0.5][: self.dimensions]
+        points[1] = [*whole, 0.0, 1.0, 0.5][: self.dimensions]
         return np.asarray(points)
+
+    def _thresholds(self, cuts: FloatArray) -> tuple[float, ...]:
+        """Return the largest size of each class: cuts lie evenly on the logarithm of sizes, each at a size of a job."""
+        low, high = math.log(self.least), math.log(self.sizes[-1])
+        wanted = np.exp(low + _BEYOND * (high - low) * np.sort(cuts))
+        at = np.searchsorted(self.sizes, wanted, side="right") - 1
+        kept = np.unique(at[(at >= 0) & (at < len(self.sizes) - 1)])
+        return (*self.sizes[kept].tolist(), math.inf)
+
+
+def _weights(steps: FloatArray) -> tuple[float, ...]:
+    low, high = _STEPS
+    logs = np.concatenate([[0.0], -np.cumsum(low + (high - low) * steps)])
+    raw = np.exp(logs - logs.max())
+    raw = np.maximum(raw / raw.sum(), LEAST_WEIGHT)
+    return tuple((raw / raw.sum()).tolist())
+
+
+def _overtake(part: float) -> float:
+    """Return the overtake at *part* of its scale: none in the first fifth, then evenly on its logarithm."""
+    if part < 0.2:
+        return 0.0
+    low, high = _OVERTAKES
+    return float(low * (high / low) ** ((part - 0.2) / 0.8))
 
 
 def setting_line(wfq: Wfq) -> str:

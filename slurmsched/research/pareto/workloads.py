@@ -10,11 +10,13 @@ import numpy as np
 
 from ...cluster.columns import FloatArray, IntArray
 from ..elastic.applications import Applications
-from ..elastic.samples import Split, sample
+from ..elastic.samples import Split, sample, windows
 from .measurement import Bench
 from .objectives import Objective
 from .search import POPULATION, Search
 from .space import SearchSpace
+
+Samples = tuple[Applications, ...]
 
 _HELD_OUT = 1_000_000  #: added to the seeds of validation samples
 
@@ -25,10 +27,10 @@ class SearchSpec:
 
     objectives: tuple[Objective, ...]
     gpus: int
-    load: float  #: of each sample
-    jobs: int = 1000  #: in each sample
+    load: float | None = None  #: of each sample, whose jobs then arrive at random; None for windows as they arrived
+    jobs: int = 300  #: in each sample, at most
     samples: int = 5  #: for the search, and as many for validation
-    evaluations: int = 1000
+    evaluations: int = 4000
     delta: float | None = None  #: None to search it too
     seed: int = 0
     population: int = POPULATION
@@ -36,11 +38,12 @@ class SearchSpec:
 
 def search_on(apps: Applications, wish: SearchSpec) -> tuple[Search, Mapping[str, object]]:
     """Build the search for *wish* on *apps*, and the values that identify it."""
-    halves = Split.of(len(apps), wish.seed)
+    train, test = (_windows if wish.load is None else _drawn)(apps, wish)
+    sizes = np.concatenate([one.service_s for one in train])
     search = Search(
-        SearchSpace.of(apps.service_s[halves.train], wish.delta),
-        Bench(_samples(apps, halves.train, wish, wish.seed), wish.gpus, wish.objectives),
-        Bench(_samples(apps, halves.test, wish, wish.seed + _HELD_OUT), wish.gpus, wish.objectives),
+        SearchSpace.of(sizes, wish.delta),
+        Bench(train, wish.gpus, wish.objectives),
+        Bench(test, wish.gpus, wish.objectives),
         wish.evaluations,
         wish.seed,
         wish.population,
@@ -59,8 +62,28 @@ def search_on(apps: Applications, wish: SearchSpec) -> tuple[Search, Mapping[str
     return search, settings
 
 
-def _samples(apps: Applications, rows: IntArray, wish: SearchSpec, seed: int) -> tuple[Applications, ...]:
-    return tuple(sample(apps, rows, wish.jobs, wish.gpus, wish.load, seed + at) for at in range(wish.samples))
+def _windows(apps: Applications, wish: SearchSpec) -> tuple[Samples, Samples]:
+    """Return contiguous windows of the trace as they arrived, to search by and to judge by.
+
+    Of two windows of about the same load one at random is for the search: the load decides what a setting is worth.
+    """
+    every = windows(apps, 2 * wish.samples, wish.jobs)
+    every.sort(key=lambda window: window.load(wish.gpus))
+    first = np.random.default_rng(wish.seed).integers(0, 2, wish.samples).tolist()
+    pairs = [(every[2 * at + one], every[2 * at + 1 - one]) for at, one in enumerate(first)]
+    return tuple(train for train, _ in pairs), tuple(test for _, test in pairs)
+
+
+def _drawn(apps: Applications, wish: SearchSpec) -> tuple[Samples, Samples]:
+    """Return jobs drawn from either half of the trace, which arrive at random."""
+    assert wish.load is not None
+    halves = Split.of(len(apps), wish.seed)
+
+    def samples(rows: IntArray, seed: int) -> Samples:
+        return tuple(sample(apps, rows, wish.jobs, wish.gpus, load, seed + at) for at in range(wish.samples))
+
+    load = wish.load
+    return samples(halves.train, wish.seed), samples(halves.test, wish.seed + _HELD_OUT)
 
 
 def _digest(columns: Sequence[FloatArray | IntArray]) -> str:
