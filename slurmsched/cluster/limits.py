@@ -304,7 +304,7 @@ def _factors(limits: LimitTable) -> dict[str, float]:
 
 
 def _enlarged(limit: SharedLimit, factor: float) -> SharedLimit:
-    """Return a limit as a QOS with a *factor* has it: GrpTRES and MaxTRES of associations are so many times as large."""
+    """Return a limit as a QOS with a *factor* has it: GrpTRES and MaxTRES of associations are that much larger."""
     if not factor or limit.whose != ACCOUNT or limit.counts == NODE or limit.over or limit.resource in _NOT_ENLARGED:
         return limit
     return replace(limit, most=float(int(limit.most * factor)))
