@@ -79,8 +79,7 @@ def _choice(view: View, promised: Promised, urgent: BoolArray, rules: DeadlineRu
     requests = replace(requests, due_s=np.maximum(due_s, start_s + requests.needs_s))
     lost_gpu_s = view.running.gpus * (now_s - view.running.started_s)
     lost_gpu_s += np.where(stopping.promised, lost_gpu_s.max(initial=0.0), 0.0)
-    nobody = np.zeros(len(view.running), dtype=np.bool_)
-    return YieldingJobs(view, rules.preemption, stopping, availability, requests, lost_gpu_s, nobody)
+    return YieldingJobs(view, rules.preemption, stopping, availability, requests, lost_gpu_s)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,14 +95,13 @@ class YieldingJobs:
     availability: GpuAvailability
     requests: DeadlineRequests
     lost_gpu_s: FloatArray  #: what stopping each running job loses
-    needed: BoolArray  #: running jobs that stop for requests of several GPUs on a node alone
 
     def rows(self, able: BoolArray) -> IntArray:
         """Return the rows among *able* running jobs that stop."""
         wide, rows = self.availability.wide(self.requests), np.zeros(0, dtype=np.int64)
         if wide.any():
             rows = self._chosen(self.requests.take(wide), able, self._lost_on_nodes(able), rows)
-        return self._chosen(self.requests, able & ~self.needed, self.lost_gpu_s, rows)
+        return self._chosen(self.requests, able, self.lost_gpu_s, rows)
 
     def _chosen(
         self, requests: DeadlineRequests, able: BoolArray, lost_gpu_s: FloatArray, before: IntArray

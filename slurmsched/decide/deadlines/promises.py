@@ -64,7 +64,6 @@ class Promised:
     late: BoolArray  #: pending jobs with a promise that no plan keeps
     rows: IntArray  #: pending jobs with a promise
     due_s: FloatArray  #: the promised end of each of *rows*
-    needed: BoolArray  #: running jobs with a promise that the plan has running now
     spare: BoolArray  #: running jobs with a promise that has time for a stop now
     availability: GpuAvailability | None = None  #: None if there is no promise
     room: Room | None = None  #: GPUs left free by running jobs
@@ -177,8 +176,7 @@ def _planned(
     tight = laxity_s <= rules.lead_s + rules.hold_s + (0.0 if stopping is None else _room_made_s(rules))
     due |= tight
     due[rows] |= (needed & (held.stoppable | late | (rules.slack_s > 0)))[waits]
-    needs_gpus, spare = np.zeros((2, len(view.running)), dtype=np.bool_)
-    needs_gpus[placed[~waits] - count] = needed[~waits]
+    spare = np.zeros(len(view.running), dtype=np.bool_)
     spare[placed[~waits] - count] = ~(late | (plan.first > 0))[~waits]
     left, schedule = (
         plan.left(),
@@ -188,7 +186,7 @@ def _planned(
     table = _started_by(view, with_plan(table, held.job_id, plan.starts_s), laxity_s)
     room, due_s = leases.room, held.due_s[waits]
     more = (availability, room, left, schedule, plan.solved)
-    return Promised(table, due, tight, laxity_s, unplanned, rows, due_s, needs_gpus, spare, *more)
+    return Promised(table, due, tight, laxity_s, unplanned, rows, due_s, spare, *more)
 
 
 def _needed(leases: LeaseSchedule, held: DeadlineRequests, plan: SchedulePlan, rules: DeadlineRules) -> BoolArray:
@@ -234,7 +232,7 @@ def _of(table: PromiseTable, view: View) -> Promised:
     no_rows, nobody = np.zeros(0, dtype=np.int64), np.zeros(len(view.running), np.bool_)
     count, no_times = len(view.pending), np.zeros(0, dtype=np.float64)
     no_jobs = np.zeros(count, np.bool_)
-    return Promised(table, no_jobs, no_jobs, np.full(count, np.inf), no_jobs, no_rows, no_times, nobody, nobody)
+    return Promised(table, no_jobs, no_jobs, np.full(count, np.inf), no_jobs, no_rows, no_times, nobody)
 
 
 def _in_leases(

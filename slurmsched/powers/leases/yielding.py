@@ -54,8 +54,7 @@ def lease_wishes(
     start_s = view.now_s + max(terms.lead_s, 1.0) + 1.0
     requests = availability.requests(turn.claims, np.full(len(turn.claims), np.inf), start_s)
     requests = replace(requests, due_s=start_s + requests.needs_s)
-    nobody = np.zeros(len(view.running), dtype=np.bool_)
-    choice = YieldingJobs(view, terms.part, stopping, availability, requests, turn.loss, nobody)
+    choice = YieldingJobs(view, terms.part, stopping, availability, requests, turn.loss)
     rows = choice.rows(turn.behind & availability.holding(turn.claims))
     return stop_actions(view, rows, stopping, terms.stop_signal)
 
