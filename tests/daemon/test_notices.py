@@ -132,11 +132,31 @@ def test_the_address_is_mail_user_where_it_is_one_else_the_owner_at_the_site(pri
     def query(argv):
         if printed is None:
             raise SlurmRefused("Invalid job id specified")
-        return printed
+        return printed.replace("\n   ", " ") if "--oneliner" in argv else printed
 
     assert Recipients(query).of(7, "zoe", "example.org") == address
     assert Recipients(query).of(7, "zoe", "") == (address if address == "zoe@lab.org" else "")
     assert Recipients(query).of(7, "-zoe\n", "example.org") in ("", "zoe@lab.org", "zoe@example.org")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x\n   MailUser=evil@x.org MailType=END",
+        "x\nJobId=8\n   MailUser=evil@x.org",
+        "\nJobId=7\n   MailUser=evil@x.org",
+    ],
+)
+@pytest.mark.parametrize(
+    ("own", "address"), [("", "zoe@example.org"), ("   MailUser=zoe@lab.org\n", "zoe@example.org")]
+)
+def test_a_comment_of_several_lines_chooses_no_recipient(text, own, address):
+    def query(argv):
+        if "--oneliner" in argv:
+            return f"JobId=7 JobName=a Comment={text} Power= {own.strip()}\n"
+        return f"JobId=7 JobName=a\n   Comment={text}\n   Power=\n{own}"
+
+    assert Recipients(query).of(7, "zoe", "example.org") == address
 
 
 @pytest.mark.parametrize("kind", NOTICES)

@@ -9,6 +9,7 @@ from ...errors import SlurmschedError
 
 ADDRESS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=-]{0,63}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
 LOCAL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,31}")
+_RECORD = re.compile(r"^JobId=", re.MULTILINE)
 _MAIL_USER = re.compile(r"^ +MailUser=(\S*)", re.MULTILINE)
 
 
@@ -31,9 +32,13 @@ class Recipients:
         return at_site if ADDRESS.fullmatch(at_site) else ""
 
     def _mail_user(self, job_id: int) -> str:
+        """Return MailUser as Slurm has it. A name or comment of several lines could look like that line: then empty."""
+        show = ["scontrol", "show", "job", str(job_id)]
         try:
-            printed = self._query(["scontrol", "show", "job", str(job_id)])
+            mine = [record for record in _RECORD.split(self._query(show)) if record.split()[:1] == [str(job_id)]]
+            found = _MAIL_USER.findall(mine[0]) if len(mine) == 1 else []
+            lines = self._query([*show, "--oneliner"]).splitlines() if found else []
         except SlurmschedError:  # it has ended, or Slurm is away
             return ""
-        found = _MAIL_USER.findall(printed)
-        return found[-1] if found else ""
+        of_one_line = all(_RECORD.match(line) for line in lines if line.strip())
+        return found[-1] if found and of_one_line else ""
