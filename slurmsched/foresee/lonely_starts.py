@@ -42,13 +42,17 @@ def lonely_starts(view: View, rows: Iterable[int]) -> dict[int, float]:
 
     A node counts with what is free of it now, and whole once its last job has ended, by the median of its forecast.
     """
-    unclear = unclear_requests(view.pending)
-    found = ((row, _start_s(view, row)) for row in rows if row not in unclear and _is_alone(view, row))
+    jobs = view.pending
+    waits = (jobs.priority > 0) & ~where_kind(jobs, ReasonKind.CANNOT_RUN)
+    waiting = np.bincount(jobs.partition.codes[waits], minlength=len(jobs.partition.names))[jobs.partition.codes]
+    alone = [row for row in rows if waiting[row] <= 1 and _is_alone(view, row, waits)]
+    unclear = unclear_requests(jobs) if alone else {}
+    found = ((row, _start_s(view, row)) for row in alone if row not in unclear)
     return {row: start_s for row, start_s in found if np.isfinite(start_s)}
 
 
-def _is_alone(view: View, row: int) -> bool:
-    """Report whether no other job waits for nodes of the one partition of a job, and no reservation has some."""
+def _is_alone(view: View, row: int, waits: BoolArray) -> bool:
+    """Report whether none but a job *waits* for nodes of its one partition, and no reservation has some."""
     jobs, name = view.pending, view.pending.partition[row]
     at = [place for place, one in enumerate(view.partitions.name) if one == name]
     if not at or len(view.reservations) or view.partitions.unshown[at[0]] or jobs.tasks[row] != 1:
@@ -56,7 +60,6 @@ def _is_alone(view: View, row: int) -> bool:
     inside = _inside(view.nodes, {name})
     near = {one for one in view.partitions.name if (_inside(view.nodes, {one}) & inside).any()}
     shares = jobs.partition.map([bool(near & set(names.split(","))) for names in jobs.partition.names], np.bool_)
-    waits = (jobs.priority > 0) & ~where_kind(jobs, ReasonKind.CANNOT_RUN)
     return int((shares & waits).sum()) <= 1
 
 
