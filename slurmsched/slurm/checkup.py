@@ -23,6 +23,9 @@ from .versions import ABILITIES, TESTED, SlurmRelease, Support
 
 _UNSET = ("", "(null)", "none", "NONE")
 
+SHOWS_CLOUDS = (24, 11)
+"""The first tested release that shows nodes of a cloud while they are switched off, whatever PrivateData says."""
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -77,6 +80,16 @@ def _preemption(facts: ClusterInfo, settings: Settings) -> Finding:
         return Finding(name, True, "Slurm stops no jobs for others")
     text = f"Slurm stops jobs for others by itself (preempt/{kind}), which our times leave out: a job may start earlier"
     return Finding(name, None, f"{text} than is said, and a stopped one ends later")
+
+
+def _clouds(facts: ClusterInfo, settings: Settings) -> Finding:
+    name, shown = "nodes of clouds", _words(facts, "PrivateData")
+    if facts.config.get("SuspendProgram", "") in _UNSET:
+        return Finding(name, True, "no nodes are switched off to save power")
+    if facts.version >= SHOWS_CLOUDS or "cloud" in shown:
+        return Finding(name, True, "Slurm shows those that are switched off too")
+    text = "Slurm hides those that are switched off: jobs for them get no times, and promises leave them out"
+    return Finding(name, None, text, f"PrivateData={','.join([*shown, 'cloud'])}")
 
 
 def _backend(facts: ClusterInfo, settings: Settings) -> Finding:
@@ -412,6 +425,7 @@ _RULES: tuple[Callable[[ClusterInfo, Settings], Finding], ...] = (
     _selection,
     _federation,
     _preemption,
+    _clouds,
     _backend,
     _powers,
     _rights,

@@ -131,6 +131,21 @@ def test_in_a_federation_it_is_said_that_one_cluster_is_read():
     assert finding("federation", FACTS).ok is True
 
 
+@pytest.mark.parametrize(
+    ("version", "config", "ok", "remedy"),
+    [
+        ((22, 5, 8), {"SuspendProgram": "(null)"}, True, ""),
+        ((22, 5, 8), {"SuspendProgram": "/bin/off"}, None, "PrivateData=cloud"),
+        ((22, 5, 8), {"SuspendProgram": "/bin/off", "PrivateData": "jobs"}, None, "PrivateData=jobs,cloud"),
+        ((22, 5, 8), {"SuspendProgram": "/bin/off", "PrivateData": "cloud,jobs"}, True, ""),
+        ((24, 11, 5), {"SuspendProgram": "/bin/off"}, True, ""),
+    ],
+)
+def test_nodes_of_a_cloud_that_slurm_hides_are_named_with_the_line_that_shows_them(version, config, ok, remedy):
+    found = finding("nodes of clouds", replace(facts(**config), version=version))
+    assert (found.ok, found.remedy) == (ok, remedy)
+
+
 def test_without_slurmdbd_nobody_can_be_made_operator():
     found = finding("rights", facts(admin_level="None", AccountingStorageType="accounting_storage/none"))
     assert found.ok is False
