@@ -208,7 +208,8 @@ def _words(view: View, row: int, limit: SharedLimit, blocks: bool) -> LimitWords
         until = " until past use is forgotten or an admin allows more" if limit.used else ""
         return LimitWords(
             f"{why[:1].upper()}{why[1:]}: it cannot start so{until}.",
-            f"Change its request with 'scontrol update jobid={job} ...', {_elsewhere(limit, jobs, row)}",
+            f"Change its request with 'scontrol update jobid={job} {_change(limit, jobs, row)}', "
+            f"{_elsewhere(limit, jobs, row)}",
         )
     used = _used(view, limit)
     holders = _holders(view, limit)
@@ -290,6 +291,14 @@ def _held_by(view: View, holders: IntArray, named: list[int]) -> Iterator[str]:
     holds, first_one = ("holds", "it") if len(holders) == 1 else ("hold", f"the first of them{which}")
     yield f"{', '.join(parts)} {holds} it;".capitalize()
     yield f"{first_one} should end {when}."
+
+
+def _change(limit: SharedLimit, jobs: JobTable, row: int) -> str:
+    """Return what would bring a job below a limit that it alone is beyond: a time limit for one over time."""
+    asked = limit.asked(jobs, row)
+    left = (limit.most - limit.used) / asked if limit.over and limit.whole and asked else 0.0
+    minutes = int(jobs.time_limit_s[row] * left / 60.0) if np.isfinite(jobs.time_limit_s[row]) else 0
+    return f"timelimit={minutes}" if minutes > 0 else "..."
 
 
 def _elsewhere(limit: SharedLimit, jobs: JobTable, row: int) -> str:

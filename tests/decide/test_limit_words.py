@@ -146,6 +146,12 @@ def test_a_limit_of_minutes_is_told_with_what_is_gone_of_it_and_what_running_job
     assert words in told(seen).reason
 
 
+@pytest.mark.parametrize(("used", "change"), [(940, "timelimit=30"), (999, "..."), (1000, "...")])
+def test_the_time_limit_that_minutes_are_left_for_is_what_the_owner_can_ask_for(used, change):
+    seen = world("AssocGrpGRESMinutes", GPU_MINUTES | {"most": 1000, "used": used}, time_limit_s=[3600.0])
+    assert told(seen).advice.startswith(f"Change its request with 'scontrol update jobid=1 {change}', or move it")
+
+
 def test_a_limit_of_gpus_is_not_taken_for_one_of_minutes():
     seen = world("AssocGrpGRESMinutes", ACCOUNT | {"counts": "group", "resource": "gpu", "most": 4})
     assert "4 GPUs to all jobs" not in told(seen).reason
