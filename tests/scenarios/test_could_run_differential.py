@@ -329,7 +329,7 @@ READ_APART = "what is read where somebody needs it"
 def tolerated(one: Judged, reading: int, newer: bool) -> str | None:
     """Return why it need not be said of a job that it never starts; None if it must."""
     if isinstance(one.draft, Limited):
-        return "minutes of running jobs" if one.reason == "QOSGrpCPURunMinutesLimit" else None
+        return None
     if any(one.after[reading + 1 :]):
         return READ_APART
     kinds = NEWER if newer else UNSAID if len(one.draft.partitions) > 1 else ALONE
