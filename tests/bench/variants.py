@@ -65,7 +65,7 @@ def main() -> None:
     handlers = QueryHandlers(sources, trusted=(0, os.geteuid()))
     handlers.observe(report)
     with tempfile.TemporaryDirectory() as directory:
-        server = QueryServer(directory, handlers, answer_s=60.0, turn_s=60.0)
+        server = QueryServer(directory, handlers, answer_s=60.0, turn_s=60.0, patience_s=90.0)
         server.start()
         try:
             timed(Path(directory) / SOCKET)
