@@ -90,7 +90,13 @@ def test_who_asks_is_told_what_serves_and_who_said_so(site):
     told = shown(site)
     assert (told["ordering"], told["from"], told["by"]) == (LINE, "policy set", getpass.getuser())
     assert (told["since_s"], told["reason"]) == (site.clock.now_s, "deadline week")
-    assert told["parameters"] == {"thresholds": "60,inf", "weights": "9,1", "zeta": "0", "delta": "0.1"}
+    assert told["parameters"] == {
+        "thresholds": "60,inf",
+        "weights": "9,1",
+        "zeta": "0",
+        "delta": "0.1",
+        "overtake": "0",
+    }
     text = run(site, "policy", "show").output
     assert f"by {getpass.getuser()}: deadline week" in text
     assert "no daemon answers" in text

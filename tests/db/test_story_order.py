@@ -19,5 +19,11 @@ def test_what_slurm_does_in_the_second_of_a_request_follows_the_request(asked, e
     assert kinds((7.0, effect), (8.1, asked)) == [effect, asked]
 
 
+@pytest.mark.parametrize(("what", "first"), [("open", "deadline"), ("met", "started")])
+def test_a_job_that_starts_in_the_second_of_its_promise_starts_after_it(what, first):
+    promise, start = StoryEvent(7.5, "deadline", {"what": what}), StoryEvent(7.0, "started")
+    assert in_order([start, promise])[0].kind == first
+
+
 def test_of_one_time_events_stand_in_the_order_of_their_kinds():
     assert kinds(*((1.0, kind) for kind in reversed(KINDS))) == list(KINDS)

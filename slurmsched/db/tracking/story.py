@@ -227,13 +227,21 @@ def _same(one_s: float, other_s: float) -> bool:
     return abs(one_s - other_s) <= SAME_TIME_S or (math.isnan(one_s) and math.isnan(other_s))
 
 
+def _caused(event: StoryEvent) -> str:
+    """Return the kind of the event of Slurm that follows *event* in its second; empty for none."""
+    if event.kind == "deadline":
+        return "started" if event.details.get("what") == PromiseState.OPEN.name.lower() else ""
+    return _EFFECTS.get(event.kind) or ""
+
+
 def in_order(events: Iterable[StoryEvent]) -> list[StoryEvent]:
     """Return *events*, oldest first.
 
-    Slurm tells whole seconds: what it did in the second of our request follows the request.
+    Slurm tells whole seconds: what it did in the second of our request follows the request, and a job that was promised
+    its time while it waited starts after that.
     """
     every = list(events)
-    caused = {(_EFFECTS[e.kind], float(math.floor(e.at_s))): e.at_s for e in every if e.kind in _EFFECTS}
+    caused = {(_caused(e), float(math.floor(e.at_s))): e.at_s for e in every if _caused(e)}
 
     def place(event: StoryEvent) -> tuple[float, int]:
         return caused.get((event.kind, event.at_s), event.at_s), KINDS.index(event.kind)
