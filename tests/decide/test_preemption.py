@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from examples import examples
 from slurmsched.clock import ManualClock
-from slurmsched.cluster.actions import AskToStop, Requeue, Resume, SetAdminComment, Suspend
+from slurmsched.cluster.actions import AskToStop, Hold, Requeue, Resume, SetAdminComment, Suspend
 from slurmsched.cluster.jobs import JobState
 from slurmsched.cluster.records.promises import PromiseState
 from slurmsched.cycle import CycleContext, run_cycle
@@ -128,6 +128,21 @@ def test_a_running_job_with_a_promise_and_time_to_spare_makes_room_for_another_p
     assert (states(plan), asked(plan)) == (["OPEN"], [902])
     assert asked(planned(also_promised(what, plan, 12))) == [902], "it still needs two hours"
     assert asked(planned(also_promised(what, plan, 4))) == [], "it would be late itself"
+
+
+@pytest.mark.parametrize(("doubling_s", "asks"), [(0.0, [902]), (HOUR_S, [902]), (5 * HOUR_S, [])])
+def test_what_a_stop_costs_a_promised_job_grows_with_its_gpus(doubling_s, asks):
+    """Job 902 has 4 GPUs, so it costs two doublings; it needs two hours more and has twelve."""
+    what = also_promised(seen(full(4, 4, ckpt=[False, True])), planned(seen(full(4, 4, ckpt=[False, True]))), 12)
+    assert asked(planned(what, restart_doubling_s=doubling_s)) == asks
+
+
+@pytest.mark.parametrize(("yields", "wide", "held"), [(True, 8, [2]), (True, 1, []), (False, 8, [])])
+def test_nobody_takes_the_gpus_that_come_free_for_a_wide_job_behind_which_it_waits(yields, wide, held):
+    deadlines = {"deadline_s": [NOW_S + 2 * HOUR_S + 100.0, np.nan], "time_limit_s": [2 * HOUR_S, np.inf]}
+    pending = jobs(2, gpus=[wide, 1], nodes=[max(1, wide // 4), 1], **deadlines)
+    plan = planned(beside(full(4, 4), pending, [3 * HOUR_S] * 2), yields=yields)
+    assert [action.job_id for action in plan.actions if isinstance(action, Hold)] == held
 
 
 def test_a_promised_job_has_a_longer_lease():
