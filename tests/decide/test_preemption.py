@@ -139,9 +139,10 @@ def test_what_a_stop_costs_a_promised_job_grows_with_its_gpus(doubling_s, asks):
 
 @pytest.mark.parametrize(("yields", "wide", "held"), [(True, 8, [2]), (True, 1, []), (False, 8, [])])
 def test_nobody_takes_the_gpus_that_come_free_for_a_wide_job_behind_which_it_waits(yields, wide, held):
-    deadlines = {"deadline_s": [NOW_S + 2 * HOUR_S + 100.0, np.nan], "time_limit_s": [2 * HOUR_S, np.inf]}
+    """It would end in time: nothing else holds it."""
+    deadlines = {"deadline_s": [NOW_S + 2 * HOUR_S + 100.0, np.nan], "time_limit_s": [2 * HOUR_S, 20.0]}
     pending = jobs(2, gpus=[wide, 1], nodes=[max(1, wide // 4), 1], **deadlines)
-    plan = planned(beside(full(4, 4), pending, [3 * HOUR_S] * 2), yields=yields)
+    plan = planned(beside(full(4, 4), pending, [3 * HOUR_S, 5.0]), yields=yields)
     assert [action.job_id for action in plan.actions if isinstance(action, Hold)] == held
 
 
