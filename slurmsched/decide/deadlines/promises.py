@@ -113,8 +113,8 @@ def _room_made_s(rules: DeadlineRules) -> float:
     return rules.promised_lease_s + rules.stop_s
 
 
-def stop_cost_s(rules: DeadlineRules, gpus: IntArray) -> FloatArray:
-    """Return the time that a stop may cost each job: to save its work, to start again, and to resume."""
+def _turn_cost_s(rules: DeadlineRules, gpus: IntArray) -> FloatArray:
+    """Return the time that a stop and the next start may cost a job with a promise, with all its waits for Slurm."""
     return rules.terms.restart_costs_s(gpus) + rules.stop_s + 2 * rules.lead_s
 
 
@@ -207,7 +207,7 @@ def _availability(view: View, table: PromiseTable, rules: DeadlineRules, stoppin
     placed = np.flatnonzero(stopping.placed)
     ends_by_s[placed] = _due_s(view, table, len(view.pending) + placed)
     # After a stop there must be time to make room for the job again, as for any other.
-    ends_by_s -= stop_cost_s(rules, view.running.gpus) + 2 * startup_s + _room_made_s(rules)
+    ends_by_s -= _turn_cost_s(rules, view.running.gpus) + 2 * startup_s + _room_made_s(rules)
     terms = (view, rules.margin, rules.lead_s)
     stops_s = np.where(stopping.placed, -np.inf, stopping.by_s)
     return GpuAvailability(*terms, stops_s, stoppable, restart_s, startup_s, ends_by_s)
@@ -223,7 +223,7 @@ def _held(
 ) -> DeadlineRequests:
     """Return the requests of the jobs *placed* by the schedule: with the cost of a stop of those that run."""
     held = availability.requests(placed, _due_s(view, table, placed), view.now_s)
-    cost_s = np.where(placed >= len(view.pending), stop_cost_s(rules, held.gpus), 0.0)
+    cost_s = np.where(placed >= len(view.pending), _turn_cost_s(rules, held.gpus), 0.0)
     return replace(held, needs_s=held.needs_s + cost_s)
 
 
