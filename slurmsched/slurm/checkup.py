@@ -6,8 +6,6 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 
-from ..cluster.text.hostlist import fold
-from ..cluster.text.tres import gpus_in, slots_on
 from ..config import Settings
 from ..config.shipped_files import shipped
 from .port import (
@@ -19,12 +17,10 @@ from .port import (
     preemption,
     unreadable_selection,
 )
-from .versions import ABILITIES, TESTED, SlurmRelease, Support
+from .slots import without_slots
+from .versions import ABILITIES, SHOWS_CLOUDS, TESTED, SlurmRelease, Support
 
 _UNSET = ("", "(null)", "none", "NONE")
-
-SHOWS_CLOUDS = (24, 11)
-"""The first tested release that shows nodes of a cloud while they are switched off, whatever PrivateData says."""
 
 
 @dataclass(frozen=True)
@@ -398,7 +394,7 @@ def _sharing(facts: ClusterInfo, settings: Settings) -> Finding:
     if not section.memory_mib:
         text = "share.memory_mib is 0: no two jobs fit on a GPU"
         return Finding(name, False, text, "[share] memory_mib = 76000, for GPUs with 80 GB")
-    nodes, types = _without_slots(facts)
+    nodes, types = without_slots(facts.gres)
     if nodes:
         ones = ",".join(f"slot:{each}:1" for each in types)
         counted = f"NodeName={nodes} Name=slot Type={{{','.join(types)}}} Count=1 Flags=CountOnly"
@@ -408,15 +404,6 @@ def _sharing(facts: ClusterInfo, settings: Settings) -> Finding:
     whose = f" of {', '.join(section.accounts)}" if section.accounts else ""
     whose += " with slurmsched:pack" if section.optin else ""
     return Finding(name, True, f"jobs{whose} that were measured share GPUs in partition {section.partition}")
-
-
-def _without_slots(facts: ClusterInfo) -> tuple[str, list[str]]:
-    """Return the nodes with unshared GPUs that lack slots, as a host list, and all types of slots."""
-    slots = {node: slots_on(gres) for node, gres in facts.gres.items()}
-    shared = {node for node, has in slots.items() if max(has.values(), default=0) > 1}
-    needed = {gpu for node in shared for gpu in slots[node]}
-    alone = [node for node, gres in facts.gres.items() if node not in shared and gpus_in(gres)[0]]
-    return fold(node for node in alone if not slots[node].keys() >= needed), [f"i{gpu}" for gpu in sorted(needed)]
 
 
 _RULES: tuple[Callable[[ClusterInfo, Settings], Finding], ...] = (

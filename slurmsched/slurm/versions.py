@@ -16,6 +16,9 @@ from ..cluster.jobs import JobState
 TESTED = ((22, 5), (24, 11), (25, 5), (25, 11), (26, 5))
 """The releases that the conformance suite ran against (docs/releases.md)."""
 
+SHOWS_CLOUDS = (24, 11)
+"""The first tested release that shows nodes of a cloud while they are switched off, whatever PrivateData says."""
+
 JOB_STATES = {
     **{state.name: state for state in JobState},
     "BOOT_FAIL": JobState.NODE_FAIL,
