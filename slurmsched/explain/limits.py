@@ -138,9 +138,10 @@ def doubts_of_limits(view: View, jobs: JobTable) -> Iterator[str]:
 
 
 def _lasts(view: View, limit: SharedLimit, jobs: JobTable) -> bool:
-    """Return True if what a limit over time allows is enough for all jobs that run and wait, and for new *jobs*."""
-    asked = sum(float(limit.amount(some)[limit.concerns(some)].sum()) for some in (view.running, view.pending))
-    return limit.used + asked + float(limit.amount(jobs).sum()) <= limit.most
+    """Return True if what a limit over time allows is enough for all tasks that run and wait, and for new *jobs*."""
+    some = view.pending.followed_by(view.running)
+    asked = (limit.amount(some) * some.tasks)[limit.concerns(some)].sum() + (limit.amount(jobs) * jobs.tasks).sum()
+    return bool(limit.used + asked <= limit.most)
 
 
 def _named_first(found: list[SharedLimit], reason: Reason) -> SharedLimit:

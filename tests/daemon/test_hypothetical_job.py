@@ -261,6 +261,13 @@ def test_minutes_that_jobs_before_it_may_use_up_are_a_doubt(world):
     }
 
 
+def test_all_tasks_of_arrays_count_for_minutes_that_may_be_used_up(world):
+    limits = limits_of(GPU_MINUTES | {"most": 400.0, "flags": "Safe"})
+    asks = f"-p {partition(world)} -G 2 -t 60 --qos=small"
+    doubts = [world.told(asks + more, replace(world.seen(), limits=limits)).not_understood for more in ("", " -a 1-4")]
+    assert [len(some) for some in doubts] == [0, 1]
+
+
 @pytest.mark.parametrize("used", [0.0, 990.0])
 def test_a_qos_that_denies_looks_at_the_whole_limit_of_minutes_alone(world, used):
     denying = GPU_MINUTES | {"flags": "DenyOnLimit", "used": used}

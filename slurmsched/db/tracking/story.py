@@ -50,6 +50,9 @@ KINDS = (
 _EFFECTS = {kind: effect for action in ACTIONS.values() if (effect := action.slurm_event) for kind, _ in action.story}
 """What Slurm does upon our requests, by kind of event."""
 
+_AFTER_ANSWERS = {("deadline", PromiseState.OPEN.name.lower()): "started"}
+"""What follows an answer to a request for a deadline: only a job that waits is promised one."""
+
 _OF_EVENT = {JobSubmitted: "submitted", JobStarted: "started", JobRequeued: "requeued", JobEnded: "ended"}
 _COMMON = {f.name for f in fields(Event)}
 _DETAILS = {kind: [f.name for f in fields(kind) if f.name not in _COMMON] for kind in _OF_EVENT}
@@ -229,9 +232,7 @@ def _same(one_s: float, other_s: float) -> bool:
 
 def _caused(event: StoryEvent) -> str:
     """Return the kind of the event of Slurm that follows *event* in its second; empty for none."""
-    if event.kind == "deadline":
-        return "started" if event.details.get("what") == PromiseState.OPEN.name.lower() else ""
-    return _EFFECTS.get(event.kind) or ""
+    return _EFFECTS.get(event.kind) or _AFTER_ANSWERS.get((event.kind, str(event.details.get("what"))), "")
 
 
 def in_order(events: Iterable[StoryEvent]) -> list[StoryEvent]:
