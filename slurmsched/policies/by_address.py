@@ -6,6 +6,7 @@ seconds to compile.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from functools import cache
 from typing import Any, TypeVar
 
@@ -20,6 +21,7 @@ KEPT = 4
 
 _classes: set[type] = set()
 _kept: dict[int, Packed] = {}
+_references: dict[Hashable, Any] = {}
 
 
 def packed(kind: T) -> T:
@@ -47,16 +49,36 @@ class Packed:
     __slots__ = ("_memory", "_numba_type_", "address", "value")
 
     def __init__(self, value: Any) -> None:
-        from numba import typeof
-
-        from .references import Reference
-
         self.value = value
-        self._numba_type_ = Reference(typeof(value))
+        self._numba_type_ = _reference(value)
         write = _writer(value.__class__)
         self._memory = np.empty(write(value, 0, 0), dtype=np.uint8)
         self.address = self._memory.ctypes.data
         write(value, self.address, len(self._memory))
+
+
+def _reference(value: Any) -> Any:
+    """Return Numba's type of a reference to *value*, which Numba takes milliseconds to make."""
+    key = _form(value)
+    found = _references.get(key)
+    if found is None:
+        from numba import typeof
+
+        from .references import Reference
+
+        found = _references[key] = Reference(typeof(value))
+    return found
+
+
+def _form(value: Any) -> Hashable:
+    """Return what decides the type of *value*: of an array its dtype, its dimensions and its layout."""
+    kind = value.__class__
+    if isinstance(value, np.ndarray):
+        flags = value.flags
+        return kind, value.dtype, value.ndim, flags.c_contiguous, flags.f_contiguous, flags.aligned, flags.writeable
+    if isinstance(value, tuple):
+        return (kind, *map(_form, value))
+    return kind
 
 
 @cache

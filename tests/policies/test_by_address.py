@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from slurmsched.policies.by_address import KEPT, entry_by_address, packed
+from slurmsched.policies.by_address import KEPT, Packed, entry_by_address, packed
 from slurmsched.policies.compiled import HAVE_NUMBA
 
 pytestmark = pytest.mark.skipif(not HAVE_NUMBA, reason="Numba is not installed")
@@ -55,3 +55,25 @@ def test_a_tuple_is_released_after_a_few_others():
     for _ in range(KEPT):
         count(counters_of(2), 1.0)
     assert gone() is None
+
+
+def read_only(values: np.ndarray) -> np.ndarray:
+    values.setflags(write=False)
+    return values
+
+
+ARRAYS = (
+    np.arange(4.0), np.arange(8.0)[::2], np.arange(4), np.arange(4.0, dtype=np.float32), np.arange(4.0).reshape(2, 2),
+    np.asfortranarray(np.ones((3, 2))), np.ones((3, 2))[:, :1], read_only(np.arange(4.0)), np.ones(4, dtype=np.bool_),
+    np.zeros(4, dtype=[("a", np.int64), ("b", np.float64)]), np.rec.array(np.zeros(4, dtype=[("a", np.int64)])),
+    np.rec.array(np.zeros(4, dtype=[("b", np.float64)])), np.zeros(4, dtype=[("a", np.int64)]),
+    np.frombuffer(b"\0" * 33, dtype=np.uint8)[1:].view(np.int64),
+)  # fmt: skip
+
+
+def test_the_remembered_type_of_a_tuple_is_the_one_that_numba_gives_it():
+    from numba import typeof
+
+    values = [Counters(Inside(array, flag), at, 2.0) for array in ARRAYS for flag in (True, 1) for at in (1, 1.0)]
+    for value in (*values, *values):
+        assert Packed(value)._numba_type_.target == typeof(value)
