@@ -72,7 +72,7 @@ def _reference(value: Any) -> Any:
 
 def _form(value: Any) -> Hashable:
     """Return what decides the type of *value*: of an array its dtype, its dimensions and its layout."""
-    kind = value.__class__
+    kind: type = value.__class__
     if isinstance(value, np.ndarray):
         flags = value.flags
         return kind, value.dtype, value.ndim, flags.c_contiguous, flags.f_contiguous, flags.aligned, flags.writeable

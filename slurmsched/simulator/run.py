@@ -18,7 +18,7 @@ from ..errors import ConfigError
 from ..models.arrival_counter import ArrivalCounter
 from ..policies.contract import PLACEMENTS, SELECTIONS, SHARINGS
 from .cluster_spec import ClusterSpec
-from .cycle_driver import MEASURING, CycleDriver, IdealDriver, composed, whole_queue
+from .cycle_driver import MEASURING, CycleDriver, IdealDriver, Watch, composed, whole_queue
 from .decisions import DecisionWatch
 from .earlier_usage import use_before
 from .engine.keys import Keys
@@ -63,6 +63,7 @@ def simulate(
     earlier: EarlierJobs = NO_EARLIER_JOBS,
     past: Workload | None = None,
     types: TypedJobs | None = None,
+    watch: Watch | None = None,
 ) -> Replay:
     """Replay *jobs* on *fleet*, with compiled event loops where there are any.
 
@@ -70,7 +71,7 @@ def simulate(
     *learnt* has the forecasts for a setup with one of LEARNT; the rules of a site follow the load of its *earlier* jobs
     and these; fair share begins with the usage of *past* runs. With *segments* the replay has every run with its GPUs,
     at up to twice the cost; the executor slurm, and clusters whose jobs share GPUs, have none. *types* are speeds by
-    type of GPU, for the executor slurm.
+    type of GPU, for the executor slurm; there *watch* is called with the report of each of our cycles.
     With *check*, AssertionError names what is broken in the simulator's own state.
     ConfigError names a job that can never run.
     """
@@ -82,7 +83,7 @@ def simulate(
             "the runtimes of these jobs follow from what they train: say applications, throughputs or profiles (--set)"
         )
     if setup.executor == "slurm":
-        return _on_slurm(jobs, fleet, setup, learnt, check, awaited, earlier, past, types)
+        return _on_slurm(jobs, fleet, setup, learnt, check, awaited, earlier, past, types, watch)
     if setup.sharing and not SHARINGS.find(setup.sharing).pairs_jobs:
         fleet = replace(fleet, sharing=None)
     exactly = fleet.sharing is None and setup.site is None and not setup.measures_slowdowns
@@ -114,6 +115,7 @@ def _on_slurm(
     earlier: EarlierJobs,
     past: Workload | None,
     types: TypedJobs | None,
+    also: Watch | None,
 ) -> Replay:
     """Replay on a modelled slurmctld; an ordering of ours acts through our cycle."""
     conf = (
@@ -152,6 +154,8 @@ def _on_slurm(
     def watch(report: CycleReport) -> None:
         decisions.watch(report)
         tell(cluster)
+        if also is not None:
+            also(report)
 
     arrivals = None
     if setup.site is not None:

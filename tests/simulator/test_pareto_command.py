@@ -88,7 +88,10 @@ def test_people_get_a_table_and_the_settings():
         (("--gpus", "8"), "Say --trace TRACE or --from-db SPAN"),
         ((*SMALL, "--from-db", "30d"), "one of them"),
         ((*SMALL, "--scheduler", "tcp://here:1"), "no option any more: say --workers tcp://host:8786"),
-        (("--trace", "synthetic:50"), "Missing option '--gpus'"),
+        (("--trace", "synthetic:50"), "Say --gpus, the GPUs of the cluster."),
+        ((*SMALL, "--nodes", "4"), "--nodes goes with --executor slurm."),
+        ((*SMALL, "--executor", "slurm", "--nodes", "4"), "--gpus goes with --executor elastic."),
+        (("--trace", "synthetic:50", "--executor", "slurm"), "Say --nodes N or --cluster FILE"),
     ],
 )
 def test_wrong_usage_is_told(words, said):
@@ -107,3 +110,25 @@ def test_a_page_that_cannot_be_written_is_told(tmp_path):
     result = called(*SMALL, "--html", str(Path(tmp_path, "nowhere", "front.html")))
     assert result.exit_code == 1
     assert "writing the page" in result.output
+
+
+def test_beside_slurm_rigid_jobs_are_ordered_and_each_setting_caps_nothing():
+    words = ("--trace", "synthetic:90:1.6", "--nodes", "2", "--executor", "slurm", "--jobs", "30", "--samples", "1")
+    result = called(*words, "--evaluations", "4", "--population", "4", "--json")
+    assert result.exit_code == 0, result.output
+    facts = answer_of(["pareto"], result.output)
+    assert [point["name"] for point in facts["extremes"]] == ["FIFO", "shortest first"]
+    for point in facts["points"]:
+        assert point["zeta"] == 0
+        assert point["setting"].startswith("slurmsched policy set wfq thresholds=")
+        assert point["searched"]["jct:avg"] > 0
+
+
+def test_jobs_too_large_for_the_nodes_are_left_out_and_counted(tmp_path):
+    trace = tmp_path / "jobs.csv"
+    rows = (f"{60 * number},{300 + number},{4 if number % 8 == 0 else 1}" for number in range(40))
+    trace.write_text("\n".join(["submit_s,runtime_s,gpus", *rows]))
+    words = ("--trace", str(trace), "--nodes", "1x2", "--executor", "slurm", "--jobs", "10", "--samples", "1")
+    result = called(*words, "--evaluations", "4", "--population", "4")
+    assert result.exit_code == 0, result.output
+    assert "jobs.csv, without 5 jobs that could never run there: 35 jobs" in result.output

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
+from typing import Protocol
 
 import numpy as np
 
 from ...clock import Clock
-from ...cluster.columns import FloatArray
+from ...cluster.columns import FloatArray, IntArray
 from ...cluster.forecast import Forecast
 from ...cluster.jobs import JobTable
 from ...cluster.plan import Plan
@@ -25,7 +26,7 @@ from ...explain.eta import Eta, LivePredictions, admitted_last, delayed_jobs, et
 from ...explain.freed_queue import Queue
 from ...powers import decide
 from ..metrics import Metrics
-from .prediction_process import PredictionFailed, PredictionWorker
+from .prediction_process import PredictionFailed
 from .prediction_service import PredictionService
 
 NEEDS = str(MissingExtra("predictions need Numba, which compiles the simulator", "sim"))
@@ -48,13 +49,31 @@ class PredictionStore:
             self.store.save_predictions(self.cluster, records)
 
 
+class Player(Protocol):
+    """What calls ``foresee.predict_completion``: a process beside the daemon's, or that of a replay."""
+
+    def predict(
+        self,
+        view: View,
+        rank: IntArray,
+        standing: IntArray,
+        config: Mapping[str, str],
+        delayed_until_s: FloatArray | None = None,
+    ) -> PredictionTable:
+        """Return its result."""
+        ...
+
+    def close(self) -> None:
+        """Stop what it started."""
+
+
 @dataclass(frozen=True)
 class PlayForward:
     """The play-forward in the order in force: ours where we act and may order, else Slurm's."""
 
     policy: Callable[[], Policy]
     config: Callable[[], Mapping[str, str]]
-    player: PredictionWorker
+    player: Player
 
     def predict(self, view: View, plan: Plan, mode: str) -> PredictionTable:
         """Predict the starts and finishes of the jobs of *view*."""

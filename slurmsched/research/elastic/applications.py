@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 
@@ -44,7 +45,7 @@ class Applications:
     def __len__(self) -> int:
         return len(self.submit_s)
 
-    def take(self, rows: Rows) -> Applications:
+    def take(self, rows: Rows) -> Self:
         """Only *rows*."""
         return replace(
             self,

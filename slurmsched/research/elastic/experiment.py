@@ -32,11 +32,12 @@ class ElasticReplay:
     jct_s: FloatArray
     predicted_s: FloatArray  #: the JCT foreseen at arrival; NaN where nothing was
     contention: FloatArray  #: mean applications inside during its stay, itself included, over the events
+    least_s: float = 0.0  #: shorter foreseen JCTs count as this long in errors
 
     @property
     def error(self) -> FloatArray:
         """How far each JCT was from the foreseen one, as a share of that (section 2.2)."""
-        off = np.abs(self.jct_s - self.predicted_s) / self.predicted_s
+        off = np.abs(self.jct_s - self.predicted_s) / np.maximum(self.predicted_s, self.least_s)
         return np.where(off < _ROUNDING, 0.0, off)
 
     @property

@@ -25,6 +25,10 @@ class Corrected:
     correction: Correction
 
 
+Executor = Callable[[Applications, int, Policy], ElasticReplay]
+"""The replay of a sample on GPUs under a policy; picklable, since worker processes call it."""
+
+
 @dataclass(frozen=True, eq=False)
 class Bench:
     """The samples and objectives by which policies are measured."""
@@ -32,6 +36,7 @@ class Bench:
     samples: tuple[Applications, ...]
     gpus: int
     objectives: tuple[Objective, ...]
+    executor: Executor = replay
 
     def measure(self, judged: Policy | Corrected) -> list[float]:
         """Return the mean over the samples of each objective."""
@@ -52,7 +57,7 @@ class Bench:
         return self._means(_crossed(replays, _thresholds(policy))), Correction.of(replays, _thresholds(policy))
 
     def _replays(self, policy: Policy) -> list[ElasticReplay]:
-        return [replay(apps, self.gpus, policy) for apps in self.samples]
+        return [self.executor(apps, self.gpus, policy) for apps in self.samples]
 
     def _means(self, replays: Sequence[ElasticReplay]) -> list[float]:
         return [float(np.mean([objective(one) for one in replays])) for objective in self.objectives]

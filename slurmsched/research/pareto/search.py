@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, TypeVar
 
@@ -65,6 +65,7 @@ class Search:
     evaluations: int  #: budget of simulations, over all samples
     seed: int = 0
     population: int = POPULATION
+    extremes: Mapping[str, Policy] = field(default_factory=lambda: EXTREMES)
 
     def __post_init__(self) -> None:
         least = self.population * len(self.train.samples)
@@ -108,11 +109,11 @@ class Search:
         ]
 
     def _extremes(self, spread: Spread) -> list[Point]:
-        policies = list(EXTREMES.values())
+        policies = list(self.extremes.values())
         sides = (in_order(spread(bench.measure, policies)) for bench in (self.train, self.test))
         return [
             Point(name, None, None, tuple(train), tuple(test), False)
-            for name, train, test in zip(EXTREMES, *sides, strict=True)
+            for name, train, test in zip(self.extremes, *sides, strict=True)
         ]
 
     def _raced(self, race: Race) -> None:

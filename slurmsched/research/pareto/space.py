@@ -27,32 +27,41 @@ class SearchSpace:
 
     sizes: FloatArray  #: distinct, rising
     least: float  #: the smallest cut
-    delta: float | None  #: None to search it too
+    delta: float | None = None  #: None to search it too
+    rigid: bool = False  #: jobs have the GPUs that they ask for: zeta is 0, and delta has no effect
 
     @classmethod
-    def of(cls, sizes: FloatArray, delta: float | None = None) -> Self:
+    def of(cls, sizes: FloatArray, delta: float | None = None, *, rigid: bool = False) -> Self:
         """Build the space for *sizes*; ConfigError for an invalid *delta*."""
         if delta is not None and not DELTAS[0] <= delta <= 1:
             raise ConfigError(f"delta = {delta!r}: accepted is {DELTAS[0]} to 1")
-        return cls(np.unique(sizes), float(np.quantile(sizes, _FIRST_CLASS)), delta)
+        return cls(np.unique(sizes), float(np.quantile(sizes, _FIRST_CLASS)), delta, rigid)
 
     @property
     def dimensions(self) -> int:
         """The number of coordinates of a point."""
-        return 2 * (MOST_CLASSES - 1) + (2 if self.delta is not None else 3)
+        return 2 * (MOST_CLASSES - 1) + len(self._terms)
+
+    @property
+    def _terms(self) -> tuple[str, ...]:
+        """The names of the coordinates after cuts and steps."""
+        if self.rigid:
+            return ("overtake",)
+        return ("zeta", "overtake") if self.delta is not None else ("zeta", "overtake", "delta")
 
     def setting(self, point: FloatArray) -> Wfq:
         """Return the setting at *point*: cuts and steps between weights, then zeta, overtake and delta."""
         cuts, steps = point[: MOST_CLASSES - 1], point[MOST_CLASSES - 1 : 2 * (MOST_CLASSES - 1)]
-        zeta, overtake, *delta = point[2 * (MOST_CLASSES - 1) :].tolist()
+        term = dict(zip(self._terms, point[2 * (MOST_CLASSES - 1) :].tolist(), strict=True))
         low, high = DELTAS
+        delta = low + (high - low) * term["delta"] if "delta" in term else self.delta
         thresholds = self._thresholds(cuts)
         return Wfq(
             thresholds,
             _weights(steps[: len(thresholds) - 1]),
-            zeta,
-            self.delta if self.delta is not None else low + (high - low) * delta[0],
-            _overtake(overtake),
+            term.get("zeta", 0.0),
+            Wfq.delta if delta is None else delta,
+            _overtake(term["overtake"]),
         )
 
     def first(self, count: int, seed: int) -> FloatArray:
@@ -64,10 +73,11 @@ class SearchSpace:
         random = np.random.default_rng(seed)
         strata = np.array([random.permutation(count) for _ in range(self.dimensions)]).T
         points = (strata + random.random(strata.shape)) / count
-        points[: count // 2, -1 if self.delta is not None else -2] = 0.0
         whole = [1.0] * (MOST_CLASSES - 1) + [0.5] * (MOST_CLASSES - 1)
-        points[0] = [*whole, 0.0, 0.0, 0.5][: self.dimensions]
-        points[1] = [*whole, 0.0, 1.0, 0.5][: self.dimensions]
+        for at, overtake in enumerate((0.0, 1.0)):
+            term = {"zeta": 0.0, "overtake": overtake, "delta": 0.5}
+            points[at] = [*whole, *(term[name] for name in self._terms)]
+        points[2 : count // 2, self._terms.index("overtake") - len(self._terms)] = 0.0
         return np.asarray(points)
 
     def _thresholds(self, cuts: FloatArray) -> tuple[float, ...]:

@@ -10,10 +10,12 @@ import numpy as np
 
 from ...cluster.columns import FloatArray, IntArray
 from ..elastic.applications import Applications
+from ..elastic.experiment import replay
 from ..elastic.samples import Split, sample, windows
-from .measurement import Bench
+from .beside_slurm import BesideSlurm
+from .measurement import Bench, Executor
 from .objectives import Objective
-from .search import POPULATION, Search
+from .search import EXTREMES, POPULATION, Search
 from .space import SearchSpace
 
 Samples = tuple[Applications, ...]
@@ -36,17 +38,25 @@ class SearchSpec:
     population: int = POPULATION
 
 
-def search_on(apps: Applications, wish: SearchSpec) -> tuple[Search, Mapping[str, object]]:
-    """Build the search for *wish* on *apps*, and the values that identify it."""
+def search_on(
+    apps: Applications, wish: SearchSpec, beside: BesideSlurm | None = None
+) -> tuple[Search, Mapping[str, object]]:
+    """Build the search for *wish* on *apps*, and the values that identify it.
+
+    *beside* replays *apps*, which are rigid then, beside the modelled slurmctld; by default they are elastic.
+    """
     train, test = (_windows if wish.load is None else _drawn)(apps, wish)
     sizes = np.concatenate([one.service_s for one in train])
+    executor: Executor = replay if beside is None else beside
+    extremes = EXTREMES if beside is None else beside.extremes
     search = Search(
-        SearchSpace.of(sizes, wish.delta),
-        Bench(train, wish.gpus, wish.objectives),
-        Bench(test, wish.gpus, wish.objectives),
+        SearchSpace.of(sizes, wish.delta, rigid=beside is not None),
+        Bench(train, wish.gpus, wish.objectives, executor),
+        Bench(test, wish.gpus, wish.objectives, executor),
         wish.evaluations,
         wish.seed,
         wish.population,
+        extremes,
     )
     settings = {
         "objectives": [objective.name for objective in wish.objectives],
@@ -58,6 +68,7 @@ def search_on(apps: Applications, wish: SearchSpec) -> tuple[Search, Mapping[str
         "seed": wish.seed,
         "population": wish.population,
         "trace": _digest((apps.service_s, apps.demand, apps.curve, apps.curves.speed)),
+        "beside": None if beside is None else beside.digest,
     }
     return search, settings
 
