@@ -92,6 +92,7 @@ class Flow:
     every_s: float = 1.0  #: between two cycles of the daemon
     load: int = 0  #: processes beside Slurm that every node of the lab sees, since all are one machine
     uses: Mapping[str, float] = field(default_factory=dict)  #: CPUs that earlier runs of a name kept busy
+    ordering: str = "fifo"
 
     @property
     def nodes(self) -> int:
@@ -100,8 +101,8 @@ class Flow:
 
     @property
     def policy(self) -> Policy:
-        """First come, first served under the rules."""
-        return Policy(find_ordering("fifo"), self.rules)
+        """The ordering under the rules."""
+        return Policy(find_ordering(self.ordering), self.rules)
 
     @property
     def spec(self) -> LabSpec:

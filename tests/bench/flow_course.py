@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from slurmsched.cluster.jobs import JobState
 from slurmsched.cycle import CycleReport
+from slurmsched.research.pareto.beside_slurm import FirstLooks
 from slurmsched.simulator.decisions import DecisionWatch
 
 ACTIONS = {
@@ -34,10 +35,13 @@ class Course:
     restarts: Counter[int] = field(default_factory=Counter)
     last_on: dict[int, tuple[str, int]] = field(default_factory=dict)  #: type and number of GPUs of the last run
     backfill_s: float = 0.0  #: the first pass of backfill
+    looks: FirstLooks | None = None  #: what is predicted of each job when it comes; None for nothing
 
     def watch(self, report: CycleReport) -> None:
         """Count, and note the ends of jobs."""
         self.decided.watch(report)
+        if self.looks is not None:
+            self.looks.watch(report)
         self.actions.update(report.actions)
         ended = report.ended
         for at in range(len(ended)):
@@ -52,6 +56,15 @@ class Course:
     def jct_s(self) -> float:
         """Mean time from the submission of a job to its end."""
         return statistics.mean(self.ended_s[job] - self.submitted_s[job] for job in self.ended_s)
+
+    @property
+    def error(self) -> float:
+        """Mean difference of a JCT and the one predicted first, as a share of that."""
+        assert self.looks is not None
+        made_s = {job: finish_s - self.submitted_s[job] for job, finish_s in self.looks.finish_s.items()}
+        return statistics.mean(
+            abs(self.ended_s[job] - self.submitted_s[job] - jct_s) / jct_s for job, jct_s in made_s.items()
+        )
 
     def counts(self) -> dict[str, int]:
         """The figures that should be equal."""

@@ -39,7 +39,7 @@ from slurmsched.slurm.write.writer import Writer
 from .bursts import DOUBLING, Flow, Job
 from .fidelity import BEGAN, CAME, ENDED, times_in_log
 from .flow_course import Course
-from .flow_model import forecast_of, submitted
+from .flow_model import forecast_of, looks_of, submitted
 
 PATIENCE_S = 900.0
 SETTLES_S = 60.0  #: the most that the loops of a new slurmctld take to run
@@ -83,13 +83,13 @@ os.wait()
 """Processes that Linux counts as load and that use no CPU: each waits for a child to open a pipe without a writer."""
 
 
-def on_lab(flow: Flow) -> tuple[Course, dict[str, str]]:
+def on_lab(flow: Flow, *, predicts: bool = False) -> tuple[Course, dict[str, str]]:
     """The course of *flow* on a lab, and the configuration of its Slurm."""
     directory = Path(tempfile.mkdtemp(prefix="ssflow-", dir="/tmp"))
     directory.chmod(0o755)
     try:
         with Lab(directory / "lab", flow.spec) as lab, _load(lab, flow.load):
-            return _driven(lab, flow)
+            return _driven(lab, flow, predicts)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
 
@@ -116,14 +116,15 @@ def _load(lab: Lab, processes: int) -> Iterator[None]:
         process.wait(60.0)
 
 
-def _driven(lab: Lab, flow: Flow) -> tuple[Course, dict[str, str]]:
+def _driven(lab: Lab, flow: Flow, predicts: bool) -> tuple[Course, dict[str, str]]:
     home = lab.layout.work / "flow"
     home.mkdir()
     home.chmod(0o777)
     (home / "worker.py").write_text(WORKER)
     cluster = SlurmCommand(CommandRunner(environment=lab.env()), apart=lambda: flow.rules.optional_columns)
-    store, course, clock = VolatileStore.blank(), Course(), SystemClock()
     config = dict(cluster.facts().config)
+    course = Course(looks=looks_of(flow, config) if predicts else None)
+    store, clock = VolatileStore.blank(), SystemClock()
     context = CycleContext(
         cluster=cluster,
         memory=Memory(store, cluster=lab.cluster),

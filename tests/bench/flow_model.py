@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC
 
@@ -12,7 +13,9 @@ import numpy as np
 from slurmsched.cluster.columns import FloatArray, Labels
 from slurmsched.cluster.forecast import Forecast
 from slurmsched.cluster.jobs import JobTable, comment_columns, deadlines
+from slurmsched.daemon.predictions.play_forward import PlayForward
 from slurmsched.errors import LabError
+from slurmsched.research.pareto.beside_slurm import FirstLooks, Here
 from slurmsched.simulator.cluster_spec import ClusterSpec, nodes_of, partition_of
 from slurmsched.simulator.cycle_driver import CycleDriver
 from slurmsched.simulator.engine.job_state import JobSpeed, alone
@@ -67,7 +70,14 @@ def forecast_of(flow: Flow) -> FixedForecast:
     return FixedForecast(np.arange(1, len(runtime_s) + 1), Forecast(runtime_s, runtime_s, runtime_s, source))
 
 
-def modelled(flow: Flow, came_s: FloatArray, cost_s: float, config: dict[str, str], backfill_s: float) -> Course:
+def looks_of(flow: Flow, config: Mapping[str, str]) -> FirstLooks:
+    """What the daemon would predict under *flow*."""
+    return FirstLooks(PlayForward(lambda: flow.policy, lambda: config, Here()))
+
+
+def modelled(
+    flow: Flow, came_s: FloatArray, cost_s: float, config: dict[str, str], backfill_s: float, *, predicts: bool = False
+) -> Course:
     """The course of *flow* on the modelled Slurm, whose first pass of backfill is at *backfill_s*."""
     work, table = submitted(flow, came_s)
     conf = SlurmConf.of(config).with_overheads(cost_s, RELEASE_S)
@@ -81,7 +91,7 @@ def modelled(flow: Flow, came_s: FloatArray, cost_s: float, config: dict[str, st
             doubling=DOUBLING,
             sizes=flow.rules.rightsizing is not None,
         ),
-        Course(),
+        Course(looks=looks_of(flow, config) if predicts else None),
     )
     cluster.model.clock[BACKFILL_LAST] = backfill_s - conf.rules.bf_interval_s
     cluster.advance(math.floor(came_s[0]) - 1.0)

@@ -7,6 +7,7 @@ import statistics
 
 import pytest
 from bench.flows import FLOWS, RUNS, compare
+from bench.front_burst import moves
 
 from slurmsched.errors import LabError
 from slurmsched.lab import LabSpec, programs
@@ -18,13 +19,29 @@ OFF = 10.0
 GPUs taken."""
 
 
-@pytest.mark.parametrize("name", FLOWS)
-def test_the_modelled_slurm_takes_as_long_as_the_lab(name):
+ALONG = 15.0
+"""Per cent by which the mean JCT may change otherwise than a front says, and points for the mean error."""
+
+
+@pytest.fixture(autouse=True)
+def labs():
     if os.geteuid() != 0:
         pytest.skip("users of a lab need root")
     try:
         programs.check(LabSpec())
     except LabError as error:
         pytest.skip(str(error))
+
+
+@pytest.mark.parametrize("name", FLOWS)
+def test_the_modelled_slurm_takes_as_long_as_the_lab(name):
     off = [compare(FLOWS[name](), False) for _ in range(RUNS)]
     assert abs(statistics.mean(off)) <= OFF, off
+
+
+def test_a_burst_moves_along_the_front_as_far_as_said():
+    jct, error = moves()
+    assert jct.real < 0.9, "the settings are far apart"
+    assert abs(jct.real / jct.model - 1.0) <= ALONG / 100.0
+    assert error.real > 0.0
+    assert abs(error.real - error.model) <= ALONG

@@ -100,24 +100,24 @@ class FirstLooks:
     """The end that is predicted for each job in the first cycle that sees it."""
 
     forward: PlayForward
-    _finish_s: dict[int, float] = field(default_factory=dict)  #: Unix seconds by job id; NaN where none was predicted
+    finish_s: dict[int, float] = field(default_factory=dict)  #: Unix seconds by job id; NaN where none was predicted
 
     def watch(self, report: CycleReport) -> None:
         """Play the queue forward where a cycle has new jobs."""
         seen = [*report.view.pending.job_id.tolist(), *report.view.running.job_id.tolist()]
-        new = [job_id for job_id in seen if job_id not in self._finish_s]
+        new = [job_id for job_id in seen if job_id not in self.finish_s]
         if not new:
             return
         table = self.forward.predict(report.view, report.plan, report.mode)
-        finish_s = dict(zip(table.job_id.tolist(), table.finish_s.tolist(), strict=True))
-        self._finish_s.update((job_id, finish_s.get(job_id, np.nan)) for job_id in new)
+        ends_s = dict(zip(table.job_id.tolist(), table.finish_s.tolist(), strict=True))
+        self.finish_s.update((job_id, ends_s.get(job_id, np.nan)) for job_id in new)
 
     def predicted_s(self, sample: RigidJobs) -> FloatArray:
         """Return the predicted JCT of each job.
 
         A job that started and ended between two cycles, or that has no prediction, was to take its forecast.
         """
-        finish_s = np.array([self._finish_s.get(job_id, np.nan) for job_id in sample.jobs.job_id.tolist()])
+        finish_s = np.array([self.finish_s.get(job_id, np.nan) for job_id in sample.jobs.job_id.tolist()])
         jct_s = finish_s - sample.submit_s
         return np.where(jct_s > 0, jct_s, sample.forecast.runtime_s)
 
