@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from cli.test_gain_in_force import site_with
 from click.testing import CliRunner, Result
 from json_forms import answer_of
 
@@ -30,8 +31,8 @@ SMALL = (
 )
 
 
-def called(*words: str) -> Result:
-    return CliRunner().invoke(main, ("pareto", *words), obj=App(None), catch_exceptions=True)
+def called(*words: str, app: App | None = None) -> Result:
+    return CliRunner().invoke(main, ("pareto", *words), obj=app or App(None), catch_exceptions=True)
 
 
 @pytest.fixture(scope="module")
@@ -132,3 +133,17 @@ def test_jobs_too_large_for_the_nodes_are_left_out_and_counted(tmp_path):
     result = called(*words, "--evaluations", "4", "--population", "4")
     assert result.exit_code == 0, result.output
     assert "jobs.csv, without 5 jobs that could never run there: 35 jobs" in result.output
+
+
+@pytest.mark.parametrize("executor", [("--gpus", "16"), ("--executor", "slurm")])
+def test_the_history_of_a_site_is_searched_on_its_own_nodes(executor, tmp_path):
+    words = ("--from-db", "30d", "--jobs", "20", "--samples", "1", "--evaluations", "4", "--population", "4")
+    result = called(*words, *executor, app=site_with(tmp_path, "queue"))
+    assert result.exit_code == 0, result.output
+    assert re.match(r"history of fake: 1,000 jobs; windows of 20 jobs as they arrived on \d+ GPUs", result.output)
+
+
+def test_without_a_history_what_to_do_is_told(tmp_path):
+    result = called("--from-db", "1h", "--gpus", "16", app=site_with(tmp_path, "queue"))
+    assert result.exit_code == 1
+    assert "no run ended in that time; try: slurmsched history import" in result.output
