@@ -137,6 +137,12 @@ def test_what_a_stop_costs_a_promised_job_grows_with_its_gpus(doubling_s, asks):
     assert asked(planned(what, restart_doubling_s=doubling_s)) == asks
 
 
+@pytest.mark.parametrize(("coldstart_s", "asks"), [(0.0, [902]), (2 * HOUR_S, [902]), (10 * HOUR_S, [])])
+def test_an_owner_may_say_what_a_stop_costs_a_promised_job(coldstart_s, asks):
+    running = full(4, 4, ckpt=[False, True], coldstart_s=[0.0, coldstart_s])
+    assert asked(planned(also_promised(seen(running), planned(seen(running)), 12))) == asks
+
+
 @pytest.mark.parametrize(("yields", "wide", "held"), [(True, 8, [2]), (True, 1, []), (False, 8, [])])
 def test_nobody_takes_the_gpus_that_come_free_for_a_wide_job_behind_which_it_waits(yields, wide, held):
     """It would end in time: nothing else holds it."""
@@ -154,12 +160,14 @@ def test_a_promised_job_has_a_longer_lease():
     assert asked(planned(also_promised(what, plan, 12), promised_lease_s=300.0)) == [902]
 
 
-def test_a_job_that_goes_on_from_its_saved_work_needs_only_what_is_left_and_the_cost_of_resuming():
-    pending = jobs(2, ran_s=[HOUR_S, 0.0], restarts=[1, 0], ckpt=[True] * 2, time_limit_s=[2 * HOUR_S] * 2)
+@pytest.mark.parametrize(("coldstart_s", "cost_s"), [(0.0, 60.0), (30.0, 60.0), (300.0, 300.0)])
+def test_a_job_that_goes_on_from_its_saved_work_needs_only_what_is_left_and_the_cost_of_resuming(coldstart_s, cost_s):
+    known = {"time_limit_s": [2 * HOUR_S] * 2, "coldstart_s": [coldstart_s] * 2}
+    pending = jobs(2, ran_s=[HOUR_S, 0.0], restarts=[1, 0], ckpt=[True] * 2, **known)
     what = view(replace(pending, deadline_s=np.full(2, NOW_S + 1.2 * HOUR_S)), np.full(2, HOUR_S))
     plan = planned(what, restart_s=60.0, margin=0.9)
     assert states(plan) == ["OPEN", "REFUSED"]
-    assert plan.promises.needs_s.tolist() == [HOUR_S + 60.0, 2 * HOUR_S]
+    assert plan.promises.needs_s.tolist() == [HOUR_S + cost_s, 2 * HOUR_S]
 
 
 def test_without_the_power_to_requeue_nobody_is_asked():

@@ -22,6 +22,7 @@ from ..deadlines.lease_schedule import (
 from ..deadlines.lease_terms import LeaseTerms
 from ..deadlines.promised_ends import promised_ends
 from ..deadlines.remaining_work import remaining_work
+from ..deadlines.stop_costs import resume_costs_s
 from ..parameters import defaults_of, of_numbers
 from .free_nodes import FreeNodes
 from .preemption import no_spare, run_best
@@ -76,7 +77,7 @@ def by_claims(order: IntArray, claims: LeaseClaims) -> IntArray:
 def lease_claims(view: View, jobs: JobTable, terms: LeaseTerms) -> LeaseClaims:
     """Return the claims of *jobs*, the running ones of *view* and then its pending ones."""
     now_s, runs, on_beat = view.now_s, jobs.state == JobState.RUNNING, terms.on_beat(view.now_s)
-    restart_s, stoppable = terms.restart_costs_s(jobs.gpus), can_be_stopped(jobs)
+    restart_s, stoppable = resume_costs_s(jobs, terms), can_be_stopped(jobs)
     work = remaining_work(jobs, view.forecast_running.joined(view.forecast), now_s, restart_s)
     ends_s = promised_ends(now_s, jobs, work, view.promises, terms)
     bound, laxity_s = np.isfinite(ends_s), ends_s - now_s - work.left_s
