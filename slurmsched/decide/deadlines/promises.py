@@ -250,7 +250,7 @@ def _in_leases(
     if len(new):
         leased = LeasedJobs(view, table, rules, terms)
         offer = Offer(leased.schedule, terms, leased.held(), table)
-        availability, rows = PooledGpus(view, rules.margin, rules.lead_s), _pending_rows(view, table)
+        availability, rows = PooledGpus(view, rules.margin, rules.lead_s, terms), _pending_rows(view, table)
         availability.open(np.concatenate([rows, new]))
         held = availability.requests(rows, _due_s(view, table, rows), view.now_s)
         quotas = Quotas(view, table, rules, availability, rows, held)
