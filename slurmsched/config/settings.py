@@ -212,7 +212,7 @@ class DeadlineSettings:
     )
     restart_doubling_s: float = expert(
         30.0,
-        "further seconds that promises count for that with each doubling of its GPUs",
+        "further seconds that plans count for that with each doubling of its GPUs",
         least=0,
         most=86400,
     )

@@ -34,8 +34,16 @@ class StopTerms:
     asks_a_day: int = 4  #: most stop requests to a job within a day
 
 
+@dataclass(frozen=True, kw_only=True)
+class RestartedTerms(StopTerms):
+    """The same where plans count what it costs to go on from saved work."""
+
+    restart_s: float = 60.0  #: planned cost of resuming a job of one GPU after a stop
+    restart_doubling_s: float = 0.0  #: further cost for each doubling of its GPUs
+
+
 @dataclass(frozen=True)
-class DeadlineRules(StopTerms):
+class DeadlineRules(RestartedTerms):
     """Rules of promises to jobs with deadlines."""
 
     margin: float = 0.9  #: the share of such runs that end within the planned runtime
@@ -59,8 +67,7 @@ class DeadlineRules(StopTerms):
     lease_s: float = 300.0  #: minimum runtime before a stop request, and between two of them
     promised_lease_s: float = 300.0  #: the same of a job with a promise
     slack_s: float = 0.0  #: promised jobs run so as to end this long before their time where they can
-    restart_s: float = 0.0  #: planned cost of resuming a job of one GPU after a stop
-    restart_doubling_s: float = 0.0  #: further cost for each doubling of its GPUs
+    restart_s: float = 0.0
     again_s: float = 0.0  #: a refused request is answered again after each such time; 0 for never
     solver_s: float = 0.0  #: seconds for the solver after a cycle; 0 for none
     answers: bool = True  #: new requests are answered; otherwise they wait for their answer
@@ -84,13 +91,12 @@ class DeadlineRules(StopTerms):
 
 
 @dataclass(frozen=True)
-class LeaseRules(StopTerms):
+class LeaseRules(RestartedTerms):
     """Rules of leases: a running job with ckpt that had its lease yields to jobs that come before it in the order."""
 
     part: str  #: the part of the policy that chooses them, with the length of a lease
     lease_s: float  #: minimum runtime before a stop request, and between two of them
     lead_s: float = 120.0  #: as in ``DeadlineRules``
-    restart_s: float = 60.0
 
 
 @dataclass(frozen=True)
@@ -179,14 +185,13 @@ class SteeringRules:
 
 
 @dataclass(frozen=True)
-class MigrationRules(StopTerms):
+class MigrationRules(RestartedTerms):
     """Rules of migration: a running job with ckpt leaves an overloaded node where that gains more than it costs."""
 
     overload: float = 0.9  #: the part of its CPUs, memory or GPUs above which a node is overloaded
     for_s: float = 600.0  #: the loads of nodes in a view are the lowest of so long
     every_s: float = 3_600.0  #: the shortest time between two requests to a job, and the longest that it is kept off
     patience_s: float = 600.0  #: a job that waits so long after it left a node may go back
-    restart_s: float = 60.0
 
 
 @dataclass(frozen=True)

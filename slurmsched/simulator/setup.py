@@ -273,7 +273,12 @@ class Setup:
         part = PREEMPTIONS.find(self.preemption)
         if not isinstance(part.function, Lease):
             return None
-        return LeaseRules(part.line, part.function.lease_s, restart_s=self.restart_s)
+        return LeaseRules(
+            part.line,
+            part.function.lease_s,
+            restart_s=self.restart_s,
+            restart_doubling_s=self.restart_doubling_s,
+        )
 
     @property
     def changes_jobs(self) -> bool:

@@ -118,6 +118,14 @@ def test_nobody_is_asked_for_less_time_than_going_on_costs():
     assert stopped(replace(what, forecast_running=soon, running=slow)) == [901], "an owner may say what it costs"
 
 
+def test_going_on_costs_more_for_each_doubling_of_the_gpus():
+    what, forecast_s = ran(3 * HOUR_S, 2 * HOUR_S), np.array([3 * HOUR_S + 150.0, 1e6])
+    soon = replace(what.forecast_running, runtime_s=forecast_s, low_s=forecast_s, high_s=forecast_s * 10)
+    for doubling_s, expected in ((0.0, [901]), (30.0, [902])):
+        rules = replace(RULES, lease=replace(LEASE, restart_doubling_s=doubling_s))
+        assert stopped(replace(what, forecast_running=soon), rules) == expected
+
+
 def test_a_job_that_fits_on_free_gpus_needs_nobody_to_stop():
     what = ran(3 * HOUR_S)
     assert stopped(replace(what, nodes=nodes((4, 4), (4, 0)))) == []

@@ -16,7 +16,7 @@ from examples import examples
 from slurmsched.clock import ManualClock
 from slurmsched.cluster.actions import AskToStop, Hold, Requeue, Resume, SetAdminComment, Suspend
 from slurmsched.cluster.jobs import JobState
-from slurmsched.cluster.records.promises import PromiseState
+from slurmsched.cluster.records.promises import PromiseState, promise_table
 from slurmsched.cycle import CycleContext, run_cycle
 from slurmsched.db.memory import Memory
 from slurmsched.decide.policy import Policy
@@ -137,6 +137,54 @@ def test_what_a_stop_costs_a_promised_job_grows_with_its_gpus(doubling_s, asks):
     assert asked(planned(what, restart_doubling_s=doubling_s)) == asks
 
 
+@pytest.mark.parametrize(("coldstart_s", "asks"), [(0.0, [902]), (2 * HOUR_S, [902]), (10 * HOUR_S, [])])
+def test_an_owner_may_say_what_a_stop_costs_a_promised_job(coldstart_s, asks):
+    running = full(4, 4, ckpt=[False, True], coldstart_s=[0.0, coldstart_s])
+    assert asked(planned(also_promised(seen(running), planned(seen(running)), 12))) == asks
+
+
+def with_promises(what, hours):
+    """*what* with promises to jobs of 4 GPUs for so many *hours* from now, by job; running ones need two more."""
+    count, columns = (
+        len(hours),
+        {"job_id": list(hours), "promised_s": [NOW_S + ahead * HOUR_S for ahead in hours.values()]},
+    )
+    same = {"first_submit_s": NOW_S - HOUR_S, "state": PromiseState.OPEN, "gpus": 4, "needs_s": 3 * HOUR_S}
+    known = promise_table(count, **columns, **{name: [value] * count for name, value in same.items()})
+    forecast = replace(what.forecast_running, **dict.fromkeys(("runtime_s", "low_s", "high_s"), np.full(2, 3 * HOUR_S)))
+    return replace(what, promises=known, forecast_running=forecast)
+
+
+def test_a_promise_that_cannot_be_kept_does_not_keep_others_from_stops_for_the_more_urgent_one():
+    """Job 901 stays, and only one of two that must start now can have the GPUs of job 902."""
+    ahead_h = {1: 2 + 100 / HOUR_S, 2: 1 + 130 / HOUR_S}
+    limits = {
+        "time_limit_s": [2 * HOUR_S, HOUR_S],
+        "deadline_s": [NOW_S + ahead * HOUR_S for ahead in ahead_h.values()],
+    }
+    what = seen(full(4, 4, ckpt=[False, True]), count=2, **limits)
+    assert asked(planned(with_promises(what, ahead_h | {902: 24}))) == [902]
+
+
+@pytest.mark.parametrize("slack_s", [0.0, 10 * HOUR_S])
+def test_a_promised_job_that_only_slack_wants_to_run_now_makes_room_for_one_that_must_start(slack_s):
+    what = seen(full(4, 4, ckpt=[False, True]))
+    plan = planned(what)
+    assert asked(planned(also_promised(what, plan, 12), slack_s=slack_s)) == [902]
+
+
+@pytest.mark.parametrize(("spare_s", "asks"), [(500.0, []), (700.0, [902])])
+def test_a_promised_job_goes_on_that_could_not_have_room_made_for_it_again_in_time(spare_s, asks):
+    what = seen(full(4, 4, ckpt=[False, True]), ahead_s=220.0, time_limit_s=[120.0])
+    assert asked(planned(also_promised(what, planned(what), 2 + spare_s / HOUR_S))) == asks
+
+
+@pytest.mark.parametrize(("ahead_s", "answer"), [(1200.0, "REFUSED"), (1500.0, "OPEN")])
+def test_a_new_promise_waits_for_the_leases_of_promised_jobs_that_may_just_have_begun(ahead_s, answer):
+    what = with_promises(seen(full(4, 4), ahead_s=2 * HOUR_S + ahead_s), {901: 24, 902: 24})
+    assert states(planned(what, promised_lease_s=1200.0))[-1] == answer
+
+
 @pytest.mark.parametrize(("yields", "wide", "held"), [(True, 8, [2]), (True, 1, []), (False, 8, [])])
 def test_nobody_takes_the_gpus_that_come_free_for_a_wide_job_behind_which_it_waits(yields, wide, held):
     """It would end in time: nothing else holds it."""
@@ -154,12 +202,14 @@ def test_a_promised_job_has_a_longer_lease():
     assert asked(planned(also_promised(what, plan, 12), promised_lease_s=300.0)) == [902]
 
 
-def test_a_job_that_goes_on_from_its_saved_work_needs_only_what_is_left_and_the_cost_of_resuming():
-    pending = jobs(2, ran_s=[HOUR_S, 0.0], restarts=[1, 0], ckpt=[True] * 2, time_limit_s=[2 * HOUR_S] * 2)
+@pytest.mark.parametrize(("coldstart_s", "cost_s"), [(0.0, 60.0), (30.0, 60.0), (300.0, 300.0)])
+def test_a_job_that_goes_on_from_its_saved_work_needs_only_what_is_left_and_the_cost_of_resuming(coldstart_s, cost_s):
+    known = {"time_limit_s": [2 * HOUR_S] * 2, "coldstart_s": [coldstart_s] * 2}
+    pending = jobs(2, ran_s=[HOUR_S, 0.0], restarts=[1, 0], ckpt=[True] * 2, **known)
     what = view(replace(pending, deadline_s=np.full(2, NOW_S + 1.2 * HOUR_S)), np.full(2, HOUR_S))
     plan = planned(what, restart_s=60.0, margin=0.9)
     assert states(plan) == ["OPEN", "REFUSED"]
-    assert plan.promises.needs_s.tolist() == [HOUR_S + 60.0, 2 * HOUR_S]
+    assert plan.promises.needs_s.tolist() == [HOUR_S + cost_s, 2 * HOUR_S]
 
 
 def test_without_the_power_to_requeue_nobody_is_asked():

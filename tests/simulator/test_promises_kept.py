@@ -1,4 +1,4 @@
-"""Promises in a crowd beside a modelled slurmctld: where runtimes are known exactly, none is broken."""
+"""Promises in a crowd, in leases as planned and beside a modelled slurmctld: with exact runtimes, none is broken."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slurmsched.decide.rules import DeadlineRules, Rules
 from slurmsched.policies.contract import find_ordering
 from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.decisions import DecisionFigures
-from slurmsched.simulator.run import simulate
+from slurmsched.simulator.run import decided, simulate
 from slurmsched.simulator.setup import Setup
 from slurmsched.simulator.workload.workload import Workload, workload
 
@@ -42,6 +42,11 @@ def crowd(seed: int, count: int = 60) -> Workload:
     )
 
 
+def widened(jobs: Workload) -> Workload:
+    """The same jobs with four GPUs in place of one."""
+    return replace(jobs, gpus=np.where(jobs.gpus == 1, 4, jobs.gpus))
+
+
 def on_slurm(jobs: Workload, rules: DeadlineRules = PROMISES) -> DecisionFigures:
     """The decisions of a daemon beside a modelled slurmctld."""
     policy = Policy(
@@ -53,6 +58,26 @@ def on_slurm(jobs: Workload, rules: DeadlineRules = PROMISES) -> DecisionFigures
     return made.decisions
 
 
+def in_leases(jobs: Workload, beat_s: float) -> DecisionFigures:
+    """The decisions where plans happen as they are, every *beat_s*, or at each event too where that is 0."""
+    made = decided(jobs, FLEET, Setup.of("chronus", "leases", placement="pool", beat_s=beat_s, **COSTS), None)
+    assert made.decisions is not None
+    return made.decisions
+
+
+@pytest.mark.parametrize(("seed", "beat_s"), [(0, 300.0), (1, 300.0), (1, 0.0)])
+def test_no_promise_is_broken_in_leases_in_a_crowd(seed, beat_s):
+    found = in_leases(crowd(seed), beat_s)
+    assert found.promised >= 40
+    assert found.broken == 0
+
+
+def test_promised_jobs_take_turns_where_less_than_these_would_break_a_promise():
+    found = in_leases(widened(crowd(1)), 300.0)
+    assert found.promised >= 15
+    assert found.broken == 0
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_no_promise_is_broken_beside_slurm_in_a_crowd(seed):
     found = on_slurm(crowd(seed))
@@ -61,8 +86,6 @@ def test_no_promise_is_broken_beside_slurm_in_a_crowd(seed):
 
 
 def test_wide_jobs_that_pay_more_for_each_stop_keep_their_promises():
-    jobs = crowd(1)
-    wide = replace(jobs, gpus=np.where(jobs.gpus == 1, 4, jobs.gpus))
-    found = on_slurm(wide)
+    found = on_slurm(widened(crowd(1)))
     assert found.promised >= 5
     assert found.broken == 0

@@ -16,6 +16,7 @@ from ...cluster.text.hostlist import expanded
 from ...policies.deadlines.lease_schedule import can_be_stopped
 from ...policies.deadlines.remaining_work import remaining_work
 from ...policies.deadlines.reservations import DeadlineRequests, Room
+from ...policies.deadlines.stop_costs import RestartTerms, resume_costs_s
 from ..job_nodes import node_part
 from .iteration_runtime import earlier_s, paced, ran_s
 
@@ -140,6 +141,8 @@ class GpuAvailability:
             rows=np.array([self._held(shape) for shape in shapes], dtype=np.bool_).reshape(len(rows), len(self._rows)),
             stoppable=self.in_leases[rows],
             job_id=self._jobs.job_id[rows],
+            runs=rows >= len(self._view.pending),
+            resume_s=self.work.resume_s[rows],
         )
 
     def wide(self, requests: DeadlineRequests) -> BoolArray:
@@ -298,9 +301,10 @@ class GpuAvailability:
 class PooledGpus(GpuAvailability):
     """GPUs counted as one pool: one row of room, in which each job counts; jobs with consent can be stopped."""
 
-    def __init__(self, view: View, margin: float, lead_s: float) -> None:
+    def __init__(self, view: View, margin: float, lead_s: float, restarting: RestartTerms) -> None:
         jobs = view.pending.followed_by(view.running)
-        super().__init__(view, margin, lead_s, stoppable=can_be_stopped(jobs))
+        costs_s = resume_costs_s(jobs, restarting)
+        super().__init__(view, margin, lead_s, stoppable=can_be_stopped(jobs), restart_s=costs_s)
         self.in_leases = self.stoppable
 
     @cached_property

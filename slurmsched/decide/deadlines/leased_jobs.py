@@ -15,6 +15,7 @@ from ...policies.deadlines.lease_terms import LeaseTerms
 from ...policies.deadlines.promised_ends import promised_ends, with_promise
 from ...policies.deadlines.remaining_work import RemainingWork, remaining_work
 from ...policies.deadlines.reservations import DeadlineRequests
+from ...policies.deadlines.stop_costs import resume_costs_s
 from ..rules import DeadlineRules
 
 
@@ -24,7 +25,7 @@ class LeasedJobs:
     def __init__(self, view: View, promises: PromiseTable, rules: DeadlineRules, terms: LeaseTerms) -> None:
         self.now_s, self.terms, self.promises = view.now_s, terms, promises
         self.jobs, self._waiting = view.running.followed_by(view.pending), len(view.pending)
-        forecast, restart_s = view.forecast_running.joined(view.forecast), terms.restart_costs_s(self.jobs.gpus)
+        forecast, restart_s = view.forecast_running.joined(view.forecast), resume_costs_s(self.jobs, terms)
         self.work: RemainingWork = remaining_work(self.jobs, forecast, view.now_s, restart_s)
         self.ends_s = promised_ends(view.now_s, self.jobs, self.work, promises, terms, rules.soft_steps)
         room = steady_room(view, self.work.left_s[: len(view.running)], terms.beat_s)

@@ -13,6 +13,7 @@ from ...policies.deadlines.latest_leases import Latest
 from ...policies.deadlines.lease_schedule import LeaseSchedule
 from ...policies.deadlines.lease_terms import YEAR_S, LeaseTerms
 from ...policies.deadlines.reservations import DeadlineRequests, Room, together
+from ...policies.deadlines.turns_ahead import TurnsAhead
 
 NO_ROOM = "there are not enough GPUs in time beside what was promised before"
 TOO_LONG = "its planned runtime ends after that"
@@ -49,7 +50,8 @@ class Offer:
         self._held, self._parts = held.take(~held.stoppable), held.take(held.stoppable)
         self._starts_s, self._left, _ = schedule.reserved(self._held, 0.0, self._room)
         self._open: Room | None = None  #: the room beside reservations, for jobs in leases; None before it is needed
-        self._late = self._late_parts(self._unreserved(), self._parts) if len(self._parts) else 0
+        self._late = self._late_parts(self._unreserved(), self._parts)
+        self._late_turns = self._late_in_turns(self._unreserved(), self._parts)
         self._earlier, self._earlier_starts_s, self._planned_jobs = self._held, self._starts_s, 0
 
     def afresh(self) -> Offer:
@@ -95,7 +97,7 @@ class Offer:
         taken = (request.rows[0], int(request.gpus[0]), start_s, start_s + float(request.needs_s[0]))
         if unreserved is not None:
             unreserved.take(*taken)
-            if self._late_parts(unreserved, self._parts) > self._late:
+            if not self._holds_parts(unreserved):
                 return False
         self._left.take(*taken)
         self._open = unreserved
@@ -197,8 +199,11 @@ class Offer:
     def _fits_in_leases(self, request: DeadlineRequests, share: float) -> bool:
         """Return whether a job that can be stopped fits with a further *share* of the GPUs left over."""
         parts = self._parts.plus(request)
-        plan = self._schedule.in_leases(parts, self._less(self._unreserved(), parts, share))[1]
-        return not plan.hopeless[-1] and not plan.late[-1] and _lateness(plan, parts) <= self._late
+        left = self._unreserved()
+        plan = self._schedule.in_leases(parts, self._less(left, parts, share))[1]
+        if plan.hopeless[-1] or plan.late[-1] or _lateness(plan, parts) > self._late:
+            return False
+        return self._late_in_turns(left, parts) <= self._late_turns
 
     def _less(self, left: Room, parts: DeadlineRequests, share: float = 0.0) -> Room:
         """Return the room of jobs in leases without the reserve and a further *share* of the GPUs."""
@@ -228,8 +233,20 @@ class Offer:
             self._open = self._schedule.reserved(self._held, 0.0, self._schedule.room).left
         return self._open
 
+    def _holds_parts(self, left: Room) -> bool:
+        """Return whether the promised jobs in leases are no later in the room *left* than they were before."""
+        late, in_turns = self._late_parts(left, self._parts), self._late_in_turns(left, self._parts)
+        return late <= self._late and in_turns <= self._late_turns
+
+    def _late_in_turns(self, left: Room, parts: DeadlineRequests) -> int:
+        """Return how many promised jobs in leases are late if they take turns from now on, with what stops cost."""
+        now_s, terms = self._now_s, self._terms
+        return TurnsAhead(now_s, terms.next_beat_s(now_s), terms.beat_s, left, parts).fewest_late()[0]
+
     def _late_parts(self, left: Room, parts: DeadlineRequests) -> int:
         """Return the GPU-ticks for which promised jobs find no GPUs in leases."""
+        if not len(parts):
+            return 0
         return _lateness(self._schedule.in_leases(parts, self._less(left, parts))[1], parts)
 
     def _left_beside_leases(self) -> Room:
@@ -250,7 +267,7 @@ class Offer:
         unreserved = self._schedule.reserved(every, 0.0, self._schedule.room).left if len(self._parts) else None
         before_s, new_s = np.split(starts_s, [len(self._held)])
         lost = not np.isfinite(before_s[np.isfinite(self._starts_s)]).all()
-        if lost or (unreserved is not None and self._late_parts(unreserved, self._parts) > self._late):
+        if lost or (unreserved is not None and not self._holds_parts(unreserved)):
             return None
         self._left, self._open, self._starts_s = left, unreserved, before_s
         fits = np.isfinite(new_s)

@@ -17,6 +17,7 @@ from ...policies.deadlines.promised_ends import next_step_s, planned_before, wit
 from ...policies.deadlines.remaining_work import remaining_work
 from ...policies.deadlines.reservations import DeadlineRequests, Room
 from ...policies.deadlines.solver_request import SolverRequest, request_of
+from ...policies.deadlines.stop_costs import resume_costs_s, stop_costs_s
 from ...policies.deadlines.value_steps import steps_of
 from ..rules import DeadlineRules
 from .deadline_admission import PromiseAdmission, in_turn
@@ -95,7 +96,7 @@ class PromiseSchedule:
         theirs = np.isin(self.running, stopped)
         if not theirs.any():
             return False
-        away_s = np.where(theirs, rules.stop_s + 2 * rules.lead_s, 0.0)
+        away_s = np.where(theirs, _away_s(rules), 0.0)
         starts_s = dict(zip(waiting.tolist(), startup_s.tolist(), strict=True))
         less_s = away_s + np.array([starts_s.get(row, 0.0) for row in self.waiting.tolist()])
         later = replace(self.held, since_s=self.held.since_s + away_s, needs_s=self.held.needs_s - less_s)
@@ -113,9 +114,9 @@ def _room_made_s(rules: DeadlineRules) -> float:
     return rules.promised_lease_s + rules.stop_s
 
 
-def _turn_cost_s(rules: DeadlineRules, gpus: IntArray) -> FloatArray:
-    """Return the time that a stop and the next start may cost a job with a promise, with all its waits for Slurm."""
-    return rules.terms.restart_costs_s(gpus) + rules.stop_s + 2 * rules.lead_s
+def _away_s(rules: DeadlineRules) -> float:
+    """Return the time from the stop of a job with a promise to its next start, with all its waits for Slurm."""
+    return rules.stop_s + 2 * rules.lead_s
 
 
 def promise(
@@ -202,12 +203,12 @@ def _availability(view: View, table: PromiseTable, rules: DeadlineRules, stoppin
         return GpuAvailability(view, rules.margin, rules.lead_s)
     stoppable = np.concatenate([stopping.pending, np.isfinite(stopping.by_s)])
     startup_s = rules.lead_s + rules.hold_s
-    restart_s = rules.terms.restart_costs_s(np.concatenate([view.pending.gpus, view.running.gpus]))
+    restart_s = resume_costs_s(view.pending.followed_by(view.running), rules)
     ends_by_s = np.full(len(view.running), np.inf)
     placed = np.flatnonzero(stopping.placed)
     ends_by_s[placed] = _due_s(view, table, len(view.pending) + placed)
     # After a stop there must be time to make room for the job again, as for any other.
-    ends_by_s -= _turn_cost_s(rules, view.running.gpus) + 2 * startup_s + _room_made_s(rules)
+    ends_by_s -= stop_costs_s(view.running, rules, _away_s(rules)) + 2 * startup_s + _room_made_s(rules)
     terms = (view, rules.margin, rules.lead_s)
     stops_s = np.where(stopping.placed, -np.inf, stopping.by_s)
     return GpuAvailability(*terms, stops_s, stoppable, restart_s, startup_s, ends_by_s)
@@ -223,7 +224,8 @@ def _held(
 ) -> DeadlineRequests:
     """Return the requests of the jobs *placed* by the schedule: with the cost of a stop of those that run."""
     held = availability.requests(placed, _due_s(view, table, placed), view.now_s)
-    cost_s = np.where(placed >= len(view.pending), _turn_cost_s(rules, held.gpus), 0.0)
+    jobs = view.pending.followed_by(view.running).take(placed)
+    cost_s = np.where(placed >= len(view.pending), stop_costs_s(jobs, rules, _away_s(rules)), 0.0)
     return replace(held, needs_s=held.needs_s + cost_s)
 
 
@@ -248,7 +250,7 @@ def _in_leases(
     if len(new):
         leased = LeasedJobs(view, table, rules, terms)
         offer = Offer(leased.schedule, terms, leased.held(), table)
-        availability, rows = PooledGpus(view, rules.margin, rules.lead_s), _pending_rows(view, table)
+        availability, rows = PooledGpus(view, rules.margin, rules.lead_s, terms), _pending_rows(view, table)
         availability.open(np.concatenate([rows, new]))
         held = availability.requests(rows, _due_s(view, table, rows), view.now_s)
         quotas = Quotas(view, table, rules, availability, rows, held)
@@ -373,7 +375,7 @@ def _at_last_moments(view: View, rows: IntArray, rules: DeadlineRules) -> BoolAr
     if not len(rows) or not rules.terms.last_s:
         return np.zeros(len(rows), dtype=np.bool_)
     jobs = view.pending.take(rows)
-    work = remaining_work(jobs, view.forecast.take(rows), view.now_s, rules.terms.restart_costs_s(jobs.gpus))
+    work = remaining_work(jobs, view.forecast.take(rows), view.now_s, resume_costs_s(jobs, rules.terms))
     needs_s = work.within_s(rules.margin) + rules.lead_s + (0.0 if rules.leases is not None else rules.hold_s)
     return np.asarray(next_step_s(view.now_s, jobs, needs_s) - view.now_s - needs_s <= rules.terms.last_s)
 

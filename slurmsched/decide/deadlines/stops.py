@@ -68,11 +68,6 @@ def may_leave(view: View, rules: MigrationRules, within: Rules) -> BoolArray:
     return np.asarray(_agreed(jobs, within) & open_to_us & alone & rested & ~promised)
 
 
-def stop_cost_s(jobs: JobTable, terms: DeadlineRules | LeaseRules | MigrationRules) -> FloatArray:
-    """Return the time that a stop and going on later cost each job: to save its work, and to be as far again."""
-    return np.asarray(terms.stop_s + np.maximum(terms.restart_s, jobs.coldstart_s), np.float64)
-
-
 def stops_for_sizes(view: View, rules: Rules) -> Stops | None:
     """Return the running jobs that can come back with another number of GPUs; None if the rules allow none.
 

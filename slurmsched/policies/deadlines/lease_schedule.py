@@ -144,5 +144,14 @@ def steady_room(view: View, work_s: FloatArray, tick_s: float) -> Room:
 
 def lease_requests(jobs: JobTable, work: RemainingWork, now_s: float, ends_s: FloatArray) -> DeadlineRequests:
     """Return the requests of *jobs* to end by *ends_s*, on one pool of GPUs."""
-    since_s, everywhere = np.full(len(jobs), now_s), np.ones((len(jobs), 1), dtype=np.bool_)
-    return DeadlineRequests(work.gpus, work.left_s, since_s, ends_s, everywhere, can_be_stopped(jobs), jobs.job_id)
+    return DeadlineRequests(
+        gpus=work.gpus,
+        needs_s=work.left_s,
+        since_s=np.full(len(jobs), now_s),
+        due_s=ends_s,
+        rows=np.ones((len(jobs), 1), dtype=np.bool_),
+        stoppable=can_be_stopped(jobs),
+        job_id=jobs.job_id,
+        runs=jobs.state == JobState.RUNNING,
+        resume_s=work.resume_s,
+    )

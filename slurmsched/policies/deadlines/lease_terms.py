@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-import numpy as np
-
-from ...cluster.columns import FloatArray, IntArray
-from ...cluster.ties import to_ms
 from ...errors import ConfigError
 from .lateness import DOUBT
 
@@ -83,10 +79,6 @@ class LeaseTerms:
                 raise ConfigError(f"leases: {field.name} = {value:g}: accepted are {accepted}")
         if self.lease_s % self.beat_s:
             raise ConfigError(f"leases: lease_s = {self.lease_s:g} is no multiple of beat_s = {self.beat_s:g}")
-
-    def restart_costs_s(self, gpus: IntArray) -> FloatArray:
-        """Return the cost of resuming each of some jobs after a stop."""
-        return to_ms(self.restart_s + self.restart_doubling_s * np.log2(np.maximum(gpus, 1)))
 
     def on_beat(self, now_s: float) -> bool:
         """Return True where the leases of jobs without a promise end."""

@@ -23,6 +23,7 @@ class RemainingWork(Table):
     done_s: FloatArray  #: the work done
     owed_s: FloatArray  #: the cost of resuming that lies ahead
     until_limit_s: FloatArray  #: the time for which it may still run at once
+    resume_s: FloatArray  #: what resuming costs it after its next stop
 
     @property
     def left_s(self) -> FloatArray:
@@ -48,4 +49,4 @@ def remaining_work(jobs: JobTable, forecast: Forecast, now_s: float, restart_s: 
     resumed_s = jobs.restarts * restart_s - owed_s
     done_s = np.maximum(np.maximum(jobs.ran_s, this_s) - resumed_s, 0.0)
     until_limit_s = jobs.time_limit_s - this_s
-    return RemainingWork(jobs.gpus, bounds.median_s, bounds.high_s, done_s, owed_s, until_limit_s)
+    return RemainingWork(jobs.gpus, bounds.median_s, bounds.high_s, done_s, owed_s, until_limit_s, restart_s)

@@ -272,6 +272,8 @@ class DeadlineRequests:
     rows: BoolArray  #: job x row of room: the rows in which each counts
     stoppable: BoolArray  #: it can be stopped between leases
     job_id: IntArray
+    runs: BoolArray  #: it runs now
+    resume_s: FloatArray  #: what resuming costs it after its next stop
 
     def __len__(self) -> int:
         return len(self.gpus)

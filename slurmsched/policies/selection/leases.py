@@ -22,6 +22,8 @@ from ..deadlines.lease_schedule import (
 from ..deadlines.lease_terms import LeaseTerms
 from ..deadlines.promised_ends import promised_ends
 from ..deadlines.remaining_work import remaining_work
+from ..deadlines.stop_costs import resume_costs_s
+from ..deadlines.turns_ahead import TurnsAhead
 from ..parameters import defaults_of, of_numbers
 from .free_nodes import FreeNodes
 from .preemption import no_spare, run_best
@@ -42,6 +44,8 @@ class LeaseClaims(NamedTuple):
     left_s: FloatArray  #: the time that each job still needs by plans
     starts_s: FloatArray  #: the latest start of a promised job that cannot be stopped; infinite for others
     plan: SchedulePlan | None  #: the latest plan of the promised jobs; None where there is none
+    turns: TurnsAhead | None  #: turns of the promised jobs that can be stopped; None where there is none
+    in_turns: IntArray  #: these jobs
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,7 @@ class Leases:
     def __call__(self, view: View, order: IntArray, nodes: FreeNodes) -> None:
         """Start jobs, and let running ones yield."""
         claims = lease_claims(view, nodes.present, self.terms)
-        ranked = that_keep_promises(view.now_s, by_claims(order, claims), nodes.present, claims)
+        ranked, claims = ranked_in_time(view.now_s, order, nodes.present, claims)
         first = np.flatnonzero((claims.must | claims.urgent)[ranked])
         firm = int(first[-1]) + 1 if len(first) else 0  # a promise does not wait for the whole nodes of worse jobs
         spare = no_spare(nodes.jobs.resources, nodes.count)
@@ -76,13 +80,13 @@ def by_claims(order: IntArray, claims: LeaseClaims) -> IntArray:
 def lease_claims(view: View, jobs: JobTable, terms: LeaseTerms) -> LeaseClaims:
     """Return the claims of *jobs*, the running ones of *view* and then its pending ones."""
     now_s, runs, on_beat = view.now_s, jobs.state == JobState.RUNNING, terms.on_beat(view.now_s)
-    restart_s, stoppable = terms.restart_costs_s(jobs.gpus), can_be_stopped(jobs)
+    restart_s, stoppable = resume_costs_s(jobs, terms), can_be_stopped(jobs)
     work = remaining_work(jobs, view.forecast_running.joined(view.forecast), now_s, restart_s)
     ends_s = promised_ends(now_s, jobs, work, view.promises, terms)
     bound, laxity_s = np.isfinite(ends_s), ends_s - now_s - work.left_s
     held = runs & stoppable & bound & in_lease(now_s - jobs.started_s, terms)
     urgent, must, plan = held.copy(), np.zeros(len(jobs), dtype=np.bool_), None
-    starts_s = np.full(len(jobs), np.inf)
+    starts_s, turns, in_turns = np.full(len(jobs), np.inf), None, np.zeros(0, dtype=np.int64)
     placed = np.flatnonzero(bound & placed_by_plans(jobs))
     if len(placed):
         requests = lease_requests(jobs, work, now_s, ends_s).take(placed)
@@ -91,13 +95,53 @@ def lease_claims(view: View, jobs: JobTable, terms: LeaseTerms) -> LeaseClaims:
         plan = schedule.latest(requests, terms.slack_s)
         urgent[placed] |= needed_now(plan, hopeless=True)
         starts_s[placed] = plan.starts_s
+        parts, in_turns = requests.take(requests.stoppable), placed[requests.stoppable]
+        turns = TurnsAhead(now_s, terms.next_beat_s(now_s), terms.beat_s, plan.beside_reservations, parts)
         if not on_beat or jobs.gpus[urgent].sum() > room.free[0, 0]:
             must[placed] = needed_now(schedule.latest(requests), hopeless=False)
             # A job that runs and is stopped pays for resuming, which the plan does not include before.
             must |= runs & bound & (laxity_s < terms.beat_s + restart_s)
             urgent |= must
     stays = runs & (held | (not on_beat))
-    return LeaseClaims(runs & ~stoppable, stays, must, urgent, held, laxity_s, work.left_s, starts_s, plan)
+    firm = runs & ~stoppable
+    return LeaseClaims(firm, stays, must, urgent, held, laxity_s, work.left_s, starts_s, plan, turns, in_turns)
+
+
+def ranked_in_time(now_s: float, order: IntArray, jobs: JobTable, claims: LeaseClaims) -> tuple[IntArray, LeaseClaims]:
+    """Return the jobs in *order* with claims before all others, and these claims.
+
+    If more promises are kept where promised jobs take turns from now on, or from the next beat on, these turns are
+    their claims.
+    """
+    ranked = that_keep_promises(now_s, by_claims(order, claims), jobs, claims)
+    turns = claims.turns
+    if turns is None:
+        return ranked, claims
+    runs = chosen_in(ranked, jobs, claims.firm, int(turns.room.free[0, 0]))
+    late = int(turns.late(runs[claims.in_turns]).sum())
+    fewest, chosen = turns.fewest_late() if late else (0, runs)
+    if late <= fewest:
+        return ranked, claims
+    must = np.zeros(len(jobs), dtype=np.bool_)
+    must[claims.in_turns] = chosen
+    claims = claims._replace(must=must, urgent=claims.urgent | must)
+    later = np.zeros(len(jobs), dtype=np.bool_)
+    later[claims.in_turns] = ~chosen & turns.possible
+    ranked = that_keep_promises(now_s, by_claims(order, claims), jobs, claims)
+    runs = jobs.state[ranked] == JobState.RUNNING
+    return np.concatenate([ranked[~later[ranked]], ranked[later[ranked] & runs]]), claims
+
+
+def chosen_in(ranked: IntArray, jobs: JobTable, firm: BoolArray, room: int) -> BoolArray:
+    """Select the *firm* jobs, and those that run beside them on *room* GPUs, the first ones in *ranked* first."""
+    chosen = firm.copy()
+    for number, gpus in zip(ranked.tolist(), jobs.gpus[ranked].tolist(), strict=True):
+        if gpus <= room and not chosen[number]:
+            chosen[number] = True
+            room -= gpus
+        if not room:
+            break
+    return chosen
 
 
 def that_keep_promises(now_s: float, ranked: IntArray, jobs: JobTable, claims: LeaseClaims) -> IntArray:

@@ -62,11 +62,9 @@ def terms(settings: Settings) -> DeadlineRules | None:
         lease_s=section.lease_s,
         promised_lease_s=section.promised_lease_s,
         slack_s=section.slack_s,
-        restart_s=section.restart_s,
-        restart_doubling_s=section.restart_doubling_s,
         again_s=section.again_s,
         solver_s=section.solver_s,
-        **stop_terms(settings),
+        **stop_terms(settings, "restart_s", "restart_doubling_s"),
     )
 
 

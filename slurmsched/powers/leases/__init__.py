@@ -35,7 +35,9 @@ def terms(settings: Settings) -> LeaseRules | None:
         raise ConfigError(
             f"policy.preemption = {settings.policy.preemption!r} stops jobs: it needs power.{missing[0]} = true"
         )
-    return LeaseRules(part.line, part.function.lease_s, **stop_terms(settings, "lead_s", "restart_s"))
+    return LeaseRules(
+        part.line, part.function.lease_s, **stop_terms(settings, "lead_s", "restart_s", "restart_doubling_s")
+    )
 
 
 def wishes(draft: Draft) -> Mapping[Lane, Sequence[Action]]:

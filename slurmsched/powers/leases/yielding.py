@@ -16,12 +16,13 @@ from ...cluster.state import View
 from ...cluster.ties import in_ms
 from ...decide.deadlines.gpu_availability import GpuAvailability
 from ...decide.deadlines.preemption import YieldingJobs, stop_actions
-from ...decide.deadlines.stops import Stops, awaited_s, stop_cost_s, stops_for_order
+from ...decide.deadlines.stops import Stops, awaited_s, stops_for_order
 from ...decide.node_pools import NodePools
 from ...decide.ordering.ranking import classes
 from ...decide.rules import LeaseRules, Rules
 from ...decide.run_set import order_with_running
 from ...policies.contract import Ordering
+from ...policies.deadlines.stop_costs import stop_costs_s
 
 MOST = 64
 """Number of jobs from the top of the order for which room is made in one decision."""
@@ -73,7 +74,7 @@ def next_lease_change_s(view: View, ordering: Ordering, rules: Rules) -> float:
         return now_s
     known = np.isfinite(stopping.by_s) & ~stopping.leaving & ~stopping.promised
     asked_s, leased_s = jobs.stop_requested_s[stopping.awaited], stopping.by_s[known] - terms.stop_s - terms.lead_s
-    forecast_s, cost_s = view.now_s + view.remaining.median_s, stop_cost_s(jobs, terms)
+    forecast_s, cost_s = view.now_s + view.remaining.median_s, stop_costs_s(jobs, terms, terms.stop_s)
     ends_s = GpuAvailability(view.take(_NONE), MARGIN, terms.lead_s).ends_s if able.any() else np.zeros(0)
     times_s = np.concatenate(
         [
@@ -192,5 +193,5 @@ def _with_present_runs(view: View) -> View:
 
 def _able(view: View, stopping: Stops, terms: LeaseRules) -> BoolArray:
     """Select running jobs that may yield now, or were asked to: they still need longer than a stop costs."""
-    worth = in_ms(view.remaining.median_s) > in_ms(stop_cost_s(view.running, terms))
+    worth = in_ms(view.remaining.median_s) > in_ms(stop_costs_s(view.running, terms, terms.stop_s))
     return np.asarray((stopping.awaited | (stopping.may & worth)) & ~stopping.promised)

@@ -37,7 +37,7 @@ def terms(settings: Settings) -> MigrationRules | None:
             "power.migrate = true stops jobs, which queue themselves again: it needs power.requeue = true"
         )
     own = {name: getattr(settings.migrate, name) for name in ("overload", "for_s", "every_s", "patience_s")}
-    return MigrationRules(**own, **stop_terms(settings, "restart_s"))
+    return MigrationRules(**own, **stop_terms(settings, "restart_s", "restart_doubling_s"))
 
 
 def wishes(draft: Draft) -> Mapping[Lane, Sequence[Action]]:

@@ -20,7 +20,7 @@ from ...cluster.records.progress import rows_of
 from ...cluster.state import View
 from ...cluster.text.hostlist import fold
 from ...cluster.ties import in_ms, in_points
-from ...decide.deadlines.stops import may_leave, stop_cost_s
+from ...decide.deadlines.stops import may_leave
 from ...decide.excluded_nodes import among, nodes_chosen
 from ...decide.node_pools import NodePools
 from ...decide.node_use import CPUS, GPUS, MEMORY, RESOURCES, NodeUse
@@ -28,6 +28,7 @@ from ...decide.phrasing import spell
 from ...decide.rules import MigrationRules, Rules
 from ...decide.run_set import order_with_running
 from ...policies.contract import Ordering
+from ...policies.deadlines.stop_costs import stop_costs_s
 from ...policies.migration import NOBODY, PRIORITY_PART, nearest_ideal
 
 SETTLE_S = 600.0
@@ -115,7 +116,7 @@ class Gains:
     @cached_property
     def cost_s(self) -> FloatArray:
         """The seconds that a stop, and being as far again, cost each job."""
-        return stop_cost_s(self.view.running, self.terms)
+        return stop_costs_s(self.view.running, self.terms, self.terms.stop_s)
 
     @property
     def worth(self) -> BoolArray:

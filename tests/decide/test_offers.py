@@ -1,0 +1,44 @@
+"""Offers of promises in leases: what a new promise may take from those made before."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from policies.test_turns_ahead import BEAT_S, START_S, jobs
+
+from slurmsched.cluster.records.promises import promise_table
+from slurmsched.decide.deadlines.offers import Offer
+from slurmsched.policies.deadlines.lease_schedule import LeaseSchedule
+from slurmsched.policies.deadlines.lease_terms import LeaseTerms
+from slurmsched.policies.deadlines.reservations import DeadlineRequests, Room
+
+TERMS = LeaseTerms(beat_s=BEAT_S, reserve=0.0, kept_back=0.0)
+
+
+def offer(held: DeadlineRequests, gpus: int = 8) -> Offer:
+    room = Room(np.array([START_S]), np.array([[gpus]]))
+    return Offer(LeaseSchedule(START_S, BEAT_S, room), TERMS, held, promise_table(0))
+
+
+def ticks(*rows) -> DeadlineRequests:
+    """Each is (GPUs, beats that it needs, beats until it is due); none of them runs."""
+    return jobs(*((gpus, needs * BEAT_S, due * BEAT_S, False, 0.0) for gpus, needs, due in rows))
+
+
+def test_a_new_promise_makes_none_later_that_is_late_already():
+    """As many as before would be late, but a job of 8 GPUs by a tick, in place of one on a single GPU."""
+    held = ticks((1, 1, 1), (1, 4, 4), (8, 4, 7))
+    assert not offer(held).beside(ticks((4, 4, 6)))
+    assert offer(held).beside(ticks((4, 4, 16)))
+
+
+def test_a_job_is_not_promised_what_fits_by_gpu_time_alone():
+    """The wide job needs all GPUs at once: it can only run before the narrow one, or after it."""
+    assert not offer(ticks((8, 2, 17))).beside(ticks((1, 16, 17)))
+    assert offer(ticks((8, 2, 18))).beside(ticks((1, 16, 17)))
+
+
+@pytest.mark.parametrize(("resume_s", "fits"), [(0.0, True), (BEAT_S, False)])
+def test_a_promise_counts_what_the_stop_of_a_running_job_costs(resume_s, fits):
+    held = jobs((1, 6 * BEAT_S, 8 * BEAT_S, True, resume_s))
+    assert offer(held, gpus=1).beside(jobs((1, 2 * BEAT_S, 3 * BEAT_S, False, 0.0))) == fits
