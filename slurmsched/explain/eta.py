@@ -23,7 +23,7 @@ from ..decide.rules import Rules
 from ..models.completion.moments import as_of
 from ..models.requests.suggestions import Suggestion
 from ..powers import halt_words
-from .reserved_nodes import UNREAD_RESERVATION
+from .reserved_nodes import UNREAD_RESERVATION, unread_words
 from .unclear_requests import BEGINS
 from .unshown_nodes import NOT_SHOWN
 
@@ -226,6 +226,11 @@ def _eta(row: Row) -> Eta:
         not_understood=tuple(_left_out(row["obstacle"])) if kind.has_value else (),
         notes=tuple(_notes(row, kind)),
     )
+
+
+def unread(view: View) -> tuple[str, ...]:
+    """Return what was not read of the cluster that may keep a new job from starting when it should."""
+    return (_UNREAD,) if unread_words(view) else ()
 
 
 def _left_out(obstacle: str) -> Iterator[str]:
