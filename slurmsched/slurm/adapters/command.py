@@ -64,7 +64,7 @@ TOPOLOGY_EVERY_S = 600.0
 """The time after which the topology is read again, since a reconfigure may not show."""
 
 PARTITIONS = ["scontrol", "--all", "--oneliner", "show", "partition"]
-PARTITIONS_EVERY_S = 60.0
+PARTITIONS_EVERY_S = 20.0
 """The time after which partitions are read again."""
 
 LIMITS_EVERY_S = 60.0
