@@ -18,6 +18,7 @@ from ..cluster.text.hostlist import expanded
 from ..decide.job_nodes import nodes_by_kind
 from ..decide.phrasing import spell
 from ..policies.selection.could_hold import Never, never
+from .components import too_few_nodes, with_components
 from .limits import beyond_limit
 from .reserved_nodes import too_large_for_own
 from .unshown_nodes import unshown_nodes
@@ -40,7 +41,7 @@ def cannot_run(view: View) -> dict[int, Never]:
     by_slurm = {row: Never(f"Slurm says {_slurms(jobs.reason[row])}") for row in said}
     planned = where_kind(jobs, ReasonKind.WAITS) & (jobs.slurm_start_s > view.now_s)
     by_us = {row: why for row, why in never(jobs, view.nodes, view.partitions).items() if not planned[row]}
-    return by_slurm | dict(_beyond_limits(view)) | by_us
+    return too_few_nodes(view) | by_slurm | dict(_beyond_limits(view)) | by_us
 
 
 def _beyond_limits(view: View) -> Iterator[tuple[int, Never]]:
@@ -59,12 +60,14 @@ def obstacles(view: View) -> dict[int, str]:
 
 def obstacle(view: View, row: int) -> tuple[str, str] | None:
     """Return what keeps one pending job from any start, and what ends that; None where nothing does so for good."""
-    return _obstacles(view.take(np.array([row]))).get(0)
+    some, at = with_components(view, row)
+    return _obstacles(some).get(at)
 
 
 def why_never(view: View, row: int) -> tuple[str, str] | None:
     """Return why one pending job cannot run as it is, and what ends that; None where it can."""
-    one = cannot_run(view.take(np.array([row]))).get(0)
+    some, at = with_components(view, row)
+    one = cannot_run(some).get(at)
     return _never_words(view.pending, row, one) if one else None
 
 
