@@ -59,4 +59,14 @@ def _each_job(view: View) -> Iterator[tuple[IntArray, IntArray, BoolArray]]:
     for leader in np.unique(leaders[leaders > 0]).tolist():
         rows = np.flatnonzero(leaders == leader)
         if len(rows) > 1:
-            yield rows, np.maximum(view.pending.nodes[rows], 1), allowed[kind[rows]]
+            yield rows, np.maximum(view.pending.nodes[rows], 1), allowed[kind[rows]] & _with_gpus(view, rows)
+
+
+def _with_gpus(view: View, rows: IntArray) -> BoolArray:
+    """Return the nodes that have some GPU of the type that each of the pending *rows* asks for, if it does."""
+    jobs, nodes = view.pending, view.nodes
+    have = [
+        nodes.gpus_of(jobs.gpu_type[row]) > 0 if jobs.gpus[row] else np.ones(len(nodes), dtype=np.bool_)
+        for row in rows.tolist()
+    ]
+    return np.array(have, dtype=np.bool_)

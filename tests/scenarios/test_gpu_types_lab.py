@@ -241,3 +241,24 @@ def test_new_jobs_start_when_slurm_says_so_beside_jobs_with_some_of_the_types_or
         if not abs(ours_s - theirs_s) <= NEAR_S and not (math.isnan(ours_s) and math.isnan(theirs_s)):
             wrong[options] = f"in {ours_s - now_s:.0f} s, and Slurm: in {theirs_s - now_s:.0f} s"
     assert not wrong
+
+
+@pytest.mark.lab
+def test_components_of_a_heterogeneous_job_start_on_different_nodes_or_are_said_never_to(lab):
+    jobs = {}
+    for second in ("mi300x", "a100"):  # that of n3 alone, as the first one's, and that of another node
+        words = ["--gres=gpu:3090:1", "-t5", ":", f"--gres=gpu:{second}:1", "-t5"]
+        done = lab.run(["sbatch", "--parsable", "-o/dev/null", *words], input="#!/bin/sh\nsleep 900\n")
+        jobs[second] = int(done.stdout.split()[-1])
+        lab.ask(["scontrol", "update", f"jobid={jobs['mi300x']}", "nice=1000"])
+    running = ["squeue", "-h", "-t", "R", "-o", "%A"]
+    started = {str(jobs["a100"]), str(jobs["a100"] + 1)}
+    wait_until(lambda: started <= set(lab.ask(running).split()), 60.0, "the components on two nodes", every_s=0.5)
+    lab.ask(["scancel", str(jobs["a100"])])
+    wait_until(lambda: not lab.ask(running).split(), 60.0, "their end", every_s=0.5)
+    _, starts, whys = predicted(observed(lab))
+    for job in (jobs["mi300x"], jobs["mi300x"] + 1):
+        assert math.isnan(starts[job])
+        assert "its components together ask for 2 different nodes, and 1 node could hold them" in whys[job]
+    time.sleep(5.0)  # two of Slurm's passes over an empty cluster
+    assert not lab.ask(running).split()
