@@ -70,7 +70,7 @@ def test_no_job_is_said_to_find_no_nodes_that_slurm_switches_hidden_ones_on_for_
             given = wait_until(lambda asked=shown_of: lab.ask(asked).strip(), 120.0, "nodes for the job")
             assert given in ("c1", "c2")
         lab.cancel_all()
-        lab.ask(["scontrol", "create", "nodename=c3", *PLACE.split(), "port=39009", "state=cloud"])
+        lab.ask(["scontrol", "create", "nodename=c3", "cpus=4", "realmemory=8000", "state=cloud"])
         lab.ask(["scontrol", "update", "partitionname=both", "nodes=c[1-3],n1"])
         job = lab.submit("-H", "-t9", "--mem=1", "-p", "both", "-N4", "-o/dev/null", "--wrap=true")
         cluster.observe()
