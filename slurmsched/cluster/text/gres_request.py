@@ -67,6 +67,8 @@ def _fields(item: str, older: bool) -> list[str]:
 def _kind_and_count(fields: list[str], older: bool) -> tuple[str, int]:
     """Return the type and the number of one item; digits alone are a number, but a type before a number."""
     if "" in fields:
+        if not older and _COUNT.fullmatch(fields[-1].rpartition(":")[2]):
+            submission_failed("Requested node configuration is not available: a number behind no type of GPUs")
         refuse("Invalid generic resource (gres) specification")
     if not fields:
         return "", 1

@@ -39,6 +39,9 @@ _LISTS: dict[str, tuple[str, str]] = {
 _EMPTY = frozenset({"acctg-freq", "get-user-env", "gres-flags", "oom-kill-step", "resv-ports", "wait-all-nodes"})
 """Those whose list may be empty."""
 
+_BESIDE_HINTS = frozenset(
+    {"cores-per-socket", "extra-node-info", "ntasks-per-core", "sockets-per-node", "threads-per-core"}
+)
 _GPU_FREQUENCY = re.compile(rf"(?:memory=)?(?:{_FREQUENCY})|verbose")
 _GPU_BIND = re.compile(
     r"(?:verbose,)?(?:single:(?!-).*|per_task:.*|map(?:_gpu)?:[0-9*,]*|mask(?:_gpu)?:(?:0x)?[0-9a-f*]*(?:,(?:0x)?[0-9a-f*]*)*|[nc].*)",
@@ -153,8 +156,14 @@ def _together(options: Mapping[str, str]) -> None:
         refuse("With Arbitrary distribution you need to specify a nodelist or hostfile with the -w option")
 
 
+def _hint(options: Mapping[str, str]) -> None:
+    """Refuse a hint of no such name, where none of the options is there beside which sbatch ignores it."""
+    if "hint" in options and not _BESIDE_HINTS & options.keys():
+        _words("hint", options["hint"])
+
+
 CHECKS: dict[str, Callable[[str, str], object]] = {
-    **dict.fromkeys(_LISTS, _words),
+    **dict.fromkeys(_LISTS.keys() - {"hint"}, _words),
     "core-spec": _core_spec,
     "cpu-freq": _cpu_frequency,
     "extra-node-info": _extra_node_info,
@@ -168,5 +177,5 @@ CHECKS: dict[str, Callable[[str, str], object]] = {
 }
 """What sbatch checks as soon as it reads an option, even if a later one replaces it."""
 
-LATE_CHECKS: tuple[Callable[[Mapping[str, str]], object], ...] = (_dependency, _together)
+LATE_CHECKS: tuple[Callable[[Mapping[str, str]], object], ...] = (_dependency, _hint, _together)
 """What is checked of the options in force."""
