@@ -234,7 +234,9 @@ def _check_names(options: Mapping[str, str], request: SbatchRequest, site: Site)
     names = set(site.nodes.name) | hidden
     required = set(expand(request.required)) if request.required else set()
     excluded = set(expand(options["exclude"])) if options.get("exclude") else set()
-    if not required | excluded <= names or required & excluded:
+    some = "nodes" in options and len(required) > node_range(options["nodes"])[0]
+    some &= any(release.sizes.newer_values for release in site.permissions.releases)  # of them it may take others
+    if not required | excluded <= names or (required & excluded and not some):
         submission_failed("Invalid node name specified")
     _check_licences(options.get("licenses", ""), site.limits)
     least_s = limit_s(options["time-min"]) if "time-min" in options else 0.0
