@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from .sbatch_request import SizeRules
+from .text.sbatch_releases import AS_24_11, AS_25_11, AS_26_05
 
 NOT_AVAILABLE = "Required partition not available (inactive or drain)"
 INVALID_ACCOUNT = "Invalid account or account/partition combination specified"
@@ -59,9 +60,9 @@ class Release:
 
 OLDEST, SINCE_24_11, SINCE_25_11, SINCE_26_05 = RELEASES = (
     Release(False, True, True, False, SizeRules(), False),
-    Release(True, False, False, True, SizeRules(tasks_first=True, newer_values=True), False),
-    Release(True, False, False, True, SizeRules(tasks_first=True, newer_values=True), True),
-    Release(True, False, False, True, SizeRules(tasks_first=True, newer_values=True, task_on_each_node=True), True),
+    Release(True, False, False, True, SizeRules(True, True, AS_24_11), False),
+    Release(True, False, False, True, SizeRules(True, True, AS_25_11), True),
+    Release(True, False, False, True, SizeRules(True, True, AS_26_05, task_on_each_node=True), True),
 )
 """As 22.05, 24.11 (and 25.05), 25.11 and 26.05 decide. Which holds for a release between two is not known."""
 

@@ -20,17 +20,18 @@ from .node_request import NodeRequest
 from .nodes import NodeTable, PartitionTable
 from .permissions import Permissions, Verdict, Wish
 from .reservations import NO_RESERVATIONS, ReservationTable, claimant_of, doubts_of, followed
+from .sbatch_checks import check_deadline, check_owner, doubts_by_site
 from .sbatch_defaults import defaults_of, with_defaults
 from .sbatch_node_parts import uncounted, unmet
 from .sbatch_request import SbatchRequest, exclusive_of, request_of
 from .text.comment import parse
 from .text.constraint import constraint_of
+from .text.gres_request import asked_gres
 from .text.hostlist import expand, fold
 from .text.sbatch import not_understood, written_values
 from .text.sbatch_values import (
     SWITCH_WAIT_S,
     array_tasks,
-    gres_items,
     is_newer_value,
     is_node_list,
     limit_s,
@@ -76,6 +77,7 @@ class Probe:
 
 def probe(options: Mapping[str, str], user: str, now_s: float, zone: tzinfo, site: Site) -> Probe:
     """Return the job that *options* would submit now; ConfigError or CommentError where it would be refused."""
+    check_owner(options, user)
     request, counted_otherwise = _request(options, site.permissions)
     granted = _granted(options, user, _partition(options, site), site)
     partition = ",".join(granted.partitions)
@@ -98,6 +100,8 @@ def probe(options: Mapping[str, str], user: str, now_s: float, zone: tzinfo, sit
     if deadline_s <= now_s:
         raise CommentError(f"the deadline {wishes.deadline} has passed")
     starts_s = _begins_s(options, now_s, zone)
+    limited_s = _limit_s(request, rows[0], home, site.partitions)
+    check_deadline(options, starts_s, limited_s, site.permissions, now_s, zone)
     nodes = request.started_nodes
     memory_mib = _memory_mib(request, allowed, site.nodes, nodes)
     cpus = request.started_cpus
@@ -138,21 +142,22 @@ def probe(options: Mapping[str, str], user: str, now_s: float, zone: tzinfo, sit
         per_task=[request.per_task],
         per_gpu=[request.per_gpu],
         gpu_cpus=[request.cpus_per_gpu],
-        time_limit_s=[_limit_s(request, rows[0], home, site.partitions)],
+        time_limit_s=[limited_s],
         comment=[comment],
         deadline_s=[deadline_s],
         submitted_s=[now_s],
         first_submit_s=[now_s],
         eligible_s=[max(now_s, starts_s)],
     )
-    unsure = (*granted.unsure, *counted_otherwise, *_unsure(options, request, site))
+    by_site = doubts_by_site(options, site.permissions)
+    unsure = (*granted.unsure, *counted_otherwise, *by_site, *_unsure(options, request, site))
     if hidden:
         unsure += ("nodes that Slurm does not show while they are switched off",)
     if named := options.get("reservation"):
         unsure += doubts_of(site.reservations, named, claimant_of(job, 0), site.permissions.parents)
         if "," in named and not followed(site.reservations, job)[0]:
             unsure += (f"--reservation={named} (which of them has room first)",)
-    return Probe(job, (*not_understood(options), *unsure), request)
+    return Probe(job, tuple(dict.fromkeys((*not_understood(options), *unsure))), request)
 
 
 def _request(options: Mapping[str, str], permissions: Permissions) -> tuple[SbatchRequest, tuple[str, ...]]:
@@ -166,6 +171,8 @@ def _request(options: Mapping[str, str], permissions: Permissions) -> tuple[Sbat
     if not requests:
         raise refusals[0]
     newer = [f"--{name}={value}" for name, value in written_values(options) if is_newer_value(name, value)]
+    rules = [release.sizes.options for release in permissions.releases]
+    newer += dict.fromkeys(f"--{name}={options[name]}" for one in rules for name, _ in one.refusals(options))
     sizes = {(tuple(one.gpus.items()), one.nodes, one.tasks) for one in requests}
     if refusals:
         return requests[0], (
@@ -180,7 +187,8 @@ def _partition(options: Mapping[str, str], site: Site) -> str:
     """Return the partitions that the job asks for, else that of its reservation, else the default one."""
     partitions = site.partitions
     names = list(partitions.name)
-    if "partition" not in options:
+    newer = all(release.sizes.newer_values for release in site.permissions.releases)
+    if "partition" not in options or (newer and not options["partition"]):
         rows = zip(site.reservations.name, site.reservations.partition, strict=True)
         if of_own := [partition for name, partition in rows if partition and name == options.get("reservation")]:
             return of_own[0]
@@ -226,7 +234,9 @@ def _check_names(options: Mapping[str, str], request: SbatchRequest, site: Site)
     names = set(site.nodes.name) | hidden
     required = set(expand(request.required)) if request.required else set()
     excluded = set(expand(options["exclude"])) if options.get("exclude") else set()
-    if not required | excluded <= names or required & excluded:
+    some = "nodes" in options and len(required) > node_range(options["nodes"])[0]
+    some &= any(release.sizes.newer_values for release in site.permissions.releases)  # of them it may take others
+    if not required | excluded <= names or (required & excluded and not some):
         submission_failed("Invalid node name specified")
     _check_licences(options.get("licenses", ""), site.limits)
     least_s = limit_s(options["time-min"]) if "time-min" in options else 0.0
@@ -406,9 +416,7 @@ def _by_topology(options: Mapping[str, str], request: SbatchRequest, topology: T
 
 def _names_a_type_twice(options: Mapping[str, str]) -> bool:
     """Report whether --gpus-per-task has a type twice: which of its numbers counts hangs on the release."""
-    kinds = [kind for kind, _ in gres_items(_as_gres(options.get("gpus-per-task", "")))[0]]
+    kinds = [
+        kind for kind, _ in asked_gres({"gpus-per-task": options.get("gpus-per-task", "")}, older=False)[0]["task"]
+    ]
     return len(kinds) > len(set(kinds))
-
-
-def _as_gres(gpus: str) -> str:
-    return ",".join(f"gpu:{part}" for part in gpus.split(",") if part)

@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
+from .text.gres_request import asked_gres
 from .text.hostlist import expand
 from .text.sbatch import refuse_newer_values
+from .text.sbatch_releases import AS_22_05, OptionRules
 from .text.sbatch_values import (
     exclusive_mode,
-    gres_items,
     limit_s,
     mebibytes,
     node_range,
@@ -62,6 +63,7 @@ class SizeRules:
     tasks_first: bool = False
     """Nodes follow from the tasks and the most of them on a node; of GPUs by task and by node those by task count."""
     newer_values: bool = False  #: --nodes takes a list, --exclusive topo; else both are refused, even where replaced
+    options: OptionRules = AS_22_05
     task_on_each_node: bool = False  #: a job whose GPUs take more nodes than it has tasks is refused
 
 
@@ -128,10 +130,12 @@ def request_of(options: Mapping[str, str], rules: SizeRules) -> SbatchRequest:
     """Return the size of a job with these *options*; ConfigError with sbatch's words where it refuses them."""
     if not rules.newer_values:
         refuse_newer_values(options)
+    for _, words in rules.options.refusals(options):
+        refuse(words)
     sizes, cpus, required = _client_sizes(options, rules)
     if "cpus-per-gpu" in options and "cpus-per-task" in options:
         _refuse_gres("--cpus-per-gpu is mutually exclusive with --cpus-per-task")
-    others = _gpus_asked(options, sizes)
+    others = _gpus_asked(options, sizes, rules)
     _settle_gpus(sizes, options, rules)
     overcommit = "overcommit" in options
     if sizes.tasks_per_node is not None and sizes.nodes is not None and sizes.tasks is None:
@@ -222,22 +226,13 @@ def _client_sizes(options: Mapping[str, str], rules: SizeRules) -> tuple[_Sizes,
     return sizes, cpus, ",".join(required)
 
 
-def _gpus_asked(options: Mapping[str, str], sizes: _Sizes) -> tuple[tuple[str, str, int], ...]:
+def _gpus_asked(options: Mapping[str, str], sizes: _Sizes, rules: SizeRules) -> tuple[tuple[str, str, int], ...]:
     """Note the GPUs that *options* ask for in *sizes*; return other GRES."""
     if sizes.tasks_per_gpu:
         for name in ("gpus-per-task", "gpus-per-socket", "ntasks-per-node"):
             if name in options:
                 refuse(f"--{name} is mutually exclusive with --ntasks-per-gpu")
-    gpus, others = gres_items(options.get("gres", ""))
-    asked = {"node": gpus}
-    for name, what in (
-        ("gpus", "job"),
-        ("gpus-per-node", "node"),
-        ("gpus-per-socket", "socket"),
-        ("gpus-per-task", "task"),
-    ):
-        items = gres_items(",".join(f"gpu:{part}" for part in options.get(name, "").split(",") if part))[0]
-        asked[what] = [*items, *asked.get(what, [])]
+    asked, others = asked_gres(options, older=not rules.newer_values)
     for what in ("job", "node", "socket", "task"):
         for kind, number in asked[what]:
             one = sizes.gpus.setdefault(kind, _Gpus())

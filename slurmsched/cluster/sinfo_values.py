@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import ConfigError
 from .columns import BoolArray, FloatArray, IntArray, Labels
-from .text.sbatch_values import gres_items
+from .text.gres_request import gres_items
 from .text.tres import gpus_by_type, gpus_in, seconds, slots_on
 
 _WHOLE = re.compile(r"([0-9]{1,15})(K?)")

@@ -9,7 +9,7 @@ from ..cluster.plan import Plan
 from ..cluster.state import View
 from ..decide.rules import Rules
 from ..explain.causes import cause_of
-from ..explain.deadlines import DeadlineAnswer, check
+from ..explain.deadlines import DeadlineAnswer
 from ..explain.eta import Eta
 from ..explain.explain import Explanation, explain, queue
 from ..explain.passed import passed_words
@@ -22,7 +22,7 @@ from .api.questions.contract import Sources
 from .api.record_summaries import FigureQueries
 from .daemon_status import DaemonStatus
 from .parts import Parts
-from .predictions.hypothetical_job import new_job, try_out
+from .predictions.hypothetical_job import check_deadline, try_out
 from .predictions.play_forward import live_predictions, with_new_job
 
 
@@ -119,10 +119,8 @@ class LiveAnswers:
 
     def _check(self, view: View, plan: Plan, options: str, user: str) -> DeadlineAnswer:
         """Check the deadline that a job of *user* with these sbatch *options* would be promised now."""
-        tried = new_job(view, self._facts.latest.permissions, options, user)
-        forecast = self._context.model.forecast(tried.job, view.now_s, view.running)
-        answer = check(view, plan, tried.job, forecast, self._rules)
-        return replace(answer, not_understood=tried.not_understood)
+        permissions, model = self._facts.latest.permissions, self._context.model
+        return check_deadline(view, plan, permissions, model, self._rules, options, user)
 
     def _eta_check(self, view: View, plan: Plan, options: str, user: str) -> Eta:
         """Predict the start and finish of a job of *user* with these sbatch *options*."""

@@ -16,6 +16,7 @@ from ..cluster.state import View
 from ..cluster.text.plural import count
 from ..decide.deadlines.promises import promise
 from ..decide.deadlines.stops import stops
+from ..decide.ordering.eligibility import standing
 from ..decide.rules import Rules
 from ..powers.deadlines.wording import sentences, state_word
 from .obstacles import why_never
@@ -88,6 +89,10 @@ def check(view: View, plan: Plan, job: JobTable, forecast: Forecast, rules: Rule
     if never := why_never(beside, len(view.pending)):
         text = f"No promise for its deadline. {' '.join(never)}"
         return DeadlineAnswer(job_id, True, "refused", deadline_s=float(job.deadline_s[0]), sentences=(text,))
+    alone = Standing(int(standing(job, view.partitions, rules.only_partitions)[0]))
+    if alone is not Standing.RANKED:
+        text = f"No promise for its deadline: we leave such a job alone ({_left_alone(alone)})."
+        return DeadlineAnswer(job_id, True, "refused", deadline_s=float(job.deadline_s[0]), sentences=(text,))
     standings = np.append(plan.jobs.standing, int(Standing.RANKED))
     stopping = stops(beside, rules)
     asking = (plan.jobs.standing == Standing.RANKED) & np.isfinite(view.pending.deadline_s)
@@ -121,6 +126,10 @@ def _answered(table: PromiseTable, place: int, now_s: float) -> DeadlineAnswer:
     )
 
 
+def _left_alone(why: Standing) -> str:
+    return why.name.lower().replace("_", " ")
+
+
 def _known(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
@@ -131,9 +140,9 @@ def _unasked(jobs: JobTable, at: int, plan: Plan, row: int | None) -> str:
     if math.isfinite(jobs.deadline_s[at]):
         if row is None:
             return f"Job {job_id} runs, and nothing was promised to it before it started."
-        standing = Standing(int(plan.jobs.standing[row]))
-        if standing is not Standing.RANKED:
-            words = standing.name.lower().replace("_", " ")
+        found = Standing(int(plan.jobs.standing[row]))
+        if found is not Standing.RANKED:
+            words = _left_alone(found)
             return f"Job {job_id} has no answer while we leave it alone ({words}); see 'slurmsched why {job_id}'."
         return (
             f"Job {job_id} has no answer: deadline.enabled is off, or it waits for its turn in one of the next cycles."

@@ -23,7 +23,8 @@ from ..decide.rules import Rules
 from ..models.completion.moments import as_of
 from ..models.requests.suggestions import Suggestion
 from ..powers import halt_words
-from .reserved_nodes import UNREAD_RESERVATION
+from .components import DIFFERENT_NODES
+from .reserved_nodes import UNREAD_RESERVATION, unread_words
 from .unclear_requests import BEGINS
 from .unshown_nodes import NOT_SHOWN
 
@@ -108,7 +109,8 @@ _WHY_NONE = {
     "several nodes or with parts of nodes, one of parts of several nodes of which Slurm shows only the sum, or one "
     "that is not shown. Slurm starts it when the nodes are free for it.",
     PredictionKind.LIMITED: "Slurm's reason is {reason}: the queue does not show when that ends.",
-    PredictionKind.HETEROGENEOUS: "It is part of a heterogeneous job, of which another part cannot start as it is.",
+    PredictionKind.HETEROGENEOUS: "It is part of a heterogeneous job, of which a part cannot start as it is, or all "
+    "parts together found no room within the prediction.",
     PredictionKind.PARTITION_DOWN: "Its partition ({partition}) takes no jobs now, and it is not known when it will.",
     PredictionKind.CANNOT_RUN: "No nodes of its partition ({partition}) could ever hold it as they are now.",
     PredictionKind.NO_ROOM: "The nodes that could hold it do not become free within the prediction.",
@@ -228,6 +230,11 @@ def _eta(row: Row) -> Eta:
     )
 
 
+def unread(view: View) -> tuple[str, ...]:
+    """Return what was not read of the cluster that may keep a new job from starting when it should."""
+    return (_UNREAD,) if unread_words(view) else ()
+
+
 def _left_out(obstacle: str) -> Iterator[str]:
     """Yield what the times of a job leave out."""
     if UNREAD_RESERVATION in obstacle:
@@ -235,6 +242,8 @@ def _left_out(obstacle: str) -> Iterator[str]:
     if other := obstacle.replace(UNREAD_RESERVATION, "").strip():
         if other.startswith(NOT_SHOWN):
             yield "nodes that Slurm does not show"
+        elif other.startswith(DIFFERENT_NODES):
+            yield "that the components of a heterogeneous job get different nodes"
         else:
             yield "its request for GPUs, as Slurm counts it" if other.startswith(BEGINS) else _UNEXPLAINED
 

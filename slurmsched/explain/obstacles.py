@@ -18,6 +18,7 @@ from ..cluster.text.hostlist import expanded
 from ..decide.job_nodes import nodes_by_kind
 from ..decide.phrasing import spell
 from ..policies.selection.could_hold import Never, never
+from .components import too_few_nodes, with_components
 from .limits import beyond_limit
 from .reserved_nodes import too_large_for_own
 from .unshown_nodes import unshown_nodes
@@ -28,7 +29,8 @@ NAMED_MOST = 3  #: nodes that a sentence describes one by one
 def cannot_run(view: View) -> dict[int, Never]:
     """Find the pending jobs that cannot run as they are, by their requests or by Slurm's reason; each row with why.
 
-    Slurm holds a job with BadConstraints, whichever of its partitions that was judged for: it looks at it no more.
+    Slurm holds a job with BadConstraints, whichever of its partitions that was judged for: it looks at it no more. Of a
+    job that waits and for which Slurm has a start it knows more than we do: nodes or limits may be new.
     """
     jobs = view.pending
     given_up = jobs.reason.map([reason_of(text).word == "BadConstraints" for text in jobs.reason.names], np.bool_) & (
@@ -37,7 +39,9 @@ def cannot_run(view: View) -> dict[int, Never]:
     says = where_kind(jobs, ReasonKind.CANNOT_RUN) | given_up
     said = np.flatnonzero(says).tolist()
     by_slurm = {row: Never(f"Slurm says {_slurms(jobs.reason[row])}") for row in said}
-    return by_slurm | dict(_beyond_limits(view)) | never(jobs, view.nodes, view.partitions)
+    planned = where_kind(jobs, ReasonKind.WAITS) & (jobs.slurm_start_s > view.now_s)
+    by_us = {row: why for row, why in never(jobs, view.nodes, view.partitions).items() if not planned[row]}
+    return too_few_nodes(view) | by_slurm | dict(_beyond_limits(view)) | by_us
 
 
 def _beyond_limits(view: View) -> Iterator[tuple[int, Never]]:
@@ -56,12 +60,14 @@ def obstacles(view: View) -> dict[int, str]:
 
 def obstacle(view: View, row: int) -> tuple[str, str] | None:
     """Return what keeps one pending job from any start, and what ends that; None where nothing does so for good."""
-    return _obstacles(view.take(np.array([row]))).get(0)
+    some, at = with_components(view, row)
+    return _obstacles(some).get(at)
 
 
 def why_never(view: View, row: int) -> tuple[str, str] | None:
     """Return why one pending job cannot run as it is, and what ends that; None where it can."""
-    one = cannot_run(view.take(np.array([row]))).get(0)
+    some, at = with_components(view, row)
+    one = cannot_run(some).get(at)
     return _never_words(view.pending, row, one) if one else None
 
 
@@ -99,7 +105,7 @@ def _never_words(jobs: JobTable, row: int, one: Never) -> tuple[str, str]:
 
 
 def _lacks_nodes(view: View) -> BoolArray:
-    """Select the pending jobs for which too few nodes are up, though enough are there."""
+    """Select the pending jobs for which too few nodes are up, though enough are there and all are known."""
     jobs, away = view.pending, _away(view.nodes)
     if not away.any():
         return np.zeros(len(jobs), dtype=np.bool_)
@@ -107,7 +113,9 @@ def _lacks_nodes(view: View) -> BoolArray:
     left, there = (allowed & ~away).sum(axis=1)[kind], allowed.sum(axis=1)[kind]
     names = set(view.nodes.name.take(away))
     named = jobs.required_nodes.map([bool(names & set(expanded(text))) for text in jobs.required_nodes.names], np.bool_)
-    return np.asarray(named | ((left < np.maximum(jobs.nodes, 1)) & (there > 0)), dtype=np.bool_)
+    few = (left < np.maximum(jobs.nodes, 1)) & (there > 0)
+    few[list(unshown_nodes(view))] = False  # there may be others
+    return np.asarray(named | few, dtype=np.bool_)
 
 
 def _away(nodes: NodeTable) -> BoolArray:

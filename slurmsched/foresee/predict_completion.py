@@ -21,6 +21,7 @@ from ..cluster.records.predictions import PredictionKind, PredictionTable, predi
 from ..cluster.reservations import followed, in_the_way, own_bounds_s
 from ..cluster.state import View
 from ..decide.job_nodes import nodes_by_kind
+from ..explain.components import on_same_nodes
 from ..explain.obstacles import cannot_run, obstacles
 from ..explain.reserved_nodes import unread_words
 from ..explain.unclear_requests import unclear_requests
@@ -115,6 +116,7 @@ def _predicted(view: View, rank: IntArray, standing: IntArray, config: Mapping[s
     cluster = _simulated(replace(simulated, pending=order), config)
     start_s, finish_s = _together(order, *_first_tasks(cluster, order, len(view.running)))
     kinds[able[np.isnan(finish_s)]] = PredictionKind.NO_ROOM
+    kinds[able[np.isnan(finish_s) & (order.het_job_id > 0)]] = PredictionKind.HETEROGENEOUS
     running = _running(view, cluster)
     ahead = _ahead(cluster, view, able, tasks, place)
     if lonely_s:
@@ -140,11 +142,16 @@ def _opening(view: View, kinds: IntArray) -> BoolArray:
 
 
 def _together(jobs: JobTable, start_s: FloatArray, finish_s: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Let the components of each heterogeneous job start when the last of them has room."""
+    """Let the components of each heterogeneous job start when the last of them has room.
+
+    NaN where one of them never has, or had ended by then: they may have had room one after the other alone.
+    """
     start_s, finish_s = start_s.copy(), finish_s.copy()
     for leader in np.unique(jobs.het_job_id[jobs.het_job_id > 0]).tolist():
         rows = jobs.het_job_id == leader
-        last_s = start_s[rows].max()  # NaN where one of them never has
+        last_s = start_s[rows].max()
+        if (finish_s[rows] <= last_s).any():
+            last_s = np.nan
         finish_s[rows] += last_s - start_s[rows]
         start_s[rows] = last_s
     return start_s, finish_s
@@ -280,7 +287,7 @@ def _pending(
         return column
 
     starts_s, finishes_s = spread(start_s, np.nan), spread(finish_s, np.nan)
-    doubts = unexplained(view) | unclear_requests(view.pending)
+    doubts = on_same_nodes(view) | unexplained(view) | unclear_requests(view.pending)
     kept = {row: " ".join(words) for row, words in doubts.items()} | obstacles(view)
     if unread := unread_words(view):
         told = np.flatnonzero(kinds <= PredictionKind.NO_HISTORY).tolist()

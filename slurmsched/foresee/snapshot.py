@@ -391,8 +391,10 @@ def _seat(model: Controller, table: JobTable, running: int, view: View) -> None:
         share += _evenly(here - int(share.sum()), free_gpus[at] - share)
         in_use[at] = np.maximum(0, in_use[at] - share)
         cpus = max(1, -(-cpus_in_all[row] // len(names[row])))
-        for node, its in zip(at.tolist(), share.tolist(), strict=True):
-            if its or not gpus:
+        its_own = set(at.tolist())
+        others = [one for name in names[row] for one in number.get(name, ()) if one not in its_own]
+        for node, its in zip([*at.tolist(), *others], [*share.tolist(), *[0] * len(others)], strict=True):
+            if its or not gpus or node not in its_own:  # a node has its CPUs and memory once, whatever its types
                 left = max(0, int(free_cpus[node]))
                 link(free, held_, row, node, its, left if exclusive[row] else min(cpus, left))
                 free_memory_mib[node] -= memory_mib[row]

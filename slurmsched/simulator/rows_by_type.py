@@ -12,7 +12,8 @@ from ..cluster.text.tres import gpus_by_type
 def one_row_per_type(nodes: NodeTable) -> NodeTable:
     """Return *nodes* with a row, of the same name, for each type of GPU of a node; the type with the most comes first.
 
-    Each row has all CPUs and all memory of the node: that jobs on its other rows use some is not modelled. What is in
+    Each row has all CPUs and all memory of the node: that jobs on its other rows use some is modelled of those that run
+    already, and not of those to come. What is in
     use of a type is all of it, as far as the node has that much in use, where only the sum over its types is known.
     """
     mixed = nodes.gpu_types.nonempty()

@@ -187,7 +187,7 @@ def test_who_has_no_job_hears_so(office, site):
         (PredictionKind.DEPENDENT, "It waits for other jobs"),
         (PredictionKind.RESERVED, "It asks for a reservation"),
         (PredictionKind.LIMITED, "Slurm's reason is AssocGrpGRES"),
-        (PredictionKind.HETEROGENEOUS, "another part cannot start as it is"),
+        (PredictionKind.HETEROGENEOUS, "a part cannot start as it is"),
         (PredictionKind.PARTITION_DOWN, "Its partition (gpu) takes no jobs"),
         (PredictionKind.CANNOT_RUN, "could ever hold it"),
         (PredictionKind.NO_ROOM, "do not become free"),

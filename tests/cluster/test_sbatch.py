@@ -302,7 +302,8 @@ def test_parts_of_nodes_that_were_not_read_refuse_nothing_and_are_named():
         ("--signal=XYZ@10", "Invalid --signal"),
         ("--open-mode=x", "Invalid --open-mode"),
         ("--gres-flags=nosuch", "Invalid --gres-flags"),
-        ("--propagate=NOSUCH", "Invalid --propagate"),
+        ("--propagate=NOSUCH", "Bad rlimit name: NOSUCH"),
+        ("--propagate=core", "Bad rlimit name: core"),
         ("--gpu-freq=nosuch", "Invalid --gpu-freq"),
         ("--cpu-freq=nosuch", "Invalid --cpu-freq"),
         ("--acctg-freq=nosuch", "Invalid --acctg-freq"),
@@ -324,7 +325,7 @@ def test_words_that_sbatch_does_not_know_are_refused(text, words):
         "-d afterok:5:6_2,after:7+10 --kill-on-invalid-dep=yes",
         "-d singleton?afterany:3_*",
         "--mail-type=end,FAIL,TIME_LIMIT_80 --signal=B:USR1@300 --open-mode=append",
-        "--signal=SIGTERM --propagate=STACK,core --gres-flags=enforce-binding --hint=nomultithread",
+        "--signal=SIGTERM --propagate=STACK,RLIMIT_CORE --gres-flags=enforce-binding --hint=nomultithread",
         "--cpu-freq=low-high:performance --gpu-freq=medium,memory=900 --acctg-freq=task=30,energy=10",
     ],
 )
@@ -434,6 +435,9 @@ def test_the_lists_share_no_option_and_forms_and_variables_are_of_options():
 
 
 BY_RELEASE = {"22.05": OLDEST, "24.11": SINCE_24_11, "25.05": SINCE_24_11, "25.11": SINCE_25_11, "26.05": SINCE_26_05}
+WORDS = json.loads((GOLDEN / "option_words.json").read_text())
+"""Whether each release took jobs with these options on a lab of one partition (sbatch --test-only)."""
+
 FORMS = json.loads((GOLDEN / "gpu_forms.json").read_text())
 """The GPUs of requests by job, node and task, as each release has counted them; null where it refused the job."""
 
@@ -447,6 +451,21 @@ def test_gpus_by_job_node_and_task_are_counted_as_each_release_counts_them(relea
         except ConfigError:
             ours[text] = None
     assert ours == {text: counts[at] for text, counts in FORMS["gpus"].items()}
+
+
+@pytest.mark.parametrize("release", sorted(BY_RELEASE))
+def test_options_are_taken_and_refused_as_each_release_does_or_named_as_not_understood(release):
+    where = replace(site(), permissions=Permissions(releases=(BY_RELEASE[release],)))
+    wrong = []
+    for text, took in WORDS.items():
+        try:
+            ours = probe(read_options(text), "root", NOW_S, UTC, where)
+        except ConfigError as error:
+            wrong += [f"{text}: {error}"] * took[release]
+        else:
+            wrong += [f"{text}: taken"] * (not took[release] and not ours.not_understood)
+    assert len(WORDS) > 200
+    assert wrong == []
 
 
 def test_where_releases_between_two_that_were_tried_may_count_otherwise_it_is_said():

@@ -34,20 +34,22 @@ from slurmsched.cluster.sbatch_probe import PROBE_ID, Site, probe
 from slurmsched.cluster.state import View
 from slurmsched.cluster.text.sbatch import read_options
 from slurmsched.cluster.topology import Topology, Unit
-from slurmsched.daemon.predictions.hypothetical_job import new_job, try_out
+from slurmsched.daemon.predictions.hypothetical_job import check_deadline, new_job, try_out
 from slurmsched.daemon.predictions.play_forward import with_new_job
 from slurmsched.daemon.predictions.prediction_service import PredictionService
 from slurmsched.decide.policy import Policy
-from slurmsched.decide.rules import Rules
+from slurmsched.decide.rules import DeadlineRules, Rules
 from slurmsched.errors import CommentError, ConfigError
 from slurmsched.explain.eta import Eta
 from slurmsched.foresee.predict_completion import predict_completion
 from slurmsched.models.runtime.baseline import RuntimeModel
 from slurmsched.policies.contract import find_ordering
+from slurmsched.powers import decide
 from slurmsched.slurm.adapters.fake import FakeSlurm
 
 NOW_S = 1_700_000_000.0
 RULES = Rules(powers=frozenset({"order"}), scope="queue")
+REFUSED = "(some releases of Slurm refuse it)"
 
 
 class World:
@@ -330,14 +332,14 @@ def test_what_a_job_asks_of_the_topology_is_counted():
     assert world.told(options, seen).start_s == pytest.approx(NOW_S, abs=120)
     assert world.told(options, view).start_s == pytest.approx(NOW_S + 3600, abs=300)
     apart = world.told(f"{options} --segment=1", view)
-    assert (apart.start_s, apart.not_understood) == (pytest.approx(NOW_S, abs=120), ())
+    assert (apart.start_s, apart.not_understood) == (pytest.approx(NOW_S, abs=120), (f"--segment=1 {REFUSED}",))
     alone = world.told(f"-p {partition(world)} -N1 -G1 -t 60 --exclusive=topo", view)
     assert alone.start_s == pytest.approx(NOW_S + 3600, abs=300)
-    assert alone.not_understood == ("--exclusive=topo (some releases of Slurm refuse it)",)
+    assert alone.not_understood == (f"--exclusive=topo {REFUSED}",)
     with pytest.raises(ConfigError, match="--segment=2 does not divide 3 nodes"):
         world.told(f"-p {partition(world)} -N3 --segment=2", view)
     for tall in ("-N4 --segment=4", "-N1 --segment=2"):  # 26.05 starts these, 24.11 and 25.05 never do
-        (unsure,) = world.told(f"-p {partition(world)} {tall}", view).not_understood
+        *_, unsure = world.told(f"-p {partition(world)} {tall}", view).not_understood
         assert "never start a job with fewer nodes" in unsure
     flat = world.told(f"{options} --segment=1", seen)
     assert flat.not_understood == ("--segment=1 (some releases of Slurm refuse it)",)
@@ -474,3 +476,52 @@ def test_what_could_never_run_is_told_in_words(world):
 def test_options_that_mean_nothing_are_refused(world, options, error):
     with pytest.raises(error):
         world.told(options)
+
+
+BOTH = (
+    "-G 4 -t 60", "-G 4", "-G 99 -t 5", "-G 1.5", "--gres=gpu:nosuch:1", "-G 1 --gpus-per-task=1 -n 2", "-N 9 -t 5",
+    "-G 4 -t soon", "-t 5 --mem=1T", "-C nosuch", "-p nowhere", "-w n9", "-G 4 -t 60 --hold", "-G 4 -t 60 -a 0-3",
+    "-G 4 -t 60 --begin=now+3hours", "-G 4 -t 60 --begin=2040-01-01", "-G 4 -t 60 --reservation=none",
+    "-G 4 -t 60 --dependency=singleton", "-G 4 -t 60 --dependency=afterok:7", "-G 4 -t 60 --dependency=nosuch",
+    "-G 4 -t 60 -L matlab:1", "-G 4 -t 60 --distribution=plane=2", "-G 4 -t 60 --distribution=nosuch",
+    "-G 4 -t 60 --uid=0", "-G 4 -t 60 --umask=077", "-G 4 -t 60 --signal=R:USR1@60", "-G 4 -t 60 --hint=nomultithread",
+    "-G 4 -t 60 --core-spec=1", "-G 4 -t 60 --core-spec=x", "-G 4 -t 60 --deadline=now+2hours",
+    "-G 4 -t 60 --deadline=now-1hour", "-G 4 -t 60 --time-min=30", "-G 4 -t 60 --qos=nosuch", "-n 500 -t 5",
+    "-G 4 -t 60 --tres-per-task=gres/gpu:1", "-G 2 --ntasks-per-socket=1 -t 5", "-G 4 -t 60 --contiguous -N 2",
+    "--gpus=a100:1,v100:1 -t 60", "-G 4 -t 60 --cpu-freq=nosuch", "-G 4 -t 60 --mail-type=nosuch", "-G1 -t 5 : -G2",
+    "-G 4 -t 60 --bb=capacity=10G", "-G 4 -t 60 --clusters=other", "-G 4 -t 60 --nice=100", "-G 4 -t 60 --reboot",
+)  # fmt: skip
+
+
+def in_words(ask):
+    """Return an answer, or the words of a refusal."""
+    try:
+        return ask()
+    except (CommentError, ConfigError) as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("release", [*RELEASES, None])
+def test_a_deadline_is_refused_and_doubted_as_a_time_is_and_never_promised_where_none_can_be_told(world, release):
+    full(world, 1800.0)
+    seen = world.seen()
+    if release:
+        world.permissions = replace(world.permissions, releases=(release,))
+    rules = Rules(powers=frozenset({"order", "hold", "comment"}), deadlines=DeadlineRules())
+    plan = decide(seen, find_ordering("sjf"), rules)
+    promised = 0
+    for request in BOTH:
+        options = f"{request} --comment=slurmsched:deadline=+6h"
+        eta = in_words(lambda options=options: world.told(options, seen))
+        answer = in_words(
+            lambda options=options: check_deadline(seen, plan, world.permissions, world.model, rules, options, "ann")
+        )
+        if isinstance(eta, str) or isinstance(answer, str):
+            assert eta == answer, request
+            continue
+        assert eta.not_understood == answer.not_understood, request
+        left_alone = any(option in request for option in ("--nice", "--dependency", "--begin"))
+        if left_alone or eta.finish_s is None or eta.start_s > answer.deadline_s:
+            assert answer.answer == "refused", (request, eta.notes, answer.sentences)
+        promised += answer.answer == "promised"
+    assert promised >= 5

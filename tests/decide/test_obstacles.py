@@ -44,6 +44,25 @@ def test_what_we_count_goes_before_slurms_word():
     assert obstacle(seen, 0)[0].startswith("It cannot run as it is: no node of partition gpu has 9 GPUs")
 
 
+def test_of_a_job_that_waits_and_for_which_slurm_has_a_start_we_do_not_say_that_it_cannot_run():
+    """Nodes and limits may have changed since we read them: nodes of a cloud that are not shown, for example."""
+    asks = {"gpus": [9], "per_node": ["gres:gpu:9"], "eligible_s": [NOW_S - 60]}
+    for reason, starts_s, can in (
+        ("Resources", NOW_S + 60, True),
+        ("Priority", np.nan, False),
+        ("BadConstraints", NOW_S + 60, False),
+    ):
+        seen = view(jobs(1, reason=[reason], started_s=[starts_s], **asks))
+        assert (cannot_run(seen) == {}) == can, (reason, starts_s)
+
+
+def test_where_nodes_are_not_shown_too_few_of_those_that_are_is_no_reason():
+    seen = view(jobs(1, nodes=[2]), room=away("idle", "drained"))
+    assert obstacle(seen, 0)[0].startswith("Too few of the nodes")
+    parts = seen.partitions.changed(unshown=Labels.of(["c[1-2]"] * len(seen.partitions)))
+    assert obstacle(replace(seen, partitions=parts), 0)[0].startswith("Slurm does not show c[1-2]")
+
+
 def test_a_job_that_asks_for_drained_nodes_is_told_which_why_and_since_when():
     room = away(
         "idle",

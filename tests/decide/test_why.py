@@ -145,7 +145,7 @@ def test_a_job_without_gpus_is_told_of_cores_and_memory():
 
 
 def test_a_component_of_a_heterogeneous_job_is_told_of_the_others_and_does_not_stand_behind_them():
-    seen = view(jobs(3, het_job_id=[1, 1, 0], gpus=[4, 1, 1], priority=[9, 9, 20]), room=nodes((4,), (4,)))
+    seen = view(jobs(3, het_job_id=[1, 1, 0], gpus=[4, 1, 1], priority=[9, 9, 20]), room=nodes((4, 4), (4, 4)))
     answer = told(seen, 2, ADVISE)
     assert answer.reason.startswith("It is one of 2 components of heterogeneous job 1, which start together. 1 job for")
     assert answer.ahead == 1

@@ -22,7 +22,12 @@ def one_word(text: str) -> st.SearchStrategy[str]:
 
 small = st.integers(1, 4).map(str)
 gpus = st.one_of(
-    small, small.map("a100:{}".format), small.map("3090:{}".format), st.sampled_from(["3090:1,a100:2", "1,2"])
+    small,
+    small.map("a100:{}".format),
+    small.map("3090:{}".format),
+    st.sampled_from(
+        ["3090:1,a100:2", "1,2", "a100=2", "1.5", "a100:1.5", "+2", "-1", "2x", "1k", "1g.10gb", "=1", "2,"]
+    ),
 )
 memory = st.one_of(
     st.tuples(st.integers(0, 900).map(str), st.sampled_from(["", "m", "M", "MB", "mb"])).map("".join),
@@ -105,19 +110,38 @@ assert VALUES.keys() == COUNTED
 OF_WORDS: dict[str, st.SearchStrategy[str]] = {
     "acctg-freq": one_word("30 task=30 task=30,energy=10 never task="),
     "batch": one_word("ib fast none-such"),
-    "cpu-freq": one_word("low high low-high:performance 2000000 nosuch"),
+    "core-spec": one_word("0 1 +1 x -1 1x"),
+    "cpu-freq": one_word(
+        "low high low-high:performance 2000000 nosuch low-high high-low:performance 1x 0 low:performance"
+    ),
+    "deadline": one_word("now+9hours now-1hour soon 2040-01-01 2020-01-01 now+900hours"),
+    "delay-boot": one_word("10 1:00 x 0"),
     "dependency": one_word(
         "singleton afterok:999999 afterany:999999:999998,after:999999+5 afternotok:999999?singleton "
         "afterok afterok:x before:5 singleton:x expand:999999 afterok:999999,"
     ),
+    "distribution": one_word(
+        "block cyclic:fcyclic *:* plane=2 plane plane=0 nosuch block,Pack NoPack BLOCK block:nosuch arbitrary unknown"
+    ),
+    "extra-node-info": one_word("1 1:1:1 *:*:1 x 1:x -1"),
+    "get-user-env": one_word("10L x S"),
+    "gpu-bind": one_word(
+        "closest none verbose single single:1 single:-1 per_task:1 per_task map_gpu:0,1 map:0 "
+        "map_gpu:x mask_gpu:0x3 nosuch q"
+    ),
+    "gpu-freq": one_word("low high,memory=low verbose Low x 900"),
     "gres-flags": one_word("enforce-binding disable-binding enforce Enforce-Binding"),
+    "hint": one_word("compute_bound memory_bound nosuch multithread"),
     "kill-on-invalid-dep": one_word("yes no YES maybe y"),
     "mail-type": one_word("END begin,fail ALL TIME_LIMIT_80,END END,FAILED NONE done ,END"),
     "nice": one_word("100 -100 2147483645 2147483646 99999999999"),
     "open-mode": one_word("append truncate a t x"),
     "prefer": one_word("none-such fast&none-such none-such|ib"),
+    "priority": one_word("5 TOP -1 99999999999"),
     "propagate": one_word("ALL STACK,CORE none rlimit_core HEAP"),
-    "signal": one_word("USR1@60 B:TERM@120 10 SIGUSR2 R:USR1 XYZ@10 USR1@x 0@5"),
+    "signal": one_word(
+        "USR1@60 B:TERM@120 10 SIGUSR2 R:USR1 XYZ@10 USR1@x 0@5 XCPU CHLD@9 USR1@ BB:USR1 :USR1 USR1@65536"
+    ),
     "wait-all-nodes": one_word("0 1 2 yes"),
 }
 """Options that change nothing of a job's size, and words for them that sbatch takes and that it refuses."""

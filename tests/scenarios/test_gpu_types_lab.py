@@ -16,18 +16,19 @@ import pytest
 from hypothesis import strategies as st
 from lab_search import search
 
+from slurmsched.clock import local_zone
 from slurmsched.cluster.columns import table_of
 from slurmsched.cluster.plan import Standing
 from slurmsched.cluster.records.outcomes import OutcomeTable
+from slurmsched.cluster.sbatch_probe import Probe, Site, probe
 from slurmsched.cluster.state import ClusterState, View
-from slurmsched.cluster.text.sbatch_values import gres_items
+from slurmsched.cluster.text.sbatch import read_options
 from slurmsched.daemon.predictions.hypothetical_job import new_job
 from slurmsched.decide.rules import Rules
 from slurmsched.errors import ConfigError
 from slurmsched.explain.why import why
 from slurmsched.foresee.predict_completion import predict_completion
 from slurmsched.lab import Lab, LabSpec
-from slurmsched.lab.programs import slurm_release
 from slurmsched.lab.waiting import wait_until
 from slurmsched.models.runtime.baseline import RuntimeModel
 from slurmsched.policies.contract import find_ordering
@@ -58,7 +59,7 @@ SPEC = LabSpec(
 TOGETHER = 20
 
 kinds = st.one_of(st.sampled_from(TYPES), st.sampled_from(("1G.10GB", "1g", "nope", "2g.20gb", "a100_1g.10gb")))
-numbers = st.sampled_from(("1", "2", "3", "7", "0", "1k", "1g", "2M", "01", "1.5"))
+numbers = st.sampled_from(("1", "2", "3", "7", "0", "1k", "1g", "2M", "01", "1.5", "+2", "-1", "2x", "0x2", "x"))
 one = st.one_of(
     st.tuples(kinds, numbers).map(":".join),
     numbers,
@@ -69,7 +70,13 @@ one = st.one_of(
 some = st.lists(one, min_size=1, max_size=2).map(",".join)
 others = st.sampled_from(("npu:1", "npu", "bandwidth:lustre:2", "bandwidth:1"))
 gres = st.lists(st.one_of(one.map("gpu:{}".format), others), min_size=1, max_size=3).map(",".join)
-requests = st.one_of(gres.map("--gres={}".format), some.map("--gpus={}".format), some.map("--gpus-per-node={}".format))
+requests = st.one_of(
+    gres.map("--gres={}".format),
+    some.map("--gpus={}".format),
+    some.map("--gpus-per-node={}".format),
+    some.map("--gpus-per-task={} -n1".format),
+    st.sampled_from(("--gres=", "--gres=gpu:1,", "--gpus=2,", "--gres=gres:gpu:1", "--gres=gres/gpu:1", "--gpus==1")),
+)
 
 counts: Counter[str] = Counter()
 
@@ -93,32 +100,37 @@ def observed(lab: Lab) -> ClusterState:
 
 
 def misread(lab: Lab, batch: list[str]) -> list[str]:
-    """Submit held jobs, and return the requests of which we and Slurm count different GPUs."""
-    newer = slurm_release(None) >= (23, 11)
-    jobs: dict[int, str] = {}
+    """Submit held jobs, and return the requests of which we and Slurm count different GPUs, or which one refuses."""
+    cluster = SlurmCommand(CommandRunner(environment=lab.env()))
+    state, permissions = cluster.observe(), cluster.known_facts().permissions
+    site = Site(state.partitions, state.nodes, permissions=permissions)
+    jobs: dict[int, tuple[str, Probe | None]] = {}
     found: list[str] = []
     for request in batch:
-        done = lab.run(["sbatch", "-H", "--parsable", "-o/dev/null", request, "--wrap=true"])
+        argv = ["sbatch", "--parsable", "-o/dev/null", *request.split(), "--wrap=true"]
         try:
-            option, _, text = request.partition("=")
-            ours = gres_items(text if option == "--gres" else ",".join(f"gpu:{part}" for part in text.split(",")))[0]
+            tried = probe(read_options(request), "root", time.time(), local_zone(), site)
         except ConfigError:
-            ours = None
-        if done.returncode:
-            counts["refused"] += 1
-            continue
-        counts["taken"] += 1
-        jobs[int(done.stdout.split()[-1])] = request
-        if ours is None and not (newer and re.search(r"=|:$|:,|:-|\.", request.partition("=")[2])):
+            tried = None
+        taken = lab.run([*argv, "--test-only"])
+        counts["refused" if taken.returncode else "taken"] += 1
+        if tried is None and not taken.returncode:
             found.append(f"{request}: we refuse it, Slurm takes it")
+        if tried is not None and taken.returncode and not tried.not_understood:
+            found.append(f"{request}: we take it, Slurm refuses it: {taken.stderr.strip()[-100:]}")
+        held = lab.run([*argv, "-H"])
+        if not held.returncode:
+            jobs[int(held.stdout.split()[-1])] = request, tried
     shown = dict(re.findall(r"JobId=(\d+) .*?TRES=(\S+)", lab.ask(["scontrol", "-o", "show", "job"])))
     state = observed(lab)
-    for job, request in jobs.items():
+    for job, (request, tried) in jobs.items():
         tres = dict(part.split("=", 1) for part in shown[str(job)].split(","))
         row = state.pending.row_of(job)
         theirs = min(int(tres.get("gres/gpu", "0")), 2**31 - 1)
         if row is None or state.pending.gpus[row] != theirs:
             found.append(f"{request}: {None if row is None else state.pending.gpus[row]} GPUs, Slurm has {theirs}")
+        if tried is not None and tried.job.gpus[0] != theirs and not tried.not_understood:
+            found.append(f"{request}: we would ask for {tried.job.gpus[0]} GPUs, Slurm has {theirs}")
         named = {name.partition(":")[2] for name in tres if name.startswith("gres/gpu:")}
         if row is not None and len(named) == 1 and {state.pending.gpu_type[row]} != named:
             found.append(f"{request}: of {state.pending.gpu_type[row]!r}, Slurm has {named}")
@@ -182,8 +194,13 @@ def test_a_job_waits_for_gpus_of_its_own_type_though_others_of_its_node_are_free
     assert "MIG slices" in whys[more], whys[more]
 
 
-BUSY = (("n1", "1g.10gb:3", 10), ("n2", "1g.10gb:6", 20), ("n3", "mi300x:3", 30))
-"""Running jobs: their node, their GPUs, and their limit in minutes."""
+SOME_TYPES = (
+    ("n1", "--gres=gpu:1g.10gb:3", 10),
+    ("n2", "--gres=gpu:1g.10gb:6", 20),
+    ("n3", "--gres=gpu:mi300x:3", 30),
+)
+NO_CPUS_LEFT = (("n1", "--exclusive", 10), ("n2", "-c8", 20), ("n3", "-c8 --gres=gpu:max1550:1", 30))
+"""Running jobs: their node, what they ask for, and their limit in minutes."""
 
 NEW_JOBS = (
     *(f"--gres=gpu:{many}" for many in range(1, 9)),
@@ -194,10 +211,11 @@ NEW_JOBS = (
 NEAR_S = 30.0
 
 
-def test_new_jobs_start_when_slurm_says_so_beside_jobs_with_some_of_the_types_of_a_node(lab):
+@pytest.mark.parametrize("busy", [SOME_TYPES, NO_CPUS_LEFT])
+def test_new_jobs_start_when_slurm_says_so_beside_jobs_with_some_of_the_types_or_all_cpus_of_a_node(lab, busy):
     running = [
-        lab.submit(f"-w{node}", f"--gres=gpu:{gpus}", f"-t{limit}", "-o/dev/null", "--wrap=sleep 3000")
-        for node, gpus, limit in BUSY
+        lab.submit(f"-w{node}", *asks.split(), f"-t{limit}", "-o/dev/null", "--wrap=sleep 3000")
+        for node, asks, limit in busy
     ]
     squeue = ["squeue", "-h", "-t", "R", "-o", "%A"]
     wait_until(lambda: len(lab.ask(squeue).split()) == len(running), 60.0, "running jobs")
@@ -223,3 +241,24 @@ def test_new_jobs_start_when_slurm_says_so_beside_jobs_with_some_of_the_types_of
         if not abs(ours_s - theirs_s) <= NEAR_S and not (math.isnan(ours_s) and math.isnan(theirs_s)):
             wrong[options] = f"in {ours_s - now_s:.0f} s, and Slurm: in {theirs_s - now_s:.0f} s"
     assert not wrong
+
+
+@pytest.mark.lab
+def test_components_of_a_heterogeneous_job_start_on_different_nodes_or_are_said_never_to(lab):
+    jobs = {}
+    for second in ("mi300x", "a100"):  # that of n3 alone, as the first one's, and that of another node
+        words = ["--gres=gpu:3090:1", "-t5", ":", f"--gres=gpu:{second}:1", "-t5"]
+        done = lab.run(["sbatch", "--parsable", "-o/dev/null", *words], input="#!/bin/sh\nsleep 900\n")
+        jobs[second] = int(done.stdout.split()[-1])
+        lab.ask(["scontrol", "update", f"jobid={jobs['mi300x']}", "nice=1000"])
+    running = ["squeue", "-h", "-t", "R", "-o", "%A"]
+    started = {str(jobs["a100"]), str(jobs["a100"] + 1)}
+    wait_until(lambda: started <= set(lab.ask(running).split()), 60.0, "the components on two nodes", every_s=0.5)
+    lab.ask(["scancel", str(jobs["a100"])])
+    wait_until(lambda: not lab.ask(running).split(), 60.0, "their end", every_s=0.5)
+    _, starts, whys = predicted(observed(lab))
+    for job in (jobs["mi300x"], jobs["mi300x"] + 1):
+        assert math.isnan(starts[job])
+        assert "its components together ask for 2 different nodes, and 1 node could hold them" in whys[job]
+    time.sleep(5.0)  # two of Slurm's passes over an empty cluster
+    assert not lab.ask(running).split()

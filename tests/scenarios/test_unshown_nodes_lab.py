@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 from test_could_run_differential import view_of
 
+from slurmsched.clock import Timer
 from slurmsched.cluster.text.hostlist import expanded
 from slurmsched.explain.obstacles import cannot_run, obstacles
 from slurmsched.explain.unshown_nodes import NOT_SHOWN
 from slurmsched.lab import Lab, LabSpec
 from slurmsched.lab.waiting import wait_until
-from slurmsched.slurm.adapters.command import SlurmCommand
+from slurmsched.slurm.adapters.command import PARTITIONS_EVERY_S, SlurmCommand
 from slurmsched.slurm.adapters.command_runner import CommandRunner
 
 PLACE = "NodeHostname=cloud NodeAddr=127.0.0.1 CPUs=4 RealMemory=8000 Gres=gpu:2"
@@ -21,6 +22,7 @@ SPEC = LabSpec(
     gpus=2,
     accounting=False,
     extra_conf=(
+        "MaxNodeCount=9",
         "ResumeProgram=/bin/true",
         "SuspendProgram=/bin/true",
         "SuspendTime=600",
@@ -42,9 +44,11 @@ ASKED = (
 
 
 @pytest.mark.lab
-def test_no_job_is_said_to_find_no_nodes_that_slurm_switches_hidden_ones_on_for(lab_directory: Path):
+def test_no_job_is_said_to_find_no_nodes_that_slurm_switches_hidden_ones_on_for_new_ones_too(lab_directory: Path):
     with Lab(lab_directory, SPEC) as lab:
-        cluster = SlurmCommand(CommandRunner(environment=lab.env(), prefix=tuple(lab.command([]))))
+        passed_s = [0.0]
+        runner = CommandRunner(environment=lab.env(), prefix=tuple(lab.command([])))
+        cluster = SlurmCommand(runner, _partitions_wait=Timer(lambda: passed_s[0]))
         held = [lab.submit("-H", "-t9", "--mem=1", *words, "-o/dev/null", "--wrap=true") for words in ASKED]
         never = lab.submit("-H", "-p", "later", "--mem=1", "-o/dev/null", "--wrap=true")
         too_long = lab.submit("-H", "-t60", "-p", "both", "--mem=1", "-o/dev/null", "--wrap=true")
@@ -65,3 +69,19 @@ def test_no_job_is_said_to_find_no_nodes_that_slurm_switches_hidden_ones_on_for(
             shown_of = ["squeue", "-h", "-j", str(job), "-o", "%N"]
             given = wait_until(lambda asked=shown_of: lab.ask(asked).strip(), 120.0, "nodes for the job")
             assert given in ("c1", "c2")
+        lab.cancel_all()
+        lab.ask(["scontrol", "create", "nodename=c3", "cpus=4", "realmemory=8000", "state=cloud"])
+        lab.ask(["scontrol", "update", "partitionname=both", "nodes=c[1-3],n1"])
+        job = lab.submit("-H", "-t9", "--mem=1", "-p", "both", "-N4", "-o/dev/null", "--wrap=true")
+        cluster.observe()
+        passed_s[0] += PARTITIONS_EVERY_S
+        state = cluster.observe()
+        row = list(state.partitions.name).index("both")
+        assert ("c3" in expanded(state.partitions.unshown[row])) != ("c3" in set(state.nodes.name))
+        assert job not in {state.pending.job_id[row] for row in cannot_run(view_of(state))}
+        lab.cancel_all()
+        lab.ask(["scontrol", "update", "partitionname=both", "nodes=c[1-2],n1"])
+        lab.ask(["scontrol", "delete", "nodename=c3"])
+        passed_s[0] += PARTITIONS_EVERY_S
+        state = cluster.observe()
+        assert "c3" not in {*state.nodes.name, *expanded(state.partitions.unshown[row])}

@@ -260,12 +260,35 @@ def test_a_chain_behind_a_held_job_has_no_time():
     assert kinds == [PredictionKind.HELD, PredictionKind.DEPENDENT, PredictionKind.DEPENDENT]
 
 
+def on_two_nodes(seen: View) -> View:
+    """The same jobs before two nodes of four GPUs, of which those that run have the first."""
+    used = np.array([int(seen.nodes.gpus_used[0]), 0])
+    two = nodes_of(2, 4, partitions=["gpu"] * 2, cpus=np.array([64, 64]), gpus_used=used)
+    return replace(seen, nodes=two, partitions=partition_of("gpu", "n1,n2"))
+
+
 def test_the_components_of_a_heterogeneous_job_start_when_all_have_room():
-    table = told(view((100.0, 4), (50.0, 1), running=((30.0, 3),), het_job_id=[1, 1]))
-    assert waits_s(table)[0] == waits_s(table)[1]
+    seen = on_two_nodes(view((100.0, 4), (50.0, 4), running=((30.0, 3),), het_job_id=[1, 1]))
+    table = told(seen)
+    assert waits_s(table)[0] == waits_s(table)[1] == pytest.approx(30.0, abs=LATER_S)
     assert (table.finish_s - table.start_s)[:2].tolist() == pytest.approx([100.0, 50.0])
-    other = told(view((100.0, 4), (50.0, 1), het_job_id=[1, 1], reason=["JobHeldUser", "JobHeldUser"]))
-    assert other.kind.tolist() == [PredictionKind.HELD] * 2
+    assert etas(table, NOW_S, [0])[0].not_understood == (
+        "that the components of a heterogeneous job get different nodes",
+    )
+    held = told(on_two_nodes(view((100.0, 4), (50.0, 1), het_job_id=[1, 1], reason=["JobHeldUser", "JobHeldUser"])))
+    assert held.kind.tolist() == [PredictionKind.HELD] * 2
+
+
+def test_components_that_have_room_only_one_after_the_other_or_too_few_nodes_have_no_time():
+    after = on_two_nodes(view((100.0, 8), (50.0, 4), het_job_id=[1, 1], nodes=[2, 1]))
+    one_node = view((100.0, 1), (50.0, 1), het_job_id=[1, 1])
+    for seen, (asked, there) in ((after, (3, "2 nodes")), (one_node, (2, "1 node"))):
+        answer = etas(told(seen), NOW_S, [1])[0]
+        assert (answer.kind, answer.start_s) == ("cannot_run", None)
+        assert f"together ask for {asked} different nodes, and {there} could hold them" in answer.notes[0]
+    behind = on_two_nodes(view((100.0, 4), (300.0, 8), (200.0, 4), het_job_id=[1, 0, 1], nodes=[1, 2, 1]))
+    kinds = told(behind).kind.tolist()
+    assert kinds == [PredictionKind.HETEROGENEOUS, PredictionKind.PREDICTED, PredictionKind.HETEROGENEOUS]
 
 
 def test_a_job_that_is_not_ours_or_not_known_is_told_with_the_reason_beside():

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import grp
 import os
+import pwd
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO, TypeVar
 
@@ -13,6 +15,11 @@ import click
 from ..failure import wrong_usage
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+_FILES = frozenset({"bbf", "export-file"})
+_IDS: dict[str, tuple[Callable[[int], object], Callable[[str], object]]] = {
+    "uid": (pwd.getpwuid, pwd.getpwnam),
+    "gid": (grp.getgrgid, grp.getgrnam),
+}
 _SHAPE = re.compile(r"([1-9][0-9]{0,9})(?:_([0-9]{1,9})|\+([0-9]{1,4}))?")
 
 
@@ -77,11 +84,30 @@ def all_options_of(variants: Sequence[str], script: BinaryIO | None) -> list[str
     with wrong_usage():
         jobs = [read_job(body, os.environ, options) for options in variants]
         for job in jobs:
+            _check_files_and_ids(job)
             if "nodefile" in job:
                 job["nodelist"] = _nodes_of_file(job.pop("nodefile"))
     for job in jobs if name not in ("-", "<stdin>") else ():
         job.setdefault("job-name", name)
     return [as_text(job) or "sbatch" for job in jobs]
+
+
+def _check_files_and_ids(job: Mapping[str, str]) -> None:
+    """Refuse files that cannot be read, and users and groups that this host does not know, with sbatch's words."""
+    from ...cluster.text.sbatch_values import refuse
+
+    readable = {name: os.path.isfile(job[name]) and os.access(job[name], os.R_OK) for name in _FILES & job.keys()}
+    for name in sorted(name for name, can in readable.items() if not can):
+        words = "Could not open user environment file" if name == "export-file" else "Invalid --bbf specification:"
+        refuse(f"{words} {job[name][:80]}")
+    for name, (by_number, by_name) in _IDS.items():
+        text = job.get(name, "").removeprefix("+")
+        if name not in job or os.geteuid():  # only root may say it
+            continue
+        try:
+            by_number(int(text)) if text.isdecimal() else by_name(text)
+        except (KeyError, OverflowError, ValueError):
+            refuse(f"Invalid --{name} specification: {job[name][:80]!r}")
 
 
 def _nodes_of_file(name: str) -> str:

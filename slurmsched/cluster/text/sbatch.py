@@ -20,6 +20,7 @@ from .sbatch_options import (
     WITHOUT_EFFECT,
     whole_name,
 )
+from .sbatch_releases import hangs_on_site
 from .sbatch_values import (
     exclusive_mode,
     is_newer_value,
@@ -38,6 +39,7 @@ from .slurm_time import begin_s
 LONGEST_B = 4 * 1024**2
 """The longest script that slurmctld takes by default."""
 
+_TEXTS = ("autocomplete", "help", "usage", "version")  #: options for which sbatch prints something and ends
 _SOME_TIME_S = 1.7e9  #: whether a text is a time does not hang on the present one
 _SPACE = " \t\n\v\f\r"
 _MARKS = ("#SBATCH", "#SLURM")
@@ -83,7 +85,7 @@ _CHECKS: dict[str, Callable[[str, str], object]] = {
     **dict.fromkeys((*OF_MEMORY, "tmp"), _memory),
     **dict.fromkeys(("time", "time-min", "delay-boot"), lambda _, text: limit_s(text)),
     "nodes": lambda _, text: node_range(text),
-    "begin": _begin,
+    **dict.fromkeys(("begin", "deadline"), _begin),
     "exclusive": lambda _, text: exclusive_mode(text),
     "switches": lambda _, text: switches(text),
 }
@@ -110,6 +112,8 @@ class _Options:
             positive(name, value)  # their time has a variable of its own
         elif check := _CHECKS.get(name):
             check(name, value)
+        if name in _TEXTS or (name in ("gres", "hint", "mem-bind") and value == "help"):
+            raise ConfigError(f"sbatch only prints a text for --{name}{'=help' * bool(value)}, and submits no job")
         if name in self.values and name != "exclude" and is_newer_value(name, self.values[name]):
             self.values.replaced += ((name, self.values[name]),)
         if name in ("exclusive", "oversubscribe"):
@@ -162,9 +166,8 @@ def read_job(script: bytes | None, environment: Mapping[str, str], command_line:
     for name, value in given:
         options.set(name, value)
     settled = options.settled()
-    for name, check in LATE_CHECKS.items():
-        if name in settled:
-            check(name, settled[name])
+    for check in LATE_CHECKS:
+        check(settled)
     return settled
 
 
@@ -199,7 +202,8 @@ def refuse_newer_values(options: Mapping[str, str]) -> None:
 def as_text(options: Mapping[str, str]) -> str:
     """Return the *options* that may matter, as a command line."""
     values = written_values(options)
-    return " ".join(shlex.quote(_written(name, value)) for name, value in values if name not in WITHOUT_EFFECT)
+    kept = (pair for pair in values if pair[0] not in WITHOUT_EFFECT or hangs_on_site(*pair))
+    return " ".join(shlex.quote(_written(name, value)) for name, value in kept)
 
 
 def _written(name: str, value: str) -> str:

@@ -42,7 +42,7 @@ WITHOUT_EFFECT = _names(
     "acctg-freq autocomplete chdir container container-id container-type context cpu-freq error export export-file",
     "extra get-user-env gpu-bind gpu-freq help ignore-pbs input kill-on-invalid-dep mail-type mail-user mem-bind",
     "no-kill no-requeue oom-kill-step open-mode output parsable profile propagate quiet requeue signal stepmgr",
-    "test-only tres-bind umask usage verbose version wait wait-all-nodes wckey wrap",
+    "test-only tres-bind usage verbose version wait wait-all-nodes wckey wrap",
 )
 """Options without an effect on a job's start or runtime."""
 

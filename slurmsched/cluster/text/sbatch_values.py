@@ -14,8 +14,7 @@ _MEMORY = re.compile(rf"{_SPACE}\+?([0-9]{{1,18}})(?:([KMGT])B?)?", re.IGNORECAS
 _NODES = re.compile(rf"{_SPACE}\+?([0-9]{{1,9}})(K?)(M?){_SPACE}", re.IGNORECASE)
 _SIZES = re.compile(r"[0-9]{1,9}(?:-[0-9]{1,9}(?::[0-9]{1,9})?)?")
 _TASK_RANGE = re.compile(r"\[?([0-9]{1,9})\]?(?:-([0-9]{1,9})\]?(?::([0-9]{1,9})\]?)?)?(?:%.*)?")
-_COUNT = re.compile(r"([0-9]{1,15})([KMGTP]?)", re.IGNORECASE)
-_UNITS: dict[str, int] = {unit: 1024**power for power, unit in enumerate(("", *"KMGTP"))}
+UNITS: dict[str, int] = {unit: 1024**power for power, unit in enumerate(("", *"KMGTP"))}
 _EXCLUSIVE = {
     "": "exclusive", "exclusive": "exclusive", "oversubscribe": "shared", "user": "user", "mcs": "mcs",
     "topo": "topo",
@@ -51,7 +50,7 @@ def mebibytes(name: str, text: str) -> int:
     match = _MEMORY.fullmatch(text)
     if not match:
         refuse(f"Invalid --{name} specification: {text[:80]!r}; accepted are whole numbers with K, M, G or T")
-    unit = _UNITS[(match[2] or "M").upper()]
+    unit = UNITS[(match[2] or "M").upper()]
     return -(-int(match[1]) * unit // 1024**2)
 
 
@@ -78,7 +77,7 @@ def node_range(text: str) -> tuple[int, int]:
 def _nodes(text: str, *, optional: bool) -> int:
     match = _NODES.fullmatch(text)
     if match:
-        return int(match[1]) * _UNITS[match[2].upper()] * _UNITS[match[3].upper()]
+        return int(match[1]) * UNITS[match[2].upper()] * UNITS[match[3].upper()]
     if optional and not text.strip(" \t\n\v\f\r"):
         return -1
     refuse(f'"{text[:80]}" is not a valid node count')
@@ -160,37 +159,3 @@ def exclusive_mode(text: str) -> str:
     if mode is None:
         refuse("Invalid --exclusive specification")
     return mode
-
-
-def gres_items(text: str) -> tuple[list[tuple[str, int]], list[tuple[str, str, int]]]:
-    """Parse a list of GRES, ``gpu:a100:2,gpu:1,disk:5``, as GPUs by type in order, and others by name and type."""
-    gpus: list[tuple[str, int]] = []
-    others: list[tuple[str, str, int]] = []
-    if text.lower() == "none":
-        return gpus, others
-    for item in text.split(","):
-        fields = item.removeprefix("gres:").removeprefix("gres/").replace("=", ":").split(":", 2)
-        if not item:
-            continue
-        if not re.match(r"[A-Za-z_]", fields[0]):
-            refuse("Invalid generic resource (gres) specification")
-        kind, count = _kind_and_count(fields[1:])
-        if count and fields[0] == "gpu":
-            gpus.append((kind, count))
-        elif count:
-            others.append((fields[0], kind, count))
-    return gpus, others
-
-
-def _kind_and_count(fields: list[str]) -> tuple[str, int]:
-    """Return the type and the number of one item; digits alone are a number, but a type before a number."""
-    if "" in fields:
-        refuse("Invalid generic resource (gres) specification")
-    if not fields:
-        return "", 1
-    match = _COUNT.fullmatch(fields[-1])
-    if match:
-        return fields[0] if len(fields) == 2 else "", int(match[1]) * _UNITS[match[2].upper()]
-    if len(fields) == 2:
-        refuse("Invalid generic resource (gres) specification")
-    return fields[0], 1

@@ -29,6 +29,7 @@ _ITEM = re.compile(rf"(?:gres[:/])?(?P<name>{_NAME})(?P<rest>(?:[:/=][^,:=]*)*)"
 _GPU = re.compile(
     r"(?::(?P<type>(?![0-9]+[KMGTP]?$)[^:=]+))?(?:[:=](?P<count>[0-9]{1,18})(?P<unit>[KMGTP]?))?", re.IGNORECASE
 )
+_SIGNED = re.compile(r"([:=])[ \t]*\+(?=[0-9]+(?:[:=]|$))")  #: 22.05 takes +2 for a number, and shows it so
 _SLOT = re.compile(r"slot[:/]i([0-9]{1,3})(?:[:=]1)?(?=,|\(|$)")
 _SLOTS = re.compile(r"(?<!\w)slot:i([0-9]{1,3}):([0-9]{1,9})(?=,|\(|$)")
 _MEMORY = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)([KMGTP]?)B?([cn]?)", re.ASCII)
@@ -169,6 +170,7 @@ def _gres_item(item: str, whole: str) -> tuple[str, str, int, bool]:
     """Return name, type and count of one item, and True if it is a sum over all items of its name (TRES)."""
     match = _ITEM.fullmatch(item.strip())
     rest = match["rest"].replace(":no_consume", "").replace("::", ":") if match else ""
+    rest = _SIGNED.sub(r"\1", rest)
     gpu = _GPU.fullmatch(rest)
     if not match or (match["name"] == "gpu" and not gpu):
         raise ValueError(

@@ -8,16 +8,21 @@ import pwd
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
+
 from ...clock import local_zone
 from ...cluster.columns import Labels
 from ...cluster.forecast import Forecast
 from ...cluster.jobs import JobTable
 from ...cluster.permissions import Permissions
+from ...cluster.plan import Plan
 from ...cluster.sbatch_probe import PROBE_ID, Probe, Site, probe
 from ...cluster.state import View
 from ...cluster.text.sbatch import read_options
 from ...cluster.text.sbatch_values import submission_failed
-from ...explain.eta import Eta
+from ...decide.rules import Rules
+from ...explain.deadlines import DeadlineAnswer, check
+from ...explain.eta import Eta, unread
 from ...explain.limits import beyond_words, doubts_of_limits, full_for_new, own_limit
 from ...models.port import Model
 from ...models.requests.suggestions import Suggestion
@@ -44,7 +49,7 @@ def new_job(view: View, permissions: Permissions, options: str, user: str) -> Pr
         if limit.is_refused(limit.asked(job, 0)):
             submission_failed(f"{VIOLATES}: {beyond_words(limit, job, 0)}")
         return replace(tried, job=job.changed(reason=Labels.of([limit.reason])))
-    return replace(tried, job=job, not_understood=(*tried.not_understood, *doubts_of_limits(view, job)))
+    return replace(tried, job=job, not_understood=(*tried.not_understood, *doubts_of_limits(view, job), *unread(view)))
 
 
 def unix_groups(user: str) -> frozenset[str] | None:
@@ -81,3 +86,18 @@ def try_out(
     answer = predict(tried.job, model.forecast(tried.job, view.now_s, view.running))
     notes = tuple(note.replace(str(PROBE_ID), "JOB") for note in answer.notes)
     return replace(answer, job_id=0, notes=notes, not_understood=tried.not_understood, suggestion=suggest(tried.job))
+
+
+def check_deadline(
+    view: View, plan: Plan, permissions: Permissions, model: Model, rules: Rules, options: str, user: str
+) -> DeadlineAnswer:
+    """Answer the deadline of such a job, which it would be promised now; the same options are refused."""
+    tried, asked = new_job(view, permissions, options, user), read_options(options)
+    forecast = model.forecast(tried.job, view.now_s, view.running)
+    job = tried.job.changed(
+        nice=np.array([int(asked.get("nice", "0") != "0")]),  # any but none makes us leave it alone
+        fixed=np.array(["priority" in asked]),
+        reason=tried.job.reason.renamed(["Dependency"]) if asked.get("dependency") else tried.job.reason,
+    )
+    answer = check(view, plan, job, forecast, rules)
+    return replace(answer, not_understood=tried.not_understood)

@@ -63,6 +63,10 @@ logger = logging.getLogger(__name__)
 TOPOLOGY_EVERY_S = 600.0
 """The time after which the topology is read again, since a reconfigure may not show."""
 
+PARTITIONS = ["scontrol", "--all", "--oneliner", "show", "partition"]
+PARTITIONS_EVERY_S = 20.0
+"""The time after which partitions are read again."""
+
 LIMITS_EVERY_S = 60.0
 LIMITS_RETRY_S = 300.0  #: after a failure: slurmdbd may take its whole time limit to fail again
 
@@ -95,6 +99,9 @@ class SlurmCommand:
     """
     interactive_names: tuple[str, ...] = ()  #: of batch jobs that are sessions of a portal
     _future: frozenset[str] = frozenset()
+    _shown: frozenset[str] = frozenset()  #: nodes in the last observation
+    _partitions: str = ""  #: what was said of partitions last
+    _partitions_wait: Timer = field(default_factory=lambda: Timer(time.monotonic))
     _topology: Topology = FLAT
     _topology_of: Mapping[str, str] = field(default_factory=dict)  #: the configuration under which it was read
     _topology_wait: Timer = field(default_factory=lambda: Timer(time.monotonic))
@@ -113,10 +120,9 @@ class SlurmCommand:
         )
         self._facts = with_rights(self.console, self._facts, earlier)
         self.qos = read_qos(self.console, self._facts, self.qos)
-        partitions = self.console.query(["scontrol", "--all", "--oneliner", "show", "partition"])
+        partitions = self.console.query(PARTITIONS)
         self._facts = with_permissions(self.console, self._facts, partitions, earlier)
-        self.specs = self._read_specs(config)
-        self.limits = read_limits(partitions, config, self._future)
+        self._take_partitions(partitions, config)
         self._fields = squeue.fields_of(self._release_of_commands(self._facts))
         self._read_topology(self._facts)
         return self._facts
@@ -340,10 +346,23 @@ class SlurmCommand:
         return long(self.console, "sinfo", ["-a", "-N"], sinfo.WHY_DOWN) if sinfo.takes_no_jobs(nodes) else None
 
     def specs_of(self, nodes: RecordColumns) -> Mapping[str, NodeSpec]:
-        """Return what nodes keep for themselves; read anew where there is one that was not known."""
-        if not self.specs.keys() >= set(nodes["NodeList"]):
-            self.specs = self._read_specs(self.known_facts().config)
+        """Return what nodes keep for themselves; read anew, with the limits of partitions, where other nodes are shown.
+
+        Both are read anew every ``PARTITIONS_EVERY_S``, too: new nodes of a cloud may not be shown.
+        """
+        shown = frozenset(nodes["NodeList"])
+        others = bool(self._shown) and shown != self._shown
+        self._shown = shown
+        if others or not self.specs.keys() >= shown or self._partitions_wait.due:
+            self._take_partitions(self.console.query(PARTITIONS), self.known_facts().config, others=others)
         return self.specs
+
+    def _take_partitions(self, text: str, config: Mapping[str, str], *, others: bool = True) -> None:
+        """Take what Slurm says of its partitions; nodes are read anew for other ones, or where partitions changed."""
+        if others or text != self._partitions or not self.specs.keys() >= self._shown:
+            self.specs = self._read_specs(config)
+            self.limits, self._partitions = read_limits(text, config, self._future), text
+        self._partitions_wait.put_off(PARTITIONS_EVERY_S)
 
     def _read_specs(self, config: Mapping[str, str]) -> dict[str, NodeSpec]:
         """Return what each node keeps for itself; memory that Slurm does not count is no node's own (22.05)."""

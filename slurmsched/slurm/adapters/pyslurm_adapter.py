@@ -60,9 +60,9 @@ class SlurmBinding:
             self._arrays = frozenset(int(array) for array in jobs["ArrayJobID"] if array)
             ours = counted and "node_loads" not in self.command.apart()
             nodes = RecordColumns(self.worker.call("nodes")) if ours else self.command.nodes()
-            points, limits = factors.result() if factors else None, self.command.limits
+            points = factors.result() if factors else None
             why_down, specs = self.command.why_down(nodes), self.command.specs_of(nodes)
-            state = state_of(jobs, nodes, points, self.command.qos, limits, why_down, specs)
+            state = state_of(jobs, nodes, points, self.command.qos, self.command.limits, why_down, specs)
             state = self.command.with_reservations(state, reserved.result())
         return self.command.completed(state)
 

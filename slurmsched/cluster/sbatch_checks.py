@@ -1,0 +1,51 @@
+"""What sbatch and slurmctld check of a new job apart from its size: whose it is, its deadline, its signal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import tzinfo
+
+from .permissions import Permissions
+from .text.sbatch_releases import raises_preempted
+from .text.sbatch_values import limit_s, refuse, submission_failed
+from .text.slurm_time import begin_s
+
+_INVALID_LIMIT = "Requested time limit is invalid (missing or exceeds some limit)"
+
+
+def check_owner(options: Mapping[str, str], user: str) -> None:
+    """Refuse a job under other ids than those of its *user*, unless that is root."""
+    for name in ("uid", "gid"):
+        if name in options and user != "root":
+            refuse(f"--{name} only permitted by root user")
+
+
+def check_deadline(
+    options: Mapping[str, str], starts_s: float, limited_s: float, permissions: Permissions, now_s: float, zone: tzinfo
+) -> None:
+    """Refuse a --deadline before which a job with the limit *limited_s* cannot end, as releases since 24.11 do.
+
+    Older ones refuse a moment that has passed, and cancel the job later.
+    """
+    if "deadline" not in options:
+        return
+    deadline_s = begin_s(options["deadline"], now_s, zone)
+    if deadline_s < min(now_s, starts_s) - 1:
+        submission_failed(f"{_INVALID_LIMIT}: the --deadline has passed")
+    if starts_s > max(deadline_s, now_s):
+        refuse("Incompatible begin and deadline time specification")
+    least_s = limit_s(options["time-min"]) if "time-min" in options else limited_s
+    newer = all(release.sizes.newer_values for release in permissions.releases)
+    if newer and max(starts_s, now_s) + least_s > deadline_s + 1:
+        submission_failed(f"{_INVALID_LIMIT}: the job's limit does not fit before its --deadline")
+
+
+def doubts_by_site(options: Mapping[str, str], permissions: Permissions) -> Iterator[str]:
+    """Yield what releases and settings decide otherwise elsewhere; refuse a signal that has no occasion here."""
+    found = (part for release in permissions.releases for part in release.sizes.options.doubts(options))
+    yield from dict.fromkeys(found)
+    newer = [release.sizes.newer_values for release in permissions.releases]
+    if raises_preempted(options) and any(newer) and not permissions.preempts_by:
+        if all(newer):
+            submission_failed("Preemption is required but is disabled on this system (--signal=R:...)")
+        yield f"--signal={options['signal']} (some releases refuse it where nothing is preempted)"
