@@ -273,6 +273,7 @@ class WhatIf(TypedDict):
     guessed: NotRequired[int]
     draws: NotRequired[int]
     left_out: NotRequired[Sequence[LeftOut]]
+    assumed: NotRequired[Sequence[str]]
     more_nodes: NotRequired[MoreNodes | None]
 
 

@@ -83,6 +83,11 @@ class LimitTable(Table):
     flags: Labels = from_slurm(given=False)  #: of the QOS, a comma list; and SAFE
     used: FloatArray = from_slurm(given=False)  #: minutes that are gone, of a group's limit of MINUTES; else 0
 
+    @property
+    def has_minutes(self) -> bool:
+        """True if some limit is used up with time."""
+        return any(text.startswith(f"{MINUTES}:") for text in self.resource.names)
+
 
 def limit_table(rows: Sequence[Mapping[str, str | float]]) -> LimitTable:
     """Return limits of *rows* with their columns by name; missing ones are empty or 0."""
@@ -362,7 +367,7 @@ def by_known_limits(limits: LimitTable, partitions: PartitionTable, jobs: JobTab
             for limit in limits_of(limits, partitions, jobs, row)
         )
 
-    first, shape = _shapes(jobs, jobs.reason)
+    first, shape = shapes_of(jobs, jobs.reason)
     return np.asarray(np.array([is_known(row) for row in first.tolist()], dtype=np.bool_)[shape] & limited)
 
 
@@ -379,7 +384,7 @@ class Memberships:
     @classmethod
     def of(cls, limits: LimitTable, partitions: PartitionTable, jobs: JobTable) -> Memberships:
         """Find the limits of all *jobs* that running jobs use up; those of a job by itself have no part in it."""
-        shapes, shape = _shapes(jobs)
+        shapes, shape = shapes_of(jobs)
         bound: dict[SharedLimit, list[int]] = {}
         none = not len(limits) and not (jobs.array_limit > 0).any()
         for at, row in enumerate([] if none else shapes.tolist()):
@@ -412,8 +417,8 @@ class Memberships:
         )
 
 
-def _shapes(jobs: JobTable, *more: Labels) -> tuple[IntArray, IntArray]:
-    """Return a row of each kind of job that the same limits concern, and which of these each job is."""
+def shapes_of(jobs: JobTable, *more: Labels) -> tuple[IntArray, IntArray]:
+    """Return a row of each kind of job that the same limits concern, and which of these kinds each job is."""
     if not len(jobs):
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     arrays = np.where(jobs.array_limit > 0, jobs.array_job_id, 0)

@@ -38,6 +38,9 @@ from .sinfo_values import (
 )
 from .text.gpu_types import several
 
+HIDDEN_NODES = "nodes that Slurm does not show"
+"""What an answer leaves out about a job that such nodes may run (``PartitionTable.hidden_nodes``)."""
+
 EVERY = slice(None)
 _OF_TYPE = re.compile(r"(?:^|\+)([^=]+)=([0-9]+)(?=\+|$)")
 
@@ -165,6 +168,11 @@ class PartitionTable(Table):
     def __post_init__(self) -> None:
         fill_unread(self)
         super().__post_init__()
+
+    @property
+    def hidden_nodes(self) -> dict[str, str]:
+        """The nodes that partitions have and Slurm does not show, a host list by the name of each that has any."""
+        return {name: text for name, text in zip(self.name, self.unshown, strict=True) if text}
 
     def highest_tiers(self, partition: Labels) -> IntArray:
         """Return the highest tier among the partitions in each row of *partition* (slurm.conf(5)); 1 if unknown."""

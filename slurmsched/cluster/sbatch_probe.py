@@ -17,7 +17,7 @@ from .fewest_nodes import fewest_nodes
 from .jobs import ANY_NODES, JobTable, job_table
 from .limits import LICENCE, NO_LIMITS, LimitTable
 from .node_request import NodeRequest
-from .nodes import NodeTable, PartitionTable
+from .nodes import HIDDEN_NODES, NodeTable, PartitionTable
 from .permissions import Permissions, Verdict, Wish
 from .reservations import NO_RESERVATIONS, ReservationTable, claimant_of, doubts_of, followed
 from .sbatch_checks import check_deadline, check_owner, doubts_by_site
@@ -86,7 +86,7 @@ def probe(options: Mapping[str, str], user: str, now_s: float, zone: tzinfo, sit
     request = with_defaults(request, options, defaults_of(site.partitions, home))
     _check_names(options, request, site)
     allowed = _allowed(request, rows, site)
-    hidden = any(site.partitions.unshown[row] for row in rows)
+    hidden = bool(set(granted.partitions) & set(site.partitions.hidden_nodes))
     lacking, why = unmet(options, request, site.nodes, allowed)
     if not hidden and not _names_a_type_twice(options):
         _check_nodes(request, allowed, site.nodes)
@@ -152,7 +152,7 @@ def probe(options: Mapping[str, str], user: str, now_s: float, zone: tzinfo, sit
     by_site = doubts_by_site(options, site.permissions)
     unsure = (*granted.unsure, *counted_otherwise, *by_site, *_unsure(options, request, site))
     if hidden:
-        unsure += ("nodes that Slurm does not show while they are switched off",)
+        unsure += (HIDDEN_NODES,)
     if named := options.get("reservation"):
         unsure += doubts_of(site.reservations, named, claimant_of(job, 0), site.permissions.parents)
         if "," in named and not followed(site.reservations, job)[0]:
@@ -224,7 +224,7 @@ def _excluded(options: Mapping[str, str], lacking: list[str]) -> str:
 def _check_names(options: Mapping[str, str], request: SbatchRequest, site: Site) -> None:
     """Refuse features, nodes, QOS and arrays that Slurm does not have."""
     has = {feature for text in site.nodes.features.names for feature in text.split(",")}
-    hidden = {node for text in site.partitions.unshown.names for node in expand(text)}
+    hidden = {node for text in site.partitions.hidden_nodes.values() for node in expand(text)}
     for option, words in (("constraint", "Invalid feature"), ("prefer", "Invalid preferred feature")):
         asked = _FEATURE.findall(options.get(option, ""))
         if not hidden and any(name.strip() not in has and not name.strip().isdigit() for name in asked):

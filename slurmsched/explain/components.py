@@ -10,8 +10,8 @@ from ..cluster.columns import BoolArray, IntArray
 from ..cluster.state import View
 from ..cluster.text.plural import count
 from ..decide.job_nodes import nodes_by_kind
+from ..decide.unshown_nodes import unshown_nodes
 from ..policies.selection.could_hold import Never
-from .unshown_nodes import unshown_nodes
 
 DIFFERENT_NODES = "Slurm gives the components of a heterogeneous job different nodes, which these times do not count."
 """A sentence about times of components that may use the same nodes."""

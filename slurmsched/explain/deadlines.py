@@ -47,7 +47,7 @@ def deadline(view: View, plan: Plan, job_id: int) -> DeadlineAnswer:
     place = plan.promises.last_of(job_id, view.first_submit_s(job_id))
     row, running = view.pending.row_of(job_id), view.running.row_of(job_id)
     if place is not None:
-        return _answered(plan.promises, place, view.now_s)
+        return _answered(plan.promises, place, view)
     if row is None and running is None:
         text = f"Slurm listed no pending or running job {job_id} in that cycle, and no recent request has that id."
         return DeadlineAnswer(job_id, False, "unasked", sentences=(text,))
@@ -65,7 +65,7 @@ def deadlines(view: View, plan: Plan) -> tuple[DeadlineAnswer, ...]:
     )
     submits = zip(table.job_id.tolist(), table.first_submit_s.tolist(), strict=True)
     last = {job: place for place, (job, at_s) in enumerate(submits) if job in here and abs(here[job] - at_s) <= SAME_S}
-    answers = [_answered(table, place, view.now_s) for place in last.values()]
+    answers = [_answered(table, place, view) for place in last.values()]
     return tuple(sorted(answers, key=lambda one: (one.start_by_s or math.inf, one.promised_s or math.inf, one.job_id)))
 
 
@@ -99,7 +99,7 @@ def check(view: View, plan: Plan, job: JobTable, forecast: Forecast, rules: Rule
     before = asking & ~np.isin(view.pending.job_id, plan.promises.job_id)
     standings[:-1][before] = Standing.OUTSIDE  # else they might take the turn
     table = promise(beside, standings, rules.deadlines, "order" in rules.powers, stopping).table
-    told = _answered(table, len(table) - 1, view.now_s)
+    told = _answered(table, len(table) - 1, beside)
     if not before.any():
         return told
     waits = int(before.sum())
@@ -107,7 +107,7 @@ def check(view: View, plan: Plan, job: JobTable, forecast: Forecast, rules: Rule
     return replace(told, sentences=(*told.sentences, text))
 
 
-def _answered(table: PromiseTable, place: int, now_s: float) -> DeadlineAnswer:
+def _answered(table: PromiseTable, place: int, view: View) -> DeadlineAnswer:
     start_by_s = _known(table.start_by_s[place])
     return DeadlineAnswer(
         job_id=int(table.job_id[place]),
@@ -118,11 +118,11 @@ def _answered(table: PromiseTable, place: int, now_s: float) -> DeadlineAnswer:
         worth=float(table.worth[place]),
         needs_s=_known(table.needs_s[place]),
         start_by_s=start_by_s,
-        slack_s=None if start_by_s is None else start_by_s - now_s,
+        slack_s=None if start_by_s is None else start_by_s - view.now_s,
         earliest_s=_known(table.earliest_s[place]),
         announced_s=_known(table.announced_s[place]),
         user=table.user[place],
-        sentences=tuple(sentences(table, place, now_s)),
+        sentences=tuple(sentences(table, place, view)),
     )
 
 

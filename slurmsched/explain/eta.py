@@ -11,6 +11,7 @@ import numpy as np
 
 from ..cluster.actions import Hold
 from ..cluster.columns import BoolArray, IntArray, Labels
+from ..cluster.nodes import HIDDEN_NODES
 from ..cluster.plan import Plan, Standing
 from ..cluster.reasons import reason_of
 from ..cluster.records.predictions import PredictionKind, PredictionTable
@@ -20,13 +21,13 @@ from ..cluster.text.plural import count
 from ..decide.admission import in_order
 from ..decide.phrasing import spell
 from ..decide.rules import Rules
+from ..decide.unshown_nodes import NOT_SHOWN
 from ..models.completion.moments import as_of
 from ..models.requests.suggestions import Suggestion
 from ..powers import halt_words
 from .components import DIFFERENT_NODES
 from .reserved_nodes import UNREAD_RESERVATION, unread_words
 from .unclear_requests import BEGINS
-from .unshown_nodes import NOT_SHOWN
 
 SKEW_S = 30.0
 """Smallest difference of clocks that is reported, in seconds."""
@@ -83,7 +84,8 @@ class Eta:
     finish_basis: int = 0
     derivation: str = ""
     notes: tuple[str, ...] = ()
-    not_understood: tuple[str, ...] = ()  #: parts of the request that the times leave out
+    not_understood: tuple[str, ...] = ()  #: what the times leave out, parts of the request above all
+    doubts: tuple[str, ...] = ()  #: those of them that are about limits
     suggestion: Suggestion | None = None  #: what covers most runs like a new job
 
 
@@ -157,6 +159,12 @@ def unpredicted(job_id: int, user: str, partition: str, gpus: int, as_of_s: floa
     return Eta(job_id, user, partition, gpus, 1, "new", as_of_s, notes=(note,))
 
 
+def doubts_by_job(table: PredictionTable) -> dict[int, tuple[str, ...]]:
+    """Return what of limits the times of *table* leave out, by the id of each job for which that is anything."""
+    rows = np.flatnonzero(table.doubts.nonempty() & table.has_value).tolist()
+    return {int(table.job_id[row]): tuple(table.doubts[row].splitlines()) for row in rows}
+
+
 def unknown(job_id: int, as_of_s: float) -> Eta:
     """Return the answer for a job that is neither pending nor running."""
     note = f"Slurm listed no pending or running job {job_id} in that cycle; 'slurmsched story {job_id}' knows more."
@@ -214,7 +222,7 @@ def admitted_last(view: View, plan: Plan) -> tuple[View, IntArray]:
 
 
 def _eta(row: Row) -> Eta:
-    kind, ranked = PredictionKind(row["kind"]), row["rank"] >= 0
+    kind, ranked, doubts = PredictionKind(row["kind"]), row["rank"] >= 0, tuple(row["doubts"].splitlines())
     figures: dict[str, Any] = {name: row[name] for name in _FIGURES} | {
         name: _finite_or_none(row[name]) for name in _TIMES
     }
@@ -225,7 +233,8 @@ def _eta(row: Row) -> Eta:
         rank=row["rank"] + 1 if ranked else None,
         ahead=row["ahead"] if ranked else None,
         derivation=_derivation(row, kind) if kind.has_value else "",
-        not_understood=tuple(_left_out(row["obstacle"])) if kind.has_value else (),
+        not_understood=(*_left_out(row["obstacle"]), *doubts) if kind.has_value else (),
+        doubts=doubts if kind.has_value else (),
         notes=tuple(_notes(row, kind)),
     )
 
@@ -241,7 +250,7 @@ def _left_out(obstacle: str) -> Iterator[str]:
         yield _UNREAD
     if other := obstacle.replace(UNREAD_RESERVATION, "").strip():
         if other.startswith(NOT_SHOWN):
-            yield "nodes that Slurm does not show"
+            yield HIDDEN_NODES
         elif other.startswith(DIFFERENT_NODES):
             yield "that the components of a heterogeneous job get different nodes"
         else:

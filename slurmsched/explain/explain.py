@@ -67,6 +67,7 @@ class QueueRow:
     points: int  #: our points at present
     wanted_points: int  #: our points in the wanted order
     runs: bool
+    doubts: tuple[str, ...] = ()  #: what of limits its predicted time leaves out
 
 
 Figures = tuple[float | None, float | None, float | None]

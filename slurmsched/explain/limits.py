@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..cluster.columns import IntArray
+from ..cluster.columns import FloatArray, IntArray
 from ..cluster.jobs import JobTable
 from ..cluster.limits import (
     ACCOUNT,
@@ -26,6 +26,7 @@ from ..cluster.limits import (
     USER,
     SharedLimit,
     limits_of,
+    shapes_of,
     ways_of,
     why_unread,
 )
@@ -38,6 +39,10 @@ from ..decide.phrasing import HIDDEN, spell
 from ..decide.request_words import memory_words
 
 SHOWN = 3  #: jobs that a sentence names
+
+UNSEEN_USE_S = 600.0
+"""How much of a running job's past the minutes that are gone may lack: Slurm adds them up every PriorityCalcPeriod, by
+default 5 minutes, and they are not read in each cycle."""
 
 _FOR = {
     GROUP: " to all jobs together",
@@ -121,27 +126,85 @@ def _submitted(view: View, limit: SharedLimit) -> float:
     return waiting + float(limit.counted(view.running).sum())
 
 
-def doubts_of_limits(view: View, jobs: JobTable) -> Iterator[str]:
-    """Yield what is not known of the limits of a new job: of one node where Slurm may take more nodes, of minutes."""
-    if why_unread(view.limits):
-        yield "limits of QOS and accounts (they could not be read)"
-    said = set[str]()
-    for limit in limits_of(view.limits, view.partitions, jobs, 0, uncounted=True):
-        owner = _owner(limit, jobs, 0)
-        if limit.resource in UNCOUNTED and f"{owner} {limit.resource}" not in said:
-            said.add(f"{owner} {limit.resource}")
-            yield f"what {owner} limits: {_UNCOUNTED[limit.resource]}"
-        elif limit.over and limit.counts not in OF_ONE_JOB and not _lasts(view, limit, jobs):
-            yield f"what other jobs leave of the {_amount(limit, limit.most)} that {owner} allows{_FOR[limit.counts]}"
-        elif limit.counts == NODE and not _nodes_are_known(limit, jobs, 0) and limit.is_beyond(limit.asked(jobs, 0)):
-            yield f"how many nodes it takes ({owner} allows {_amount(limit, limit.most)} on one node)"
+def unread_limits_words(view: View) -> tuple[str, ...]:
+    """Return that limits are not known; empty where they are, or where nobody needs them."""
+    return ("limits of QOS and accounts (they could not be read)",) if why_unread(view.limits) else ()
 
 
-def _lasts(view: View, limit: SharedLimit, jobs: JobTable) -> bool:
-    """Return True if what a limit over time allows is enough for all tasks that run and wait, and for new *jobs*."""
-    some = view.pending.followed_by(view.running)
-    asked = (limit.amount(some) * some.tasks)[limit.concerns(some)].sum() + (limit.amount(jobs) * jobs.tasks).sum()
-    return bool(limit.used + asked <= limit.most)
+def doubts_of_new(view: View, job: JobTable) -> tuple[str, ...]:
+    """Return what is not known of the limits of a new *job* (a table of one row), which comes after all others."""
+    many = len(view.pending)
+    start_s, place = np.append(np.full(many, np.nan), view.now_s), np.append(np.zeros(many), 1.0)
+    return (*unread_limits_words(view), *doubts_of_limits(view, view.pending.joined(job), start_s, place).get(many, ()))
+
+
+def doubts_of_limits(view: View, jobs: JobTable, start_s: FloatArray, place: FloatArray) -> dict[int, tuple[str, ...]]:
+    """Return what is not known of the limits of pending *jobs* that start at *start_s*, by row.
+
+    That is what Slurm counts and we do not, the nodes that it takes where one of them is limited, and minutes that
+    other jobs may use up first: those that run, that start sooner, or that stand before it. Jobs without a start
+    (NaN) have no doubts; *place* is where each stands, infinite for one that is not counted for others.
+    """
+    rows, shape = shapes_of(jobs)
+    doubts: dict[int, list[str]] = {}
+    known = np.isfinite(start_s)
+    for limit, shapes in _doubtful_limits(view, jobs, rows[np.unique(shape[known])]).items():
+        bound = np.flatnonzero(known & np.isin(rows[shape], shapes)).tolist()
+        for row in _in_doubt(view, limit, jobs, np.array(bound, dtype=np.int64), start_s, place).tolist():
+            text = _doubt_words(limit, jobs, row)
+            doubts.setdefault(row, []).append(text)
+    return {row: tuple(dict.fromkeys(texts)) for row, texts in doubts.items()}
+
+
+def _doubtful_limits(view: View, jobs: JobTable, rows: IntArray) -> dict[SharedLimit, list[int]]:
+    """Return the limits that may leave a doubt, with those of *rows* that they bind."""
+    found: dict[SharedLimit, list[int]] = {}
+    for row in rows.tolist() if len(view.limits) else ():
+        for limit in limits_of(view.limits, view.partitions, jobs, row, uncounted=True):
+            if limit.resource in UNCOUNTED or limit.counts == NODE or (limit.over and limit.counts not in OF_ONE_JOB):
+                found.setdefault(limit, []).append(row)
+    return found
+
+
+def _in_doubt(
+    view: View, limit: SharedLimit, jobs: JobTable, rows: IntArray, start_s: FloatArray, place: FloatArray
+) -> IntArray:
+    """Return those of *rows* for which it is not known whether a limit lets them start."""
+    if limit.resource in UNCOUNTED:
+        return rows
+    amount = limit.amount(jobs)
+    if limit.counts == NODE:
+        each = np.floor(amount / np.maximum(jobs.nodes, 1)).tolist()
+        beyond = [not _nodes_are_known(limit, jobs, row) and limit.is_beyond(each[row]) for row in rows.tolist()]
+        return rows[np.array(beyond, dtype=np.bool_)]
+    asked = np.where(limit.concerns(jobs), amount * jobs.tasks, 0.0)
+    rows = rows[amount[rows] > 0]
+    left = limit.most - limit.used - _still_to_use(view, limit)
+    if asked.sum() <= left:
+        return rows[:0]
+    others = np.flatnonzero((asked > 0) & np.isfinite(place))
+    before = [
+        float(asked[others[(others != row) & ((start_s[others] < start_s[row]) | (place[others] < place[row]))]].sum())
+        for row in rows.tolist()
+    ]
+    return rows[np.array(before, dtype=np.float64) + asked[rows] > left]
+
+
+def _still_to_use(view: View, limit: SharedLimit) -> float:
+    """Return the minutes of a limit over time that running jobs may use beyond those that Slurm shows as gone."""
+    jobs = view.running
+    shown_s = np.maximum(jobs.this_run_s(view.now_s) - (UNSEEN_USE_S if limit.over == MINUTES else 0.0), 0.0)
+    jobs = jobs.changed(time_limit_s=np.maximum(jobs.time_limit_s - shown_s, 0.0))
+    return float((limit.amount(jobs) * limit.concerns(jobs)).sum())
+
+
+def _doubt_words(limit: SharedLimit, jobs: JobTable, row: int) -> str:
+    owner = _owner(limit, jobs, row)
+    if limit.resource in UNCOUNTED:
+        return f"what {owner} limits: {_UNCOUNTED[limit.resource]}"
+    if limit.counts == NODE:
+        return f"how many nodes it takes ({owner} allows {_amount(limit, limit.most)} on one node)"
+    return f"what other jobs leave of the {_amount(limit, limit.most)} that {owner} allows{_FOR[limit.counts]}"
 
 
 def _named_first(found: list[SharedLimit], reason: Reason) -> SharedLimit:

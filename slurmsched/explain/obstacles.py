@@ -17,11 +17,11 @@ from ..cluster.state import View
 from ..cluster.text.hostlist import expanded
 from ..decide.job_nodes import nodes_by_kind
 from ..decide.phrasing import spell
+from ..decide.unshown_nodes import unshown_nodes
 from ..policies.selection.could_hold import Never, never
 from .components import too_few_nodes, with_components
 from .limits import beyond_limit
 from .reserved_nodes import too_large_for_own
-from .unshown_nodes import unshown_nodes
 
 NAMED_MOST = 3  #: nodes that a sentence describes one by one
 
@@ -82,11 +82,12 @@ def _obstacles(view: View) -> dict[int, tuple[str, str]]:
     for row in np.flatnonzero(view.pending.reservation.nonempty()).tolist():
         if words := too_large_for_own(view, row):
             found.setdefault(row, words)
-    for row in np.flatnonzero(_lacks_nodes(view)).tolist():
+    unshown = unshown_nodes(view)
+    named, few = _lacks_nodes(view)
+    few[list(unshown)] = False  # those that are not shown may take it
+    for row in np.flatnonzero(named | few).tolist():
         found.setdefault(row, _down_words(view, row))
-    for row, words in unshown_nodes(view).items():
-        found.setdefault(row, words)
-    return found
+    return unshown | found
 
 
 def _slurms(reason: str) -> str:
@@ -104,18 +105,16 @@ def _never_words(jobs: JobTable, row: int, one: Never) -> tuple[str, str]:
     return f"It cannot run as it is: {one.why}.", fix
 
 
-def _lacks_nodes(view: View) -> BoolArray:
-    """Select the pending jobs for which too few nodes are up, though enough are there and all are known."""
+def _lacks_nodes(view: View) -> tuple[BoolArray, BoolArray]:
+    """Select the pending jobs that ask for a node which is not up, and those for which too few are, of enough."""
     jobs, away = view.pending, _away(view.nodes)
     if not away.any():
-        return np.zeros(len(jobs), dtype=np.bool_)
+        return np.zeros(len(jobs), dtype=np.bool_), np.zeros(len(jobs), dtype=np.bool_)
     kind, allowed = nodes_by_kind(view, jobs)
     left, there = (allowed & ~away).sum(axis=1)[kind], allowed.sum(axis=1)[kind]
     names = set(view.nodes.name.take(away))
     named = jobs.required_nodes.map([bool(names & set(expanded(text))) for text in jobs.required_nodes.names], np.bool_)
-    few = (left < np.maximum(jobs.nodes, 1)) & (there > 0)
-    few[list(unshown_nodes(view))] = False  # there may be others
-    return np.asarray(named | few, dtype=np.bool_)
+    return named, np.asarray((left < np.maximum(jobs.nodes, 1)) & (there > 0), dtype=np.bool_)
 
 
 def _away(nodes: NodeTable) -> BoolArray:

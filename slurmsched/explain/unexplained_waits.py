@@ -15,9 +15,9 @@ from ..cluster.columns import BoolArray
 from ..cluster.jobs import JobTable
 from ..cluster.reasons import Reason, ReasonKind, reason_of
 from ..cluster.state import View
+from ..decide.unshown_nodes import unshown_nodes
 from ..policies.selection.could_hold import never
 from .reserved_nodes import is_kept_out
-from .unshown_nodes import unshown_nodes
 
 SETTLED_S = 120.0
 """The time after which Slurm has looked at a job in both of its loops, with the intervals that it has by default."""

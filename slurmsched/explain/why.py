@@ -91,7 +91,7 @@ def why(view: View, plan: Plan, rules: Rules, job_id: int, beside: Circumstances
         state="pending",
         standing=Standing(int(plan.jobs.standing[row])).name.lower(),
         slurm_reason=jobs.reason[row],
-        reason=f"{unread}{_unclear(view, row)}{together}{cause.reason}",
+        reason=f"{unread}{_unclear(view, row)}{_not_counted(beside)}{together}{cause.reason}",
         time=" ".join(_time(view, row, beside)),
         advice=" ".join((cause.advice, *_comment_words(jobs.comment_problem[row]))),
         rank=len(place.ahead) + 1,
@@ -107,6 +107,12 @@ def _unclear(view: View, row: int) -> str:
     """Return what is not understood of the request for GPUs; empty where nothing is."""
     found = unclear_requests(view.pending.take(np.array([row]))).get(0)
     return f"{found[0]} " if found else ""
+
+
+def _not_counted(beside: Circumstances) -> str:
+    """Return what of limits the predicted time leaves out; empty where nothing is."""
+    doubts = () if beside.eta is None else beside.eta.doubts
+    return f"Its time does not count {', nor '.join(doubts)}. " if doubts else ""
 
 
 def _together(view: View, row: int) -> str:

@@ -55,7 +55,7 @@ def _is_alone(view: View, row: int, waits: BoolArray) -> bool:
     """Report whether none but a job *waits* for nodes of its one partition, and no reservation has some."""
     jobs, name = view.pending, view.pending.partition[row]
     at = [place for place, one in enumerate(view.partitions.name) if one == name]
-    if not at or len(view.reservations) or view.partitions.unshown[at[0]] or jobs.tasks[row] != 1:
+    if not at or len(view.reservations) or name in view.partitions.hidden_nodes or jobs.tasks[row] != 1:
         return False
     inside = _inside(view.nodes, {name})
     near = {one for one in view.partitions.name if (_inside(view.nodes, {one}) & inside).any()}

@@ -16,12 +16,14 @@ from ..cluster.gpu_amounts import gpus_of_jobs
 from ..cluster.jobs import JobState, JobTable
 from ..cluster.limits import by_known_limits
 from ..cluster.plan import Standing
-from ..cluster.reasons import ReasonKind, where_kind
+from ..cluster.reason_table import MINUTES
+from ..cluster.reasons import ReasonKind, reason_of, where_kind
 from ..cluster.records.predictions import PredictionKind, PredictionTable, prediction_table
 from ..cluster.reservations import followed, in_the_way, own_bounds_s
 from ..cluster.state import View
 from ..decide.job_nodes import nodes_by_kind
 from ..explain.components import on_same_nodes
+from ..explain.limits import doubts_of_limits
 from ..explain.obstacles import cannot_run, obstacles
 from ..explain.reserved_nodes import unread_words
 from ..explain.unclear_requests import unclear_requests
@@ -47,6 +49,15 @@ SOON_S = 60.0
 _AWAY_S = 10 * 365 * 86_400.0  # so far ahead that they do not matter
 
 _LEFT_ALONE = (Standing.OWNER_SAID_OFF, Standing.PRIORITY_FIXED, Standing.NICE_SET)
+_ANY_TIME = (
+    PredictionKind.DEPENDENT,
+    PredictionKind.RESERVED,
+    PredictionKind.LIMITED,
+    PredictionKind.HETEROGENEOUS,
+    PredictionKind.UNPLACED,
+)
+"""Kinds of jobs without a start that may come before any other."""
+
 _WAITS_FOR_JOBS = (ReasonKind.DEPENDENCY, ReasonKind.DEPENDENCY_NEVER)
 
 
@@ -293,6 +304,7 @@ def _pending(
         told = np.flatnonzero(kinds <= PredictionKind.NO_HISTORY).tolist()
         kept |= {row: f"{unread} {kept.get(row, '')}".strip() for row in told}
     rank, before, ahead_s, running_s = ahead
+    unsure = doubts_of_limits(view, jobs, starts_s, _turns(jobs, kinds, spread(rank, np.inf)))
     return prediction_table(
         len(jobs),
         **_same(view, jobs),
@@ -313,7 +325,19 @@ def _pending(
         runtime_s=forecast.runtime_s,
         source=forecast.source,
         obstacle=Labels.of(kept.get(row, "") for row in range(len(jobs))),
+        doubts=Labels.of("\n".join(unsure.get(row, ())) for row in range(len(jobs))),
     )
+
+
+def _turns(jobs: JobTable, kinds: IntArray, place: FloatArray) -> FloatArray:
+    """Return the *place* of each job for minutes of limits that jobs before others use up.
+
+    Jobs that are not played forward may come before all; those that cannot start, or not so far, never do.
+    """
+    limits = [reason_of(text).limit for text in jobs.reason.names]
+    spent = jobs.reason.map([limit is not None and limit.over == MINUTES for limit in limits], np.bool_)
+    any_time = np.isin(kinds, _ANY_TIME) & ~spent
+    return np.where(any_time, -1.0, place)
 
 
 def _begins_s(view: View, starts_s: FloatArray) -> FloatArray:

@@ -19,6 +19,7 @@ from ..cluster.reasons import reason_of
 from ..cluster.records.associations import AssociationTable
 from ..cluster.state import View
 from ..decide.policy import Policy
+from ..decide.unshown_nodes import unshown_nodes, unshown_partitions
 from ..errors import ConfigError
 from ..models.arrival_counter import ArrivalCounter
 from ..simulator.cycle_driver import CycleDriver
@@ -63,7 +64,9 @@ class LeftOut:
 
     job_id: int
     tasks: int
-    kind: str  #: held, blocked (waits for what is not simulated), unfit (no nodes can hold it), stuck (never gets room)
+    #: held, blocked (waits for what is not simulated), unshown (Slurm does not show all nodes of its partition), unfit
+    #: (no nodes can hold it), stuck (never gets room)
+    kind: str
     why: str
 
 
@@ -109,6 +112,7 @@ class Comparison:
     left_out: tuple[LeftOut, ...]
     draws: int  #: times that runtimes were drawn; 1 where the forecasts have no interval
     rows: tuple[OptionImpact, ...]
+    assumed: tuple[str, ...] = ()  #: what one must know first: nodes that Slurm does not show
 
 
 @dataclass(frozen=True)
@@ -178,12 +182,13 @@ def compare(
         suspended=int(((view.running.state == JobState.SUSPENDED) & ~view.running.suspended_by_us).sum()),
         beyond=int(able.pending.tasks.sum() - tasks.sum()),
         guessed=sum(source.startswith("no ") for source in queue.forecast.source.take(counted)),
-        left_out=(*_waiting(jobs, out, waits_for), *_never(queue.pending, simulated, ~counted)),
+        left_out=(*_waiting(jobs, out, waits_for), *_never(queue, simulated, ~counted)),
         draws=draws,
         rows=tuple(
             _row(option.name, course.starts, one, some[0], view.now_s, counted_jobs)
             for option, course, one in zip(options, simulated, some, strict=True)
         ),
+        assumed=tuple(unshown_partitions(view.partitions, view.nodes)),
     )
 
 
@@ -357,14 +362,18 @@ def _waiting(jobs: JobTable, out: BoolArray, waits_for: BoolArray) -> Iterator[L
         yield LeftOut(int(jobs.job_id[row]), int(jobs.tasks[row]), kind, why or "priority 0")
 
 
-def _never(jobs: JobTable, simulated: Sequence[SimulatedTimes], rows: BoolArray) -> Iterator[LeftOut]:
+def _never(queue: View, simulated: Sequence[SimulatedTimes], rows: BoolArray) -> Iterator[LeftOut]:
     """Yield the jobs of *rows*, which do not end under some option; tasks of one array together."""
+    jobs, unshown = queue.pending, unshown_nodes(queue)
     why: dict[int, str] = {}
     for course in reversed(simulated):
         why.update(course.unfit)
-    tasks: dict[tuple[int, str], int] = {}
+    tasks: dict[tuple[int, str, str], int] = {}
     for row in np.flatnonzero(rows).tolist():
-        key = int(jobs.job_id[row]), why.get(row, "")
+        kind, reason = "unfit" if row in why else "stuck", why.get(row, "its resources never become free")
+        if row in unshown:
+            kind, reason = "unshown", "the nodes of its partition that are shown cannot hold it, or not in time"
+        key = int(jobs.job_id[row]), kind, reason
         tasks[key] = tasks.get(key, 0) + 1
-    for (job_id, reason), many in tasks.items():
-        yield LeftOut(job_id, many, "unfit" if reason else "stuck", reason or "its resources never become free")
+    for (job_id, kind, reason), many in tasks.items():
+        yield LeftOut(job_id, many, kind, reason)

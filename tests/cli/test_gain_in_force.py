@@ -89,6 +89,14 @@ def test_what_earlier_runs_and_slurm_do_not_tell_is_said_in_the_first_line(tmp_p
     assert whole.startswith("assumed: no run before this span is known: fair share begins with nobody")
 
 
+def test_nodes_that_slurm_does_not_show_are_named_before_any_figure(tmp_path):
+    site = site_with(tmp_path, "points")
+    site.slurm.unshown = {"gpu": "c[1-2]"}
+    (first, *_) = run(site, *REPLAY[:3]).output.splitlines()
+    assert first.startswith("Slurm does not show c[1-2] of gpu: they count for nothing here")
+    assert run(site, *REPLAY).output.splitlines()[0] == EQUAL, "other nodes were named"
+
+
 def test_first_lines_name_the_kind_of_fair_share_whose_shares_and_what_is_not_modelled():
     odd = {"PriorityFlags": "DEPTH_OBLIVIOUS,NO_NORMAL_QOS", "PriorityWeightTRES": "cpu=1,billing=5,license/matlab=0"}
     notes = fair_share_notes(WEIGHTS | odd, NO_ASSOCIATIONS, True)

@@ -123,6 +123,16 @@ def test_where_nobody_waits_it_says_so(tmp_path):
     assert json_of(site, "what-if")["queued"] == 0
 
 
+def test_nodes_that_slurm_does_not_show_are_said_first(site):
+    site.slurm.unshown = {"gpu": "c[1-2]"}
+    site.slurm.submit(60.0, gpus=99)
+    told = "Slurm does not show c[1-2] of gpu: they count for nothing here, though jobs may run on them."
+    assert json_of(site, "what-if")["assumed"][0].startswith(told)
+    text = run(site, "what-if").output
+    assert next(line for line in text.splitlines() if "WARNING" not in line).startswith(told)
+    assert "left out, which nodes may run that Slurm does not show: 1 job: 5 (" in text
+
+
 def test_who_is_left_out_is_counted_and_named(site):
     site.slurm.submit(60.0, held=True, gpus=1)
     site.slurm.submit(60.0, gpus=99)

@@ -40,7 +40,7 @@ from slurmsched.daemon.predictions.prediction_service import PredictionService
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import DeadlineRules, Rules
 from slurmsched.errors import CommentError, ConfigError
-from slurmsched.explain.eta import Eta
+from slurmsched.explain.eta import Eta, doubts_by_job
 from slurmsched.foresee.predict_completion import predict_completion
 from slurmsched.models.runtime.baseline import RuntimeModel
 from slurmsched.policies.contract import find_ordering
@@ -261,6 +261,25 @@ def test_minutes_that_jobs_before_it_may_use_up_are_a_doubt(world):
         359.0: ("what other jobs leave of the 359 GPU minutes that its QOS (small) allows to all jobs together",),
         360.0: (),
     }
+
+
+def test_a_new_job_is_told_the_same_doubt_as_one_that_waits(world):
+    limits = limits_of(GPU_MINUTES | {"most": 359.0, "flags": "Safe"})
+    world.slurm.submit(3600.0, gpus=4, time_limit_s=3600.0, qos="small")
+    world.slurm.advance(1.0)
+    new = world.told(f"-p {partition(world)} -G 2 -t 60 --qos=small", replace(world.seen(), limits=limits))
+    waits = world.slurm.submit(3600.0, gpus=2, time_limit_s=3600.0, qos="small")
+    seen = replace(world.seen(), limits=limits)
+    table = world.predict(seen, decide(seen, find_ordering("sjf"), RULES), "act")
+    assert doubts_by_job(table) == {waits: new.not_understood}
+    assert new.doubts == new.not_understood
+
+
+def test_nodes_that_slurm_does_not_show_are_named_in_the_first_line_for_a_new_job_too(world):
+    world.slurm.unshown = {partition(world): "c[1-2]"}
+    told = world.told(f"-p {partition(world)} -G 2 -t 60")
+    assert told.start_s is not None
+    assert told.not_understood == ("nodes that Slurm does not show",)
 
 
 def test_all_tasks_of_arrays_count_for_minutes_that_may_be_used_up(world):

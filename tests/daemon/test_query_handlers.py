@@ -25,6 +25,7 @@ from slurmsched.daemon.api.questions.table import QUESTIONS
 from slurmsched.daemon.api.remote_server import REMOTE_ASKS
 from slurmsched.errors import MemoryUnavailable
 from slurmsched.explain.eta import LivePredictions
+from slurmsched.explain.explain import queue
 from slurmsched.models.runtime.overruns import Overrunner
 
 ALICE = pwd.getpwnam("nobody").pw_uid  # any user of the machine; the worlds below call her by that name
@@ -247,6 +248,20 @@ def test_a_prediction_for_the_former_owner_of_an_id_is_told_to_nobody():
     (one,) = asked.answer({"ask": "eta", "job_ids": [7]}, ALICE)["eta"]
     assert (one["user"], one["kind"]) == (HER, "new")
     assert asked.answer({"ask": "eta", "all": True}, 0)["eta"] == []
+
+
+def test_the_queue_says_what_the_predicted_time_of_each_shown_job_does_not_count():
+    report = seen(pending={7: HER, 8: "bob", 9: HER})
+    doubtful = prediction_table(3, job_id=[7, 8, 9], finish_s=[9.0, 9.0, 9.0], doubts=["minutes", "billing", ""])
+    sources = Sources(
+        dict, tell, tell, queue, story, predictions=lambda: LivePredictions(doubtful), private=lambda: True
+    )
+    asked = QueryHandlers(sources, trusted=(0,))
+    asked.observe(report)
+    rows = [
+        [(row["job_id"], row["doubts"]) for row in asked.answer({"ask": "queue"}, who)["queue"]] for who in (0, ALICE)
+    ]
+    assert rows == [[(7, ["minutes"]), (8, ["billing"]), (9, [])], [(7, ["minutes"]), (9, [])]]
 
 
 CHOICES = {"choices": [{"at_s": 1.0, "line": "sjf", "by": "carol", "reason": "bob's jobs"}]}

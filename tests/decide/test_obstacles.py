@@ -169,6 +169,23 @@ def test_a_job_that_can_run_in_none_of_its_partitions_is_told_so_whatever_slurm_
     )
 
 
+def test_a_drained_node_is_no_obstacle_to_a_job_that_nodes_which_are_not_shown_may_take():
+    seen = view(jobs(2, required_nodes=["", "n1"]), room=away("drained", "drained"))
+    assert obstacle(seen, 0)[0].startswith("Too few of the nodes that it may use take jobs: n1 is drained")
+    hidden = Labels.of("c[1-2]" if name == "gpu" else "" for name in seen.partitions.name)
+    beside = replace(seen, partitions=seen.partitions.changed(unshown=hidden))
+    assert obstacle(beside, 0)[0].startswith("Slurm does not show c[1-2] of its partition while they are switched off")
+    assert obstacle(beside, 1)[0].startswith("It asks for a node that takes no jobs: n1 is drained")
+
+
+def test_where_no_node_is_shown_at_all_an_operator_would_see_them():
+    hidden = view(jobs(1), room=nodes(()))
+    hidden = replace(hidden, partitions=hidden.partitions.changed(unshown=Labels.of(["n[1-2]"] * 3)))
+    what, helps = obstacle(hidden, 0)
+    assert what == "Slurm does not show n[1-2] of its partition to slurmsched, and may start it there at any time."
+    assert "only operators see nodes" in helps
+
+
 def test_a_time_for_a_job_in_doubt_says_first_that_the_doubt_is_not_counted():
     times = {
         "start_s": [NOW_S, NOW_S],

@@ -87,6 +87,27 @@ def test_what_cannot_be_kept_is_refused_at_once_with_the_earliest_end_that_could
     assert "deadline=+" in " ".join(told.sentences)
 
 
+def test_no_refusal_is_told_without_the_nodes_that_slurm_does_not_show_and_no_promise_counts_on_them():
+    asks = {"deadline_s": [NOW_S + HOUR_S, NOW_S + 10 * HOUR_S, NOW_S + 10 * HOUR_S], "gpus": [1, 9, 1]}
+    shown = seen(wanted(3, **asks))
+    names = Labels.of("c[1-9]" if name == "gpu" else "" for name in shown.partitions.name)
+    what = replace(shown, partitions=shown.partitions.changed(unshown=names))
+    plan, before = planned(what), planned(shown)
+    assert states(plan) == states(before)
+    told, plain = (
+        [deadline(one, of, job).sentences for job in (1, 2, 3)] for one, of in ((what, plan), (shown, before))
+    )
+    for row in (0, 1):
+        assert told[row][0].startswith("Slurm does not show c[1-9] of its partition"), told
+        assert told[row][0].endswith("No promise counts on them.")
+    assert "than the nodes that are up and that Slurm shows have for it" in " ".join(told[1])
+    assert "than the nodes that are up have for it" in " ".join(plain[1])
+    assert told[2] == plain[2], "what is promised is kept on the nodes that are shown"
+    probe = what.pending.take(slice(1, 2)).changed(job_id=np.array([99]))
+    asked = check(what, plan, probe, what.forecast.take(slice(0, 1)), Rules(powers=ALL_POWERS, deadlines=ASKED))
+    assert (asked.answer, asked.sentences[0]) == ("refused", told[1][0])
+
+
 @pytest.mark.parametrize(("memory_mib", "state"), [(12_000.0, "OPEN"), (12_001.0, "REFUSED")])
 def test_no_promise_counts_on_nodes_that_may_not_give_a_job_what_it_asks_for(memory_mib, state):
     busy = running_jobs(1, gpus=[4], node_list=["n2"], started_s=[NOW_S])

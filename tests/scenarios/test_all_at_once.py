@@ -255,7 +255,7 @@ def asked(site: Site) -> list[int]:
 @pytest.mark.soak
 def test_what_if_and_a_replay_of_that_site_agree_with_what_came(whole_lab, capsys):
     lab, address = whole_lab
-    profile = PROFILE.format(address=address).replace("t_s = 3", "t_s = 20").replace("t_least_s = 3", "t_least_s = 20")
+    profile = PROFILE.format(address=address).replace("\nt_s = 3\nt_least_s = 3", "\nt_s = 20\nt_least_s = 20")
     site = Site.of(lab, None, **SECTIONS, profile=profile)
     known(site)
     (site.directory / "cluster.toml").write_text(CLUSTER)
@@ -279,7 +279,9 @@ def test_what_if_and_a_replay_of_that_site_agree_with_what_came(whole_lab, capsy
         site.more_cycles(2)
     files = ("--cluster", str(site.directory / "cluster.toml"), "--config", str(site.file))
     words = site.run("simulate", "--from-db", "20m", *files, "--no-baseline", "--json").stdout
-    replayed = json.loads(words)["policies"][0]["jct_s"]["mean"]
+    policy = json.loads(words)["policies"][0]
+    assert policy["unfinished"] == [], words
+    replayed = policy["jct_s"]["mean"]
     runs, (forecast, *_), since_s = lab_runs(lab), answered["rows"], answered["as_of_s"]  # the first is as things are
     submit_s = np.array([min(run[0] for run in runs[job]) for job in [*jobs, first]])
     waiting = [not any(start_s <= since_s < last_s for _, start_s, last_s in runs[job]) for job in jobs]

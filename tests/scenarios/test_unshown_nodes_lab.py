@@ -9,8 +9,8 @@ from test_could_run_differential import view_of
 
 from slurmsched.clock import Timer
 from slurmsched.cluster.text.hostlist import expanded
+from slurmsched.decide.unshown_nodes import NOT_SHOWN, unshown_partitions
 from slurmsched.explain.obstacles import cannot_run, obstacles
-from slurmsched.explain.unshown_nodes import NOT_SHOWN
 from slurmsched.lab import Lab, LabSpec
 from slurmsched.lab.waiting import wait_until
 from slurmsched.slurm.adapters.command import PARTITIONS_EVERY_S, SlurmCommand
@@ -63,6 +63,7 @@ def test_no_job_is_said_to_find_no_nodes_that_slurm_switches_hidden_ones_on_for_
         cannot = {view.pending.job_id[row] for row in cannot_run(view)}
         told = {view.pending.job_id[row]: words for row, words in obstacles(view).items()}
         assert cannot == {never, too_long}
+        assert bool(list(unshown_partitions(state.partitions, state.nodes))) == hides
         assert not hides or all(told[job].startswith(NOT_SHOWN) for job in held)
         for job in held[:2]:  # the others need the same nodes
             lab.ask(["scontrol", "release", str(job)])

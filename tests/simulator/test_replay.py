@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import csv
+import io
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,12 +10,15 @@ from hypothesis import strategies as st
 from simulator.worlds import decided, setups, simulate, trace, worlds
 
 from examples import examples
+from slurmsched.cli.study.comparison import ComparisonRow, as_csv, unfinished_notes
 from slurmsched.errors import ConfigError
 from slurmsched.policies.contract import PLACEMENTS, SELECTIONS, Ordering
 from slurmsched.policies.presets import PRESETS
+from slurmsched.simulator.case import Case
 from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.report.metrics import Distribution, summary, violations
 from slurmsched.simulator.setup import STOCK, Setup
+from slurmsched.simulator.traces.source import Source
 
 
 def ends(replay) -> list[float]:
@@ -242,6 +248,19 @@ def test_impossible_replays_are_found_out():
     assert len(violations(replay)) == 3
     replay.end_s[0] = np.nan
     assert violations(replay) == ["1 job never ended"]
+
+
+def test_where_a_job_did_not_end_in_the_replay_it_is_named_beside_the_missing_mean():
+    replay = simulate(trace((0, 10, 4), (0, 10, 4)), ClusterSpec.of(1, 4), Setup.of("fifo"))
+    whole = summary(replay)
+    replay.end_s[1] = np.nan
+    cut = summary(replay)
+    assert (whole.unfinished, cut.unfinished) == ((), (int(replay.workload.job_id[1]),))
+    case = Case(Source.of("synthetic:2", 4))
+    rows = [ComparisonRow(case, one, None, None) for one in (whole, cut)]
+    told = f"fifo: 1 of 2 jobs did not end in the replay ({cut.unfinished[0]}): no mean of its times is known"
+    assert list(unfinished_notes(rows)) == [told]
+    assert [line["unfinished"] for line in csv.DictReader(io.StringIO(as_csv(rows)))] == ["0", "1"]
 
 
 def test_a_distribution_has_its_mean_and_percentiles():

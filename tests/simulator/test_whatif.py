@@ -201,6 +201,16 @@ def test_who_cannot_start_is_left_out_and_named():
     assert [one.why for one in found.left_out][:3] == ["JobHeldUser", "Dependency", "JobHeldAdmin"]
 
 
+def test_nodes_that_slurm_does_not_show_are_named_first_and_jobs_that_need_them_are_not_called_unfit():
+    view = look(600.0, 600.0, 600.0, gpus=[64, 4, 64], partition=["gpu", "gpu", "far"])
+    more = partition_of("far", "").changed(unshown=Labels.of(["f[1-9]"]))
+    hidden = replace(view, partitions=view.partitions.changed(unshown=Labels.of(["c[1-9]"])).joined(more))
+    found = asked(hidden, SJF)
+    assert [(one.job_id, one.kind) for one in found.left_out] == [(10, "unshown"), (12, "unshown")]
+    assert found.assumed[0].startswith("Slurm does not show c[1-9],f[1-9] of gpu, far: they count for nothing here")
+    assert asked(look(600.0), SJF).assumed == ()
+
+
 def test_who_waits_for_nodes_that_are_down_or_kept_is_stuck_under_every_policy():
     view = look(600.0, 600.0, gpus=[8, 4], nodes=[2, 1])
     suspended = replace(view.running, state=np.array([JobState.SUSPENDED, JobState.RUNNING]))

@@ -169,7 +169,8 @@ def _together(
 def _cells(one: Mapping[str, Any], now_s: float) -> list[Cell]:
     times = (moment(one[name], now_s) for name in ("start_s", "start_by_s", "finish_s", "finish_by_s"))
     is_ = "running" if one["kind"] == "running" else one["kind"].replace("_", " ")
-    return [one["job_id"], one["partition"], one["gpus"], is_, *times, one["ahead"], " ".join(one["notes"])]
+    note = " ".join([*not_understood_line(one["not_understood"]), *one["notes"]])
+    return [one["job_id"], one["partition"], one["gpus"], is_, *times, one["ahead"], note]
 
 
 def _clocks(reply: Mapping[str, Any], now_s: float) -> Iterator[str]:

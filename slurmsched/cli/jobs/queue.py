@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import click
@@ -18,6 +18,7 @@ ORDER = ("JOB", "RANK", "STANDING", "USER", "GPUS", "FORECAST", "WAITED", "PARTI
 SLURMS = ("limit_blocked", "cannot_run", "partition_closed", "waits_for_dependency", "held_by_admin")
 """Standings that Slurm's own reason makes precise."""
 CUT = ("USER", "PARTITION", "NAME")
+NAMED = 5  #: jobs that a sentence names
 
 
 @click.command()
@@ -37,12 +38,23 @@ def queue(app: App, limit: int, user: str | None, partition: str | None, account
     filters = {"only_user": user, "only_partition": partition, "only_account": account}
     reply = app.answers().query("queue", limit=limit, **{name: text for name, text in filters.items() if text})
     rows = reply["queue"]
-    parts: list[str | TextTable] = [TextTable(COLUMNS, [_cells(row) for row in rows], ORDER, CUT)]
+    parts: list[str | TextTable] = [*_doubts(rows), TextTable(COLUMNS, [_cells(row) for row in rows], ORDER, CUT)]
     if reply["order_off"]:
         parts.append(f"This order is not in force ({reply['order_off']}): Slurm starts jobs by its own priority.")
     if reply["pending"] > len(rows):
         parts.append(f"... and {reply['pending'] - len(rows)} more; see --limit")
     print_reply(reply, *parts, now_s=app.clock.now(), as_json=as_json)
+
+
+def _doubts(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield, for each thing that predicted times do not count, the jobs that it may hold back."""
+    jobs: dict[str, list[str]] = {}
+    for row in rows:
+        for doubt in row["doubts"]:
+            jobs.setdefault(doubt, []).append(str(row["job_id"]))
+    for doubt, ids in jobs.items():
+        more = f" and {len(ids) - NAMED} more" if len(ids) > NAMED else ""
+        yield f"Not counted in the predicted time of {', '.join(ids[:NAMED])}{more}: {doubt}."
 
 
 def _cells(row: Mapping[str, Any]) -> list[Cell]:

@@ -102,6 +102,21 @@ def _beside_baseline(runs: Sequence[CellResult]) -> Iterator[ComparisonRow]:
         yield ComparisonRow(run.cell.case, run.summary, worse, gain(run.replay, baseline.replay))
 
 
+NAMED = 5  #: jobs that a sentence names
+
+
+def unfinished_notes(rows: Sequence[ComparisonRow]) -> Iterator[str]:
+    """Yield, for each row with jobs that did not end in the replay, which these are."""
+    for row in rows:
+        ids = row.summary.unfinished
+        if ids:
+            listed = ", ".join(map(str, ids[:NAMED])) + (f" and {len(ids) - NAMED} more" if len(ids) > NAMED else "")
+            yield (
+                f"{row.summary.policy}: {len(ids)} of {row.summary.jobs} jobs did not end in the replay ({listed}): "
+                "no mean of its times is known"
+            )
+
+
 def sheet(rows: Sequence[ComparisonRow]) -> TextTable:
     """Return the table for people; trace, load and seed only where there are several."""
     several: dict[str, Sequence[Cell]] = {
@@ -155,6 +170,7 @@ def _worse(harm: Harm | None) -> str | None:
 def _counted(facts: dict[str, Any]) -> dict[str, Any]:
     harm = facts.pop("harm") or {}
     who = {name: harm.get(name) or {} for name in ("users", "virtual_clusters")}
+    facts["unfinished"] = len(facts["unfinished"])
     return facts | {f"{name}_worse": changes.get("worse") for name, changes in who.items()}
 
 

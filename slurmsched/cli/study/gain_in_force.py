@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ def gain_in_force(app: App, span_s: float | None = None) -> SettingsGain:
 
     Where that cannot be, the answer says why.
     """
+    from .comparison import unfinished_notes
     from .replays import Replays
 
     try:
@@ -39,11 +41,11 @@ def gain_in_force(app: App, span_s: float | None = None) -> SettingsGain:
     return {
         "jobs": len(replays.cases[0].trace()),
         "span_s": span_s,
-        "assumed": replays.assumed,
+        "assumed": [*unfinished_notes(rows), *replays.assumed],
         "rows": [
             _row(row.summary.policy, meaning, row.gain)
             for row, meaning in zip(rows, replays.meanings, strict=True)
-            if row.gain is not None
+            if row.gain is not None and not math.isnan(row.gain.ratio)
         ],
         "why_none": "",
     }

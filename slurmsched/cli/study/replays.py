@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ...cluster.text.plural import count
+from ...decide.unshown_nodes import unshown_partitions
 from ..app import App
 from ..progress import bar
 from .settings_in_force import assumed_in_force, meaning_in_force
@@ -55,6 +56,7 @@ class Replays:
             fleet = _with_own_qos(app, chosen, fleet)
             read = chosen.cases(app, fleet)
         read, assumed = _without_what_is_not_described(read, fleet)
+        assumed = [*unshown_partitions(fleet.partitions, fleet.nodes), *assumed]
         cases, left_out = _that_fit(read, fleet, [] if chosen.strict else setups)
         assumed += _too_many_left_out(cases, left_out)
         meanings: list[str] = []

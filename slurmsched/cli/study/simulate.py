@@ -125,7 +125,7 @@ def simulate(app: App, /, check: bool, page_path: str | None, csv_wanted: bool, 
     fair share, their cap on points and forecasts from earlier runs, and the ideal. GAIN is the mean JCT of the first
     row over that of a row, with the interval of 90 % of redraws; one that includes 1 is no sure gain.
     """
-    from .comparison import as_csv, sheet
+    from .comparison import as_csv, sheet, unfinished_notes
     from .replays import Replays
 
     chosen = SimulateOptions.of(**options)
@@ -138,6 +138,7 @@ def simulate(app: App, /, check: bool, page_path: str | None, csv_wanted: bool, 
     traces = [_trace_facts(case, out) for case, out in zip(whole.cases, whole.left_out, strict=True)]
     setup_notes = [*whole.first_notes, *_notes_on_setups(setups, fleet), *whole.notes]
     rows = whole.rows(lambda together: _write_page(page_path, together), check=check)
+    first_notes = [*unfinished_notes(rows), *whole.first_notes]
     if csv_wanted:
         click.echo(as_csv(rows), nl=False)
         return
@@ -146,13 +147,13 @@ def simulate(app: App, /, check: bool, page_path: str | None, csv_wanted: bool, 
         "nodes": len(fleet.nodes),
         "gpus": fleet.total,
         "gpus_per_node": fleet.size if fleet.equal else None,
-        "notes": setup_notes,
+        "notes": [*unfinished_notes(rows), *setup_notes],
         "policies": [row.facts() for row in rows],
     }
     heads = [_head(head, fleet) for head in traces]
     done = [note for head in traces for note in [*head["notes"], *_missing(head["left_out"])]]
     notes = [f"note: {note}" for note in [*done, *setup_notes[len(whole.first_notes) :]]]
-    emit(facts, *dict.fromkeys([*whole.first_notes, *heads, *notes]), sheet(rows), as_json=as_json)
+    emit(facts, *dict.fromkeys([*first_notes, *heads, *notes]), sheet(rows), as_json=as_json)
 
 
 def _missing(left_out: Sequence[JobLeftOut]) -> Iterator[str]:

@@ -36,6 +36,7 @@ ORDER = ("WHAT IF", "GAIN", "MEAN WAIT", "SOONER", "LATER", "MEAN END", "LAST EN
 KINDS = {
     "held": "held by a user or an admin",
     "blocked": "waiting for something that is not simulated",
+    "unshown": "which nodes may run that Slurm does not show",
     "unfit": "requesting resources that the nodes do not have",
     "stuck": "that never start",
 }
@@ -95,7 +96,11 @@ def what_if(app: App, policies: tuple[str, ...], more: int | None, like: str | N
     with bar(f"playing the queue of {len(view.pending)} forward") as progress:
         result = compare(view, config, options, settings.daemon.every_s, arrivals, past, progress, associations)
     bound = f"our order: {reach(ours.rules, view.qos, config)}"
-    head = [*fair_share_notes(config, associations, past is not None), *_head(result, settings, ours, from_database)]
+    head = [
+        *result.assumed,
+        *fair_share_notes(config, associations, past is not None),
+        *_head(result, settings, ours, from_database),
+    ]
     notes = [*head, bound, *_nodes(nodes)]
     emit(_facts(result, nodes, from_database), *notes, _sheet(result), *_after(result), as_json=as_json)
     return None
@@ -222,6 +227,7 @@ def _facts(result: Comparison, nodes: NodeTable | None, from_database: bool) -> 
         "draws": result.draws,
         "left_out": result.left_out,
         "rows": result.rows,
+        "assumed": result.assumed,
         "database": from_database,
         "more_nodes": more,
     }

@@ -74,6 +74,7 @@ class PredictionTable(Table):
     source: Labels  #: the origin of the runtime, in words
     reason: Labels  #: Slurm's reason for its wait
     obstacle: Labels  #: what keeps it from any start, and what ends that, in sentences; empty where nothing does
+    doubts: Labels  #: what of limits its times leave out, a line each
     start_basis: IntArray  #: number of past predictions behind the start's interval; 0 before calibration
     finish_basis: IntArray  #: the same for the finish's
 

@@ -16,6 +16,7 @@ from ...cluster.forecast import Forecast
 from ...cluster.jobs import JobTable
 from ...cluster.permissions import Permissions
 from ...cluster.plan import Plan
+from ...cluster.reasons import reason_of
 from ...cluster.sbatch_probe import PROBE_ID, Probe, Site, probe
 from ...cluster.state import View
 from ...cluster.text.sbatch import read_options
@@ -23,7 +24,7 @@ from ...cluster.text.sbatch_values import submission_failed
 from ...decide.rules import Rules
 from ...explain.deadlines import DeadlineAnswer, check
 from ...explain.eta import Eta, unread
-from ...explain.limits import beyond_words, doubts_of_limits, full_for_new, own_limit
+from ...explain.limits import beyond_words, doubts_of_new, full_for_new, own_limit, unread_limits_words
 from ...models.port import Model
 from ...models.requests.suggestions import Suggestion
 
@@ -35,10 +36,17 @@ PredictCompletion = Callable[[JobTable, Forecast], Eta]
 
 
 def new_job(view: View, permissions: Permissions, options: str, user: str) -> Probe:
-    """Return the job that *user* would submit now with these sbatch *options*.
+    """Return the job that *user* would submit now with these sbatch *options*, after all jobs that wait.
 
     ConfigError or CommentError describes options that sbatch or slurmctld would refuse.
     """
+    tried = _asked(view, permissions, options, user)
+    doubts = () if reason_of(tried.job.reason[0]).limit else (*doubts_of_new(view, tried.job), *unread(view))
+    return replace(tried, not_understood=(*tried.not_understood, *doubts))
+
+
+def _asked(view: View, permissions: Permissions, options: str, user: str) -> Probe:
+    """Return the job of *user* with these *options*, without what is not known of its limits."""
     site = Site(view.partitions, view.nodes, view.limits, permissions, unix_groups, view.topology, view.reservations)
     asked = read_options(options)
     tried = probe(asked, user, view.now_s, local_zone(), site)
@@ -49,7 +57,7 @@ def new_job(view: View, permissions: Permissions, options: str, user: str) -> Pr
         if limit.is_refused(limit.asked(job, 0)):
             submission_failed(f"{VIOLATES}: {beyond_words(limit, job, 0)}")
         return replace(tried, job=job.changed(reason=Labels.of([limit.reason])))
-    return replace(tried, job=job, not_understood=(*tried.not_understood, *doubts_of_limits(view, job), *unread(view)))
+    return tried
 
 
 def unix_groups(user: str) -> frozenset[str] | None:
@@ -82,10 +90,11 @@ def try_out(
     A job without -t gets DefaultTime of its partition, else the longest limit. ConfigError or CommentError describes
     options that would be refused.
     """
-    tried = new_job(view, permissions, options, user)
+    tried = _asked(view, permissions, options, user)
     answer = predict(tried.job, model.forecast(tried.job, view.now_s, view.running))
     notes = tuple(note.replace(str(PROBE_ID), "JOB") for note in answer.notes)
-    return replace(answer, job_id=0, notes=notes, not_understood=tried.not_understood, suggestion=suggest(tried.job))
+    left_out = dict.fromkeys((*tried.not_understood, *unread_limits_words(view), *answer.not_understood))
+    return replace(answer, job_id=0, notes=notes, not_understood=tuple(left_out), suggestion=suggest(tried.job))
 
 
 def check_deadline(

@@ -14,6 +14,7 @@ from ...cluster.state import View
 from ...policies.deadlines.reservations import DeadlineRequests
 from ...policies.deadlines.value_steps import steps_of
 from ..rules import DeadlineRules
+from ..unshown_nodes import unshown_nodes
 from .gpu_availability import GpuAvailability
 from .offers import NO_ROOM, Offer
 from .quotas import Quotas
@@ -148,7 +149,8 @@ class PromiseAdmission:
         if unknown or not np.isfinite(needs_s):
             return "nothing is known about its runtime: there is no history of such jobs, and it has no time limit"
         if jobs.gpus[row] > self._availability.most(row):
-            return "it asks for more GPUs than the nodes that are up have for it"
+            shown = "" if row not in unshown_nodes(self._view) else " and that Slurm shows"
+            return f"it asks for more GPUs than the nodes that are up{shown} have for it"
         return ""
 
     def _answered(self, candidates: list[_Candidate]) -> PromiseTable:

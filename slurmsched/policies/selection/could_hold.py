@@ -140,6 +140,10 @@ class Cluster:
     def _names(self) -> dict[str, int]:
         return {name: row for row, name in enumerate(self.nodes.name)}
 
+    @cached_property
+    def _hidden(self) -> dict[str, str]:
+        return self.partitions.hidden_nodes
+
     def _in_partition(self, demand: Demand, name: str) -> Never | None:
         """Return why *demand* could never run in one partition; None if it could."""
         row = self._rows.get(name)
@@ -162,7 +166,7 @@ class Cluster:
             if wrong:
                 why = f"it asks for {count(number, 'node')}, and partition {name} {verb} {bound}"
                 return Never(why, f"numnodes={bound}")
-        if parts.unshown[row]:
+        if name in self._hidden:
             return None
         inside = self._inside(name)
         if not inside.any():

@@ -5,18 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+import numpy as np
+
 from ...cluster.plan import Plan
 from ...cluster.records.promises import PromiseState, PromiseTable
 from ...cluster.state import View
 from ...decide.phrasing import spell
 from ...decide.rules import Rules
+from ...decide.unshown_nodes import unshown_nodes
 
 
 def promise_words(view: View, plan: Plan, rules: Rules, job_id: int) -> Iterator[str]:
     """Yield the sentences of ``why`` and ``explain`` about the promise of a job; none if it has no answer."""
     place = plan.promises.last_of(job_id, view.first_submit_s(job_id))
     if place is not None:
-        yield from sentences(plan.promises, place, view.now_s)
+        yield from sentences(plan.promises, place, view)
         yield from _solver_words(view, plan, place)
         if plan.promises.open[place] and view.pending.row_of(job_id) is not None:
             yield f"'slurmsched deadline {job_id} --chart' draws the plan behind that."
@@ -44,11 +47,18 @@ def state_word(table: PromiseTable, place: int) -> str:
     return state.name.lower()
 
 
-def sentences(table: PromiseTable, place: int, now_s: float) -> Iterator[str]:
-    """Yield what was promised to a job, or offered instead, and what became of it."""
+def sentences(table: PromiseTable, place: int, view: View) -> Iterator[str]:
+    """Yield what was promised to a job, or offered instead, and what became of it.
+
+    Where nodes of a pending job are not shown, a refusal says that these were not counted.
+    """
+    now_s = view.now_s
     state, until_s = state_word(table, place), float(table.promised_s[place])
     reason = table.reason[place]
     if state == "refused":
+        unshown = _unshown(table, place, view)
+        if unshown:
+            yield f"{unshown} No promise counts on them."
         yield f"No promise for its deadline {_when(table.deadline_s[place], now_s)}: {reason}."
         yield from _offer(table, place)
         return
@@ -67,6 +77,13 @@ def sentences(table: PromiseTable, place: int, now_s: float) -> Iterator[str]:
             yield f"It {late} {_when(table.start_by_s[place], now_s)}, unless it starts sooner by itself."
         if state == "in doubt":
             yield "By the current forecast that promise may be broken."
+
+
+def _unshown(table: PromiseTable, place: int, view: View) -> str:
+    """Return which nodes of a pending job are not shown; empty where all are."""
+    row = view.pending.row_of(int(table.job_id[place]))
+    words = {} if row is None else unshown_nodes(view.take(np.array([row])))
+    return words[0][0] if words else ""
 
 
 def _offer(table: PromiseTable, place: int) -> Iterator[str]:

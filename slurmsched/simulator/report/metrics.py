@@ -48,6 +48,7 @@ class Summary:
     placement: str
     forecast: str
     jobs: int
+    unfinished: tuple[int, ...]  #: ids of those that did not end in the replay: without their times there are no means
     jct_s: Distribution  #: end - submit
     queue_s: Distribution  #: JCT - runtime: all time not spent on work, restarts included
     response_s: Distribution  #: first start - submit
@@ -91,6 +92,7 @@ def summary(replay: Replay) -> Summary:
         placement=setup.placement,
         forecast=setup.forecast,
         jobs=len(jobs),
+        unfinished=tuple(jobs.job_id[np.isnan(jct_s)].tolist()),
         jct_s=Distribution.of(jct_s),
         queue_s=Distribution.of(jct_s - jobs.runtime_s),
         response_s=Distribution.of(replay.start_s[counted] - jobs.submit_s),

@@ -188,9 +188,9 @@ class SlurmCommand:
     def with_shared_limits(self, state: ClusterState) -> ClusterState:
         """Add limits to *state* where Slurm holds jobs to them, or one blocks a pending job.
 
-        They are read every ``LIMITS_EVERY_S`` where one blocks a job or a power needs them, else, for the answers to
-        users, every ``LIMITS_RETRY_S``. Where they cannot be read, the table says so until the next attempt: no
-        observation fails for want of them.
+        They are read every ``LIMITS_EVERY_S`` where one blocks a job, a power needs them or one is used up with time,
+        else, for the answers to users, every ``LIMITS_RETRY_S``. Where they cannot be read, the table says so until the
+        next attempt: no observation fails for want of them.
         """
         facts = self.known_facts()
         holds = holds_to_limits(facts.config)
@@ -200,7 +200,7 @@ class SlurmCommand:
         blocked = bool((blocks & ~array).any())
         if not holds and not blocked:
             return state
-        soon = blocked or "limits" in self.apart()
+        soon = blocked or "limits" in self.apart() or self._shared_limits.has_minutes
         if self._limits_wait.due or (soon and not self._limits_soon):
             self._limits_soon = soon
             self._limits_wait.put_off(LIMITS_EVERY_S if soon else LIMITS_RETRY_S)

@@ -73,6 +73,7 @@ class FakeSlurm:
     accounts: AssociationTable = NO_ASSOCIATIONS
     bad_records: list[RefusedRecord] = field(default_factory=list)  #: of accounting
     node_lists: dict[str, str] = field(default_factory=dict)  #: host lists of partitions without all nodes
+    unshown: dict[str, str] = field(default_factory=dict)  #: host lists of further nodes that are not shown
     accounted: dict[int, FakeJob] = field(default_factory=dict)  #: finished jobs that only accounting still has
     away: bool = False  #: answer nothing, as a stopped slurmctld
     reads: int = 0
@@ -126,6 +127,7 @@ class FakeSlurm:
                 np.full(len(self.partitions), np.inf),
                 Labels.of(fold(self._members(name)) for name in self.partitions),
                 default=np.arange(len(self.partitions)) == 0,
+                unshown=Labels.of(self.unshown.get(name, "") for name in self.partitions),
             ),
             qos=QosTable(Labels.of(self.qos), np.array(list(self.qos.values()), dtype=np.int64)),
         )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TypedDict
 
 import numpy as np
 
 from ....cluster.plan import Plan
 from ....cluster.reservations import MAINT
+from ....explain.eta import doubts_by_job
 from ....explain.explain import QueueRow, chosen_rows
 from ..privacy import hide_other_users, owns, restrict_to_user
 from ..query_arguments import ONLY, SKIP, filters_of, limit
@@ -46,8 +48,15 @@ def _queue(asked: Asked) -> QueueAnswer:
         "order_off": asked.order_off,
         "pending": len(shown),
         "limit": asked.given["limit"],
-        "queue": asked.sources.queue(view, plan),
+        "queue": _with_doubts(asked, asked.sources.queue(view, plan)),
     }
+
+
+def _with_doubts(asked: Asked, rows: Sequence[QueueRow]) -> Sequence[QueueRow]:
+    """Return *rows* with what the predicted times leave out, where there are any."""
+    table = asked.sources.predictions().table
+    doubts = {} if table is None else doubts_by_job(table)
+    return [replace(row, doubts=doubts.get(row.job_id, ())) for row in rows] if doubts else rows
 
 
 class Window(TypedDict):
