@@ -78,10 +78,11 @@ class Probe:
 def probe(options: Mapping[str, str], user: str, now_s: float, zone: tzinfo, site: Site) -> Probe:
     """Return the job that *options* would submit now; ConfigError or CommentError where it would be refused."""
     check_owner(options, user)
-    request, counted_otherwise = _request(options, site.permissions)
     granted = _granted(options, user, _partition(options, site), site)
     partition = ",".join(granted.partitions)
     rows = [list(site.partitions.name).index(name) for name in granted.partitions]
+    least_nodes = int(site.partitions.least_nodes[rows].min())
+    request, counted_otherwise = _request(options, site.permissions, least_nodes)
     home = _row_of_defaults(request, rows, site)
     request = with_defaults(request, options, defaults_of(site.partitions, home))
     _check_names(options, request, site)
@@ -160,12 +161,14 @@ def probe(options: Mapping[str, str], user: str, now_s: float, zone: tzinfo, sit
     return Probe(job, tuple(dict.fromkeys((*not_understood(options), *unsure))), request)
 
 
-def _request(options: Mapping[str, str], permissions: Permissions) -> tuple[SbatchRequest, tuple[str, ...]]:
+def _request(
+    options: Mapping[str, str], permissions: Permissions, least_nodes: int
+) -> tuple[SbatchRequest, tuple[str, ...]]:
     """Return the size of the job, and what is not known of it where it is not known how the release counts."""
     requests, refusals = [], []
     for release in permissions.releases:
         try:
-            requests.append(request_of(options, release.sizes))
+            requests.append(request_of(options, release.sizes, least_nodes))
         except ConfigError as error:
             refusals.append(error)
     if not requests:

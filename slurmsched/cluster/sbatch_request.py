@@ -126,8 +126,11 @@ class SbatchRequest:
         return self.memory_on(self.started_nodes)
 
 
-def request_of(options: Mapping[str, str], rules: SizeRules) -> SbatchRequest:
-    """Return the size of a job with these *options*; ConfigError with sbatch's words where it refuses them."""
+def request_of(options: Mapping[str, str], rules: SizeRules, least_nodes: int = 1) -> SbatchRequest:
+    """Return the size of a job with these *options*; ConfigError with sbatch's words where it refuses them.
+
+    A job that may have as many as *least_nodes*, the least of its partitions, has no fewer.
+    """
     if not rules.newer_values:
         refuse_newer_values(options)
     for _, words in rules.options.refusals(options):
@@ -148,6 +151,10 @@ def request_of(options: Mapping[str, str], rules: SizeRules) -> SbatchRequest:
     if rules.tasks_first and sizes.tasks is None and sizes.tasks_per_node:
         sizes.tasks = sizes.tasks_per_node * sizes.nodes
         cpus = max(cpus, sizes.tasks * (sizes.cpus_per_task or 1))
+    if sizes.nodes < least_nodes <= (sizes.most_nodes or least_nodes):
+        sizes.nodes = least_nodes
+        if rules.task_on_each_node and sizes.tasks is not None and sizes.tasks < least_nodes:
+            refuse("Batch job submission failed: Task count specification invalid")
     _settle_gpus(sizes, options, rules)
     if sizes.most_nodes is not None and sizes.most_nodes < sizes.nodes:
         refuse("Batch job submission failed: Node count specification invalid")

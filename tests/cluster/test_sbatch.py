@@ -297,7 +297,7 @@ def test_parts_of_nodes_that_were_not_read_refuse_nothing_and_are_named():
         ("-d afterok:abc", "Job dependency problem"),
         ("-d afterok", "Job dependency problem"),
         ("--mail-type=NOSUCH", "Invalid --mail-type"),
-        ("--mail-type=END,FAILED", "Invalid --mail-type"),
+        ("--mail-type=FAILED,done", "Invalid --mail-type"),
         ("--kill-on-invalid-dep=maybe", "Invalid --kill-on-invalid-dep"),
         ("--signal=XYZ@10", "Invalid --signal"),
         ("--open-mode=x", "Invalid --open-mode"),
@@ -324,6 +324,7 @@ def test_words_that_sbatch_does_not_know_are_refused(text, words):
         "-C a&ib --batch=ib",
         "-d afterok:5:6_2,after:7+10 --kill-on-invalid-dep=yes",
         "-d singleton?afterany:3_*",
+        "--mail-type=END,FAILED",
         "--mail-type=end,FAIL,TIME_LIMIT_80 --signal=B:USR1@300 --open-mode=append",
         "--signal=SIGTERM --propagate=STACK,RLIMIT_CORE --gres-flags=enforce-binding --hint=nomultithread",
         "--cpu-freq=low-high:performance --gpu-freq=medium,memory=900 --acctg-freq=task=30,energy=10",
@@ -538,10 +539,41 @@ def test_sockets_and_threads_that_nodes_may_not_have_are_named_as_not_counted():
 
 def test_a_list_of_numbers_of_nodes_counts_from_the_fewest_to_the_most_where_the_release_takes_it():
     newer = replace(site(), permissions=Permissions(releases=(SINCE_26_05,)))
-    for text, fewest, most in (("1,3", 1, 3), ("3,1", 1, 3), ("2-4:2", 2, 4)):
+    for text, fewest, most in (("1,3", 1, 3), ("3,1", 1, 3), ("2-4:2", 2, 2), ("2-6:2", 2, 4), ("1-4:3", 1, 1)):
         answer = tried(f"--nodes={text}", newer)
         assert (answer.job.nodes[0], answer.job.most_nodes[0]) == (fewest, most)
         assert answer.not_understood == (f"--nodes={text} (that it takes no number of nodes between these)",)
+
+
+@pytest.mark.parametrize(
+    ("text", "nodes", "tasks", "gpus"),
+    [
+        ("", 2, 2, 0),
+        ("-n1", 2, 1, 0),
+        ("-n3", 2, 3, 0),
+        ("-N1", 1, 1, 0),
+        ("-N1-3", 2, 2, 0),
+        ("-N3", 3, 3, 0),
+        ("--gres=gpu:1", 2, 2, 2),
+        ("-G 3", 2, 2, 3),
+    ],
+)
+def test_a_job_has_the_least_nodes_of_its_partition_where_it_may_have_as_many(text, nodes, tasks, gpus):
+    fewest = site()
+    fewest = replace(fewest, partitions=replace(fewest.partitions, least_nodes=np.array([2])))
+    asked = job(text, fewest)
+    assert (asked.nodes[0], asked.ntasks[0], asked.gpus[0]) == (nodes, tasks, gpus)
+
+
+def test_gpus_and_tasks_that_do_not_go_round_the_least_nodes_are_refused():
+    fewest = site("gpu*,other")
+    fewest = replace(fewest, partitions=replace(fewest.partitions, least_nodes=np.array([2, 1])))
+    with pytest.raises(ConfigError, match="Failed to validate job spec, --gpus < -N"):
+        tried("-G 1", fewest)
+    assert tried("-G 1 -p gpu,other", fewest).job.nodes[0] == 1, "of several partitions the least counts"
+    assert tried("-n 1", fewest).job.nodes[0] == 2
+    with pytest.raises(ConfigError, match="Task count specification invalid"):
+        tried("-n 1", replace(fewest, permissions=Permissions(releases=(SINCE_26_05,))))
 
 
 def test_texts_that_sbatch_takes_for_a_number_are_taken():

@@ -62,7 +62,7 @@ def is_node_list(text: str) -> bool:
 def node_range(text: str) -> tuple[int, int]:
     """Parse a number, range or list of nodes, ``2``, ``2-4``, ``2,4``, as the fewest and the most."""
     if is_node_list(text):
-        numbers = [*map(int, re.findall("[0-9]+", re.sub(":[0-9]+", "", text)))]
+        numbers = [number for part in text.split(",") for number in _listed(part)]
         return min(numbers), max(numbers)
     low, dash, high = text.partition("-")
     fewest, most = _nodes(low, optional=bool(dash)), _nodes(high, optional=True) if dash else -1
@@ -72,6 +72,13 @@ def node_range(text: str) -> tuple[int, int]:
     if most != 0 and most < fewest:
         refuse(f"Maximum node count {most} is less than minimum node count {fewest}")
     return fewest, most
+
+
+def _listed(part: str) -> tuple[int, int]:
+    """Return the fewest and the most nodes of a part of a list: with a step, Slurm leaves the end out (24.11)."""
+    first, last, step = (re.findall("[0-9]+", part) + [""] * 2)[:3]
+    fewest, most = int(first), int(last or first)
+    return (fewest, most) if not step else (fewest, fewest + max(most - fewest - 1, 0) // int(step) * int(step))
 
 
 def _nodes(text: str, *, optional: bool) -> int:

@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping
 
 from .sbatch_values import refuse, submission_failed
 
-_MAIL = "none|begin|end|fail|requeue|invalid_depend|all|stage_out|time_limit(?:_[589]0)?|array_tasks"
+_MAIL = re.compile(
+    "none|begin|end|fail|requeue|invalid_depend|all|stage_out|time_limit(?:_[589]0)?|array_tasks", re.IGNORECASE
+)
 _RLIMIT = re.compile("(?:RLIMIT_)?(?:AS|CORE|CPU|DATA|FSIZE|MEMLOCK|NOFILE|NPROC|RSS|STACK)")
 _SHARING = "allow-task-sharing|one-task-per-sharing|multiple-tasks-per-sharing"
 _SIGNALS = "hup|int|quit|abrt|kill|alrm|term|usr1|usr2|urg|cont|stop|tstp|ttin|ttou|xcpu|pipe|chld"
@@ -25,7 +27,6 @@ _LISTS: dict[str, tuple[str, str]] = {
     "gres-flags": (",", f"disable-binding|enforce-binding|{_SHARING}"),
     "hint": (",", "compute_bound|memory_bound|multithread|nomultithread|help"),
     "kill-on-invalid-dep": ("$", "yes|no"),
-    "mail-type": (",", _MAIL),
     "mem-bind": (",.*", _MEMORY),
     "oom-kill-step": ("$", "[01]"),
     "open-mode": ("$", "[at].*"),
@@ -75,6 +76,12 @@ def _signal(name: str, text: str) -> None:
     _words(name, text)
     if int(text.partition("@")[2] or 0) > _MOST_BEFORE_S:
         refuse(f"Invalid --signal specification: {text[:80]!r}")
+
+
+def _mails(name: str, text: str) -> None:
+    """Refuse occasions of mails of which sbatch knows none; it overlooks those that it does not know."""
+    if not any(map(_MAIL.fullmatch, text.split(","))):
+        refuse(f"Invalid --{name} specification: {text[:80]!r}")
 
 
 def _limits(name: str, text: str) -> None:
@@ -169,6 +176,7 @@ CHECKS: dict[str, Callable[[str, str], object]] = {
     "extra-node-info": _extra_node_info,
     "gpu-bind": _gpu_bind,
     "gpu-freq": _gpu_frequency,
+    "mail-type": _mails,
     "nice": _nice,
     "priority": _priority,
     "propagate": _limits,

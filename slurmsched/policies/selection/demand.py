@@ -70,6 +70,8 @@ def demand_of(jobs: JobTable, row: int) -> Demand:
     if _may_lose_tasks(jobs, row, asked, task_cpus):
         tasks = max(1, int(jobs.ntasks[row]))
         types, cpus = {kind: max(1, many // tasks) for kind, many in types.items()}, task_cpus
+        if jobs.per_node[row]:  # with the tasks the nodes go that follow from them
+            least = 1
     names = tuple(jobs.partition[row].split(","))
     is_tasks = bool(jobs.node_range[row]) and least < most == int(jobs.ntasks[row])
     return Demand(
