@@ -69,12 +69,13 @@ def resumed(
     the runs that ended before, fair share begins with what users have used. ConfigError names a pending job that no
     nodes could hold (``unplaced`` lists those).
     """
-    view = _one_row_per_type(one_row_per_task(view))
-    arrived = len(view.running) + len(view.pending)
+    whole = one_row_per_task(view)
+    arrived = len(whole.running) + len(whole.pending)
     if arrivals is not None:
-        view = replace(
-            view, pending=view.pending.joined(arrivals.pending), forecast=view.forecast.joined(arrivals.forecast)
+        whole = replace(
+            whole, pending=whole.pending.joined(arrivals.pending), forecast=whole.forecast.joined(arrivals.forecast)
         )
+    view = _one_row_per_type(whole)
     shared, reservations = shared or _partition_of_slots(view), view.reservations
     running = _going_on(view.running)
     view, parts = with_parts_of_nodes(view)
@@ -88,7 +89,8 @@ def resumed(
     )
     table = _with_binding_nodes(running.joined(view.pending))
     left_s = _within_own(_left_s(view), reservations, table, view.now_s, config)
-    jobs, table = at_ease(_as_workload(table, left_s, view, config), table, len(running), fleet)
+    work = _as_workload(table, left_s, with_parts_of_nodes(whole)[0], config)  # by nodes, as ``unplaced`` sees them
+    jobs, table = at_ease(work, table, len(running), fleet)
     cluster = SimulatedCluster(jobs, fleet, conf or SlurmConf.of(config), config, submitted=table, unmeasured=1.0)
     if past is not None:
         cluster.model.usage.until_s[0] = view.now_s

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from simulator.test_predict_completion import told, view
 
 from slurmsched.cluster.columns import Labels
-from slurmsched.cluster.jobs import job_table
+from slurmsched.cluster.jobs import ANY_NODES, job_table
 from slurmsched.cluster.run_types import run_types
 from slurmsched.policies.selection.allowed_nodes import suits
-from slurmsched.simulator.cluster_spec import nodes_of
+from slurmsched.simulator.cluster_spec import nodes_of, partition_of
 from slurmsched.simulator.rows_by_type import one_row_per_type, rows_by_name, rows_of_job
 
 
@@ -62,3 +65,20 @@ def test_a_job_without_a_type_has_one_row_of_each_node():
 def test_a_run_is_of_the_type_of_its_own_gpus_on_a_node_with_several():
     jobs = job_table(3, node_list=["n1", "n1", "n2"], gpu_type=["1g.10gb", "a100", ""])
     assert run_types(jobs, mixed()) == ["1g.10gb", "a100", "a100"]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_a_job_whose_gpus_slurm_spreads_over_mixed_nodes_has_a_time_however_many_tasks_it_has(data):
+    types = Labels.of(["a100=2+v100=2", "", ""])
+    nodes = nodes_of(
+        3, 4, gpu_type=Labels.of(["a100", "a100", "v100"]), gpu_types=types, cpus=np.array([8, 4, 8]),
+        memory_mib=np.full(3, 16000.0), partitions=Labels.of(["gpu"] * 3),
+    ).changed(gpus=np.array([4, 2, 1]))  # fmt: skip
+    gpus, tasks = data.draw(st.integers(1, 7)), data.draw(st.integers(1, 20))
+    seen = view(
+        (100.0, gpus), ntasks=np.array([tasks]), cpus=np.array([tasks]), memory_mib=np.array([1000.0 * tasks]),
+        per_job=np.array([True]), most_nodes=np.array([ANY_NODES]),
+    )  # fmt: skip
+    seen = seen.changed(nodes=nodes, partitions=partition_of("gpu", "n1,n2,n3"))
+    assert np.isfinite(told(seen).start_s[0])
