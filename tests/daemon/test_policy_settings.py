@@ -104,7 +104,14 @@ def test_a_lease_has_its_time_and_the_stops_of_the_deadline_section_without_prom
         policy = policy_of(settings)
         assert policy.ordering.name == "tiresias"
         assert policy.rules.lease == LeaseRules(
-            f"lease time={times[line]}", lease_s, 20.0, 62.0, stop_s=30.0, stop_signal="URG", asks_a_day=9
+            f"lease time={times[line]}",
+            lease_s,
+            20.0,
+            restart_s=62.0,
+            restart_doubling_s=30.0,
+            stop_s=30.0,
+            stop_signal="URG",
+            asks_a_day=9,
         )
         assert policy.rules.deadlines is None
 
@@ -115,7 +122,7 @@ def test_migration_takes_its_stops_from_deadlines_and_needs_the_power_to_requeue
     powers = PowerSettings(migrate=True, requeue=True)
     rules = policy_of(Settings(power=powers, migrate=migrate, deadline=section)).rules
     assert rules.migration == MigrationRules(
-        0.8, 300.0, 7200.0, 900.0, 62.0, stop_s=30.0, stop_signal="URG", asks_a_day=9
+        0.8, 300.0, 7200.0, 900.0, restart_s=62.0, restart_doubling_s=30.0, stop_s=30.0, stop_signal="URG", asks_a_day=9
     )
     assert rules.asks_a_day == 9
     assert policy_of(Settings(migrate=migrate)).rules.migration is None
