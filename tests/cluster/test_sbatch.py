@@ -393,6 +393,27 @@ def test_memory_of_the_environment_gives_way_to_what_was_written():
         read_job(written, {}, "--mem-per-cpu=2G")
 
 
+def test_threads_of_the_environment_give_way_to_a_hint_that_was_written():
+    threads = {"SBATCH_THREADS_PER_CORE": "2"}
+    assert read_job(None, threads, "--hint=compute_bound") == {"hint": "compute_bound"}
+    assert "threads-per-core" in read_job(None, threads, "")
+    assert "threads-per-core" in read_job(None, {}, "--hint=compute_bound --threads-per-core=2")
+
+
+def test_a_number_of_gpus_behind_no_type_is_taken_by_newer_releases_beside_cpus_by_gpu_alone():
+    newer = replace(site(), permissions=Permissions(releases=(SINCE_26_05,)))
+    assert job("-G =3 --cpus-per-gpu=1", newer).gpus[0] == 3
+    with pytest.raises(ConfigError, match="a number behind no type"):
+        tried("-G =3", newer)
+
+
+def test_a_time_to_get_the_environment_of_users_is_left_open_where_only_a_variable_may_have_it():
+    newer = replace(site(), permissions=Permissions(releases=(SINCE_26_05,)))
+    assert "SBATCH_GET_USER_ENV" in "".join(tried("--get-user-env=10L", newer).not_understood)
+    with pytest.raises(ConfigError, match="Invalid --get-user-env"):
+        tried("--get-user-env=x", replace(site(), permissions=Permissions(releases=(OLDEST,))))
+
+
 def test_options_survive_as_text():
     options = read_job(SCRIPT, {}, "") | {"exclusive": "", "constraint": "a&b", "account": ""}
     assert read_options(as_text(options)) == options

@@ -28,19 +28,22 @@ def asked_gres(options: Mapping[str, str], *, older: bool) -> tuple[dict[str, It
     if older and "gres" in options and "" in options["gres"].split(","):
         submission_failed(_INVALID_TRES)
     node, others = gres_items(options.get("gres", ""), older=older)
-    asked = {"node": node}
+    asked, typed = {"node": node}, "cpus-per-gpu" not in options
     for name, what in _GPU_OPTIONS:
         parts = list(filter(None, options.get(name, "").split(",")))
         if what == "task" and not older:
             items = [_per_task(part) for part in parts]
         else:
-            items = gres_items(",".join(f"gpu:{part}" for part in parts), older=older)[0]
+            items = gres_items(",".join(f"gpu:{part}" for part in parts), older=older, typed=typed)[0]
         asked[what] = [*(item for item in items if item[1]), *asked.get(what, [])]
     return asked, others
 
 
-def gres_items(text: str, *, older: bool = False) -> tuple[Items, list[tuple[str, str, int]]]:
-    """Parse a list of GRES, ``gpu:a100:2,gpu:1,disk:5``, as GPUs by type in order, and others by name and type."""
+def gres_items(text: str, *, older: bool = False, typed: bool = True) -> tuple[Items, list[tuple[str, str, int]]]:
+    """Parse a list of GRES, ``gpu:a100:2,gpu:1,disk:5``, as GPUs by type in order, and others by name and type.
+
+    *typed*: a number behind an empty type is refused.
+    """
     gpus: Items = []
     others: list[tuple[str, str, int]] = []
     if text.lower() == "none":
@@ -49,7 +52,7 @@ def gres_items(text: str, *, older: bool = False) -> tuple[Items, list[tuple[str
         fields = _fields(item, older)
         if not re.fullmatch(r"[A-Za-z_][\w.+-]*", fields[0]):
             refuse("Invalid generic resource (gres) specification")
-        kind, count = _kind_and_count(fields[1:], older)
+        kind, count = _kind_and_count(fields[1:], older, typed)
         if count and fields[0] == "gpu":
             gpus.append((kind, count))
         elif count:
@@ -64,10 +67,13 @@ def _fields(item: str, older: bool) -> list[str]:
     return item.removeprefix("gres/").replace("=", ":").split(":", 2)
 
 
-def _kind_and_count(fields: list[str], older: bool) -> tuple[str, int]:
+def _kind_and_count(fields: list[str], older: bool, typed: bool) -> tuple[str, int]:
     """Return the type and the number of one item; digits alone are a number, but a type before a number."""
     if "" in fields:
-        if not older and _COUNT.fullmatch(fields[-1].rpartition(":")[2]):
+        number = None if older else _COUNT.fullmatch(fields[-1].rpartition(":")[2])
+        if number and not typed:  # whose GPUs have CPUs of their own
+            return "", int(number[1]) * UNITS[number[2].upper()]
+        if number:
             submission_failed("Requested node configuration is not available: a number behind no type of GPUs")
         refuse("Invalid generic resource (gres) specification")
     if not fields:

@@ -125,13 +125,18 @@ class _Options:
         (self.from_environment.add if by_environment else self.from_environment.discard)(name)
 
     def settled(self) -> SbatchOptions:
-        """Return the options with one of memory at most: one that was written beats one of the environment."""
+        """Return the options with one of memory at most: one that was written beats one of the environment.
+
+        So does a hint beat threads.
+        """
         given = [name for name in OF_MEMORY if name in self.values]
         written = [name for name in given if name not in self.from_environment]
         if len(written) > 1 or (not written and len(given) > 1):
             refuse("--mem, --mem-per-cpu, and --mem-per-gpu are mutually exclusive.")
         for name in set(given) - set(written or given):
             del self.values[name]
+        if "hint" in self.values.keys() - self.from_environment and "threads-per-core" in self.from_environment:
+            del self.values["threads-per-core"]
         return self.values
 
 

@@ -18,7 +18,11 @@ _LATER_THAN_22_05 = _LATER_THAN_24_11 | {
 _GONE = frozenset({"power"})
 
 _NO_REQUEUE_VALUE = {"requeue": (".+", "option '--requeue' doesn't allow an argument")}
-_NO_ENVIRONMENT_VALUE = {"get-user-env": (".+", "option '--get-user-env' doesn't allow an argument")}
+_LIMIT_AND_FORM = "(?:[0-9]{1,9}[sl]?|[sl])"
+_ENVIRONMENT_VALUE = {
+    "get-user-env": (f"(?!{_LIMIT_AND_FORM}(?:,{_LIMIT_AND_FORM})*$).+", "Invalid --get-user-env specification")
+}
+_NO_ENVIRONMENT_VALUE = {"get-user-env": (".+", "refused, but overlooked in SBATCH_GET_USER_ENV")}
 _RANGE = "You must explicitly choose a governor when defining a range"
 _NEWER_VALUES = {
     "gpu-bind": (
@@ -64,6 +68,7 @@ AS_22_05 = OptionRules(
     _LATER_THAN_22_05,
     {
         **_NO_REQUEUE_VALUE,
+        **_ENVIRONMENT_VALUE,
         "gpu-bind": _BINDS,
         "gres-flags": ("(?:)", "Invalid --gres-flags specification"),
         "signal": _SIGNALS,
@@ -72,13 +77,13 @@ AS_22_05 = OptionRules(
 )
 AS_24_11 = OptionRules(
     _LATER_THAN_24_11 | _GONE,
-    {**_NEWER_VALUES, **_NO_REQUEUE_VALUE},
+    {**_NEWER_VALUES, **_NO_REQUEUE_VALUE, **_ENVIRONMENT_VALUE},
     {**_GOVERNORS, "get-user-env": (".+", "24.11 takes it, 25.05 refuses it")},
 )
-_REQUEUED = {**_GOVERNORS, "requeue": (".+", "taken only where the cluster requeues so")}
-AS_25_11 = OptionRules(_LATER_THAN_25_11 | _GONE, {**_NEWER_VALUES, **_NO_ENVIRONMENT_VALUE}, _REQUEUED)
+_REQUEUED = {**_GOVERNORS, **_NO_ENVIRONMENT_VALUE, "requeue": (".+", "taken only where the cluster requeues so")}
+AS_25_11 = OptionRules(_LATER_THAN_25_11 | _GONE, _NEWER_VALUES, _REQUEUED)
 _REQUEUE_VALUES = {"requeue": ("(?!expedite$).+", "Invalid --requeue specification")}
-AS_26_05 = OptionRules(_GONE, {**_NEWER_VALUES, **_NO_ENVIRONMENT_VALUE, **_REQUEUE_VALUES}, _REQUEUED)
+AS_26_05 = OptionRules(_GONE, {**_NEWER_VALUES, **_REQUEUE_VALUES}, _REQUEUED)
 """As 22.05, 24.11 (and 25.05), 25.11 and 26.05 read their options."""
 
 

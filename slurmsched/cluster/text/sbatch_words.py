@@ -23,7 +23,6 @@ _SIGNAL = rf"(?:(?!b*r*b+r*b+)[rb]{{0,3}}:)?(?:[1-9][0-9]*|(?:sig)?(?:{_SIGNALS}
 _LISTS: dict[str, tuple[str, str]] = {
     "acctg-freq": (",", "(?:(?:task|energy|network|filesystem)=)?[0-9]{1,9}"),
     "distribution": ("$", rf"(?:{_OVER_NODES}{_IN_NODES}|(?:no)?pack)(?:,(?:no)?pack)?"),
-    "get-user-env": (",", "[0-9]{1,9}[sl]?|[sl]"),
     "gres-flags": (",", f"disable-binding|enforce-binding|{_SHARING}"),
     "hint": (",", "compute_bound|memory_bound|multithread|nomultithread|help"),
     "kill-on-invalid-dep": ("$", "yes|no"),
@@ -37,7 +36,7 @@ _LISTS: dict[str, tuple[str, str]] = {
 }
 """Options that list words, what stands between these, and the words; case does not matter."""
 
-_EMPTY = frozenset({"acctg-freq", "get-user-env", "gres-flags", "oom-kill-step", "resv-ports", "wait-all-nodes"})
+_EMPTY = frozenset({"acctg-freq", "gres-flags", "oom-kill-step", "resv-ports", "wait-all-nodes"})
 """Those whose list may be empty."""
 
 _BESIDE_HINTS = frozenset(
