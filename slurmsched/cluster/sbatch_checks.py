@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
 from datetime import tzinfo
 
 from .permissions import Permissions
@@ -10,6 +11,8 @@ from .text.sbatch_releases import raises_preempted
 from .text.sbatch_values import limit_s, refuse, submission_failed
 from .text.slurm_time import begin_s
 
+_ON_RESULTS = re.compile(r"(?:afterok|afternotok)((?::[0-9_*+]+)+)", re.IGNORECASE)
+_NAMED = 3
 _INVALID_LIMIT = "Requested time limit is invalid (missing or exceeds some limit)"
 
 
@@ -49,3 +52,15 @@ def doubts_by_site(options: Mapping[str, str], permissions: Permissions) -> Iter
         if all(newer):
             submission_failed("Preemption is required but is disabled on this system (--signal=R:...)")
         yield f"--signal={options['signal']} (some releases refuse it where nothing is preempted)"
+
+
+def doubts_of_dependency(options: Mapping[str, str], permissions: Permissions, jobs: Collection[int]) -> Iterator[str]:
+    """Yield a dependency on the result of a job that is none of *jobs*, which wait or run.
+
+    Releases since 23.02 refuse it as soon as they know no such job: some minutes after it has ended (MinJobAge).
+    """
+    asked = _ON_RESULTS.findall(options.get("dependency", ""))
+    ids = {int(number) for words in asked for number in re.findall(":([0-9]+)", words)}
+    if any(release.sizes.newer_values for release in permissions.releases) and not ids <= set(jobs):
+        gone = ", ".join(map(str, sorted(ids - set(jobs))[:_NAMED]))
+        yield f"--dependency={options['dependency'][:80]} (some releases refuse it, unless job {gone} has just ended)"

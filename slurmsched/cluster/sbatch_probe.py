@@ -20,7 +20,7 @@ from .node_request import NodeRequest
 from .nodes import HIDDEN_NODES, NodeTable, PartitionTable
 from .permissions import Permissions, Verdict, Wish
 from .reservations import NO_RESERVATIONS, ReservationTable, claimant_of, doubts_of, followed
-from .sbatch_checks import check_deadline, check_owner, doubts_by_site
+from .sbatch_checks import check_deadline, check_owner, doubts_by_site, doubts_of_dependency
 from .sbatch_defaults import defaults_of, with_defaults
 from .sbatch_node_parts import uncounted, unmet
 from .sbatch_request import SbatchRequest, exclusive_of, request_of
@@ -64,6 +64,7 @@ class Site:
     groups: Callable[[str], Collection[str] | None] = field(default=lambda user: None)  #: of a user, in unix
     topology: Topology = FLAT
     reservations: ReservationTable = NO_RESERVATIONS
+    job_ids: frozenset[int] = frozenset()  #: that wait or run
 
 
 @dataclass(frozen=True)
@@ -150,7 +151,10 @@ def probe(options: Mapping[str, str], user: str, now_s: float, zone: tzinfo, sit
         first_submit_s=[now_s],
         eligible_s=[max(now_s, starts_s)],
     )
-    by_site = doubts_by_site(options, site.permissions)
+    by_site = (
+        *doubts_by_site(options, site.permissions),
+        *doubts_of_dependency(options, site.permissions, site.job_ids),
+    )
     unsure = (*granted.unsure, *counted_otherwise, *by_site, *_unsure(options, request, site))
     if hidden:
         unsure += (HIDDEN_NODES,)

@@ -160,7 +160,22 @@ def test_gpus_that_releases_count_otherwise_are_not_refused_for_their_number(wor
 
 def test_what_cannot_be_counted_is_named(world):
     told = world.told(f"-p {partition(world)} -G 4 -t 60 --dependency=afterok:5 -L matlab:1")
-    assert told.not_understood == ("--dependency=afterok:5", "--licenses=matlab:1 (how many are free was not read)")
+    assert told.not_understood == (
+        "--dependency=afterok:5",
+        "--dependency=afterok:5 (some releases refuse it, unless job 5 has just ended)",
+        "--licenses=matlab:1 (how many are free was not read)",
+    )
+
+
+def test_a_dependency_on_the_result_of_a_job_that_is_there_is_taken_by_every_release(world):
+    world.slurm.submit(3600.0, gpus=4, time_limit_s=3600.0)
+    world.slurm.advance(1.0)
+    told = world.told(f"-p {partition(world)} -G 4 -t 60 --dependency=afterok:1:7,afterany:8")
+    assert told.not_understood[1:] == (
+        "--dependency=afterok:1:7,afterany:8 (some releases refuse it, unless job 7 has just ended)",
+    )
+    told = world.told(f"-p {partition(world)} -G 4 -t 60 --dependency=afterok:1,afterany:8")
+    assert told.not_understood == ("--dependency=afterok:1,afterany:8",)
 
 
 def test_licences_are_waited_for_where_it_is_known_how_many_there_are(world):

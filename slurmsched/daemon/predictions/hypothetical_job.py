@@ -47,7 +47,11 @@ def new_job(view: View, permissions: Permissions, options: str, user: str) -> Pr
 
 def _asked(view: View, permissions: Permissions, options: str, user: str) -> Probe:
     """Return the job of *user* with these *options*, without what is not known of its limits."""
-    site = Site(view.partitions, view.nodes, view.limits, permissions, unix_groups, view.topology, view.reservations)
+    known = (view.pending.job_id, view.pending.array_job_id, view.running.job_id, view.running.array_job_id)
+    site = Site(
+        *(view.partitions, view.nodes, view.limits, permissions, unix_groups, view.topology, view.reservations),
+        job_ids=frozenset(np.concatenate(known).tolist()),
+    )
     asked = read_options(options)
     tried = probe(asked, user, view.now_s, local_zone(), site)
     job = tried.job
