@@ -403,6 +403,9 @@ def test_threads_of_the_environment_give_way_to_a_hint_that_was_written():
 def test_a_number_of_gpus_behind_no_type_is_taken_by_newer_releases_beside_cpus_by_gpu_alone():
     newer = replace(site(), permissions=Permissions(releases=(SINCE_26_05,)))
     assert job("-G =3 --cpus-per-gpu=1", newer).gpus[0] == 3
+    assert job("-G 2 --gpus-per-task==1", newer).gpus[0] == 2
+    with pytest.raises(ConfigError, match="a number behind no type"):
+        tried("-n 2 --gpus-per-task==1", newer)
     with pytest.raises(ConfigError, match="a number behind no type"):
         tried("-G =3", newer)
 

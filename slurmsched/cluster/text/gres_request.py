@@ -18,6 +18,7 @@ _COUNT = re.compile(r"([0-9]{1,15})([KMGTP]?)", re.IGNORECASE)
 _PER_TASK = re.compile(r"[ \t\n\v\f\r]*(-?)\+?([0-9]{0,15})")
 _GPU_OPTIONS = (("gpus", "job"), ("gpus-per-node", "node"), ("gpus-per-socket", "socket"), ("gpus-per-task", "task"))
 _INVALID_TRES = "Invalid Trackable RESource (TRES) specification"
+_NO_TYPE = "Requested node configuration is not available: a number behind no type of GPUs"
 
 
 def asked_gres(options: Mapping[str, str], *, older: bool) -> tuple[dict[str, Items], list[tuple[str, str, int]]]:
@@ -32,7 +33,7 @@ def asked_gres(options: Mapping[str, str], *, older: bool) -> tuple[dict[str, It
     for name, what in _GPU_OPTIONS:
         parts = list(filter(None, options.get(name, "").split(",")))
         if what == "task" and not older:
-            items = [_per_task(part) for part in parts]
+            items = [_per_task(part, typed and "gpus" not in options) for part in parts]
         else:
             items = gres_items(",".join(f"gpu:{part}" for part in parts), older=older, typed=typed)[0]
         asked[what] = [*(item for item in items if item[1]), *asked.get(what, [])]
@@ -74,7 +75,7 @@ def _kind_and_count(fields: list[str], older: bool, typed: bool) -> tuple[str, i
         if number and not typed:  # whose GPUs have CPUs of their own
             return "", int(number[1]) * UNITS[number[2].upper()]
         if number:
-            submission_failed("Requested node configuration is not available: a number behind no type of GPUs")
+            submission_failed(_NO_TYPE)
         refuse("Invalid generic resource (gres) specification")
     if not fields:
         return "", 1
@@ -88,10 +89,12 @@ def _kind_and_count(fields: list[str], older: bool, typed: bool) -> tuple[str, i
     return fields[0], 1
 
 
-def _per_task(part: str) -> tuple[str, int]:
+def _per_task(part: str, typed: bool) -> tuple[str, int]:
     """Return the type and the number of one item of --gpus-per-task: the digits after the last colon count, if any."""
     kind, colon, number = part.replace("=", ":").rpartition(":")
     match = _PER_TASK.match(number)
-    if match is None or (match[1] and match[2]) or (colon and not kind):
+    if match is None or (match[1] and match[2]) or (colon and not (kind or match[2])):
         refuse(_INVALID_TRES)
+    if colon and not kind and typed:
+        submission_failed(_NO_TYPE)
     return kind, int(match[2] or 0)

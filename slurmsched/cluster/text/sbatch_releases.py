@@ -22,7 +22,7 @@ _LIMIT_AND_FORM = "(?:[0-9]{1,9}[sl]?|[sl])"
 _ENVIRONMENT_VALUE = {
     "get-user-env": (f"(?!{_LIMIT_AND_FORM}(?:,{_LIMIT_AND_FORM})*$).+", "Invalid --get-user-env specification")
 }
-_NO_ENVIRONMENT_VALUE = {"get-user-env": (".+", "refused, but overlooked in SBATCH_GET_USER_ENV")}
+_NO_ENVIRONMENT_VALUE = {"get-user-env": (".+", "some releases refuse it, and overlook it in SBATCH_GET_USER_ENV")}
 _RANGE = "You must explicitly choose a governor when defining a range"
 _NEWER_VALUES = {
     "gpu-bind": (
