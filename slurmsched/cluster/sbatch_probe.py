@@ -423,7 +423,6 @@ def _by_topology(options: Mapping[str, str], request: SbatchRequest, topology: T
 
 def _names_a_type_twice(options: Mapping[str, str]) -> bool:
     """Report whether --gpus-per-task has a type twice: which of its numbers counts hangs on the release."""
-    kinds = [
-        kind for kind, _ in asked_gres({"gpus-per-task": options.get("gpus-per-task", "")}, older=False)[0]["task"]
-    ]
+    by_task = {name: options[name] for name in ("gpus-per-task", "gpus", "cpus-per-gpu") if name in options}
+    kinds = [kind for kind, _ in asked_gres(by_task, older=False)[0]["task"]]
     return len(kinds) > len(set(kinds))
