@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..cluster.columns import FloatArray, IntArray
+from ..cluster.columns import BoolArray, FloatArray, IntArray
 from ..cluster.jobs import JobTable
 from ..cluster.limits import (
     ACCOUNT,
@@ -177,7 +177,7 @@ def _in_doubt(
         each = np.floor(amount / np.maximum(jobs.nodes, 1)).tolist()
         beyond = [not _nodes_are_known(limit, jobs, row) and limit.is_beyond(each[row]) for row in rows.tolist()]
         return rows[np.array(beyond, dtype=np.bool_)]
-    asked = np.where(limit.concerns(jobs), amount * jobs.tasks, 0.0)
+    asked = _where(limit.concerns(jobs) & (jobs.tasks > 0), amount, jobs.tasks)
     rows = rows[amount[rows] > 0]
     left = limit.most - limit.used - _still_to_use(view, limit)
     if asked.sum() <= left:
@@ -195,7 +195,12 @@ def _still_to_use(view: View, limit: SharedLimit) -> float:
     jobs = view.running
     shown_s = np.maximum(jobs.this_run_s(view.now_s) - (UNSEEN_USE_S if limit.over == MINUTES else 0.0), 0.0)
     jobs = jobs.changed(time_limit_s=np.maximum(jobs.time_limit_s - shown_s, 0.0))
-    return float((limit.amount(jobs) * limit.concerns(jobs)).sum())
+    return float(_where(limit.concerns(jobs), limit.amount(jobs), np.ones(len(jobs))).sum())
+
+
+def _where(rows: BoolArray, amount: FloatArray, many: IntArray | FloatArray) -> FloatArray:
+    """Return the product in *rows*, and 0 elsewhere: minutes of a job without a time limit are infinite."""
+    return np.multiply(amount, many, where=rows, out=np.zeros(len(amount)))
 
 
 def _doubt_words(limit: SharedLimit, jobs: JobTable, row: int) -> str:

@@ -86,6 +86,15 @@ def test_what_a_running_job_has_used_is_not_counted_twice():
         assert set(found) == set(in_doubt)
 
 
+def test_a_running_job_without_a_time_limit_counts_only_for_its_own_budget():
+    for qos, in_doubt in (("other", set()), ("small", {0})):
+        busy = running_jobs(1, qos=[qos], time_limit_s=[np.inf], started_s=[NOW_S - 60.0], gpus=[1])
+        waits = jobs(2, qos=["small", "other"], time_limit_s=[300.0, np.inf], tasks=np.array([1, 0]))
+        seen = replace(view(waits, running=busy), limits=limit_table([BUDGET | {"most": 5.0}]))
+        found = doubts_of_limits(seen, seen.pending, np.full(2, NOW_S), np.arange(2.0))
+        assert set(found) == in_doubt
+
+
 def test_what_is_not_counted_of_a_limit_at_all_is_said_of_waiting_jobs_as_of_new_ones():
     seen = waiting([4], BUDGET | {"resource": "billing", "most": 5.0})
     assert predicted(seen)[1] == {1: ("what its QOS (small) limits: billing",)}
