@@ -15,7 +15,7 @@ SHORT_JOBS = 4
 
 def leasing(new_site, ordering):
     return new_site(
-        deadline="lead_s = 20\nstop_s = 6\nrestart_s = 0",
+        deadline="lead_s = 20\nstop_s = 6\nrestart_s = 0\nrestart_doubling_s = 0",
         power=POWER,
         policy=f"ordering = '{ordering}'\npreemption = 'lease 5s'",
     )
