@@ -76,7 +76,7 @@ def site(uneven_lab: Lab, load: None) -> Site:
         uneven_lab,
         power="order = true\nrequeue = true\nmigrate = true",
         migrate="for_s = 4\npatience_s = 60",
-        deadline="stop_s = 10\nrestart_s = 0",
+        deadline="stop_s = 10\nrestart_s = 0\nrestart_doubling_s = 0",
         policy="ordering = 'fifo'",
     )
     address = node_settings(uneven_lab, made.directory, 1.0, uneven_lab.user(made.user) if made.user else "root")

@@ -153,7 +153,7 @@ def test_two_jobs_take_turns_on_the_type_where_they_are_faster_and_do_each_step_
     site = Site.of(
         typed_lab,
         power="order = true\nhold = true\nrequeue = true\nsteer = true",
-        deadline="lead_s = 20\nstop_s = 6\nrestart_s = 0",
+        deadline="lead_s = 20\nstop_s = 6\nrestart_s = 0\nrestart_doubling_s = 0",
         policy="ordering = 'gavel'\npreemption = 'lease 5s'",
     )
     learn(site, gpus=4)
