@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections import Counter
@@ -11,6 +12,8 @@ from typing import TypeVar
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+
+from slurmsched.lab import Lab
 
 ONCE = (Phase.explicit, Phase.generate)
 """Without the search for a smaller example, which would ask the lab for minutes: each job stands for itself."""
@@ -47,3 +50,8 @@ def search(
                 )
             sys.stdout.write(f"{batches} batches in {time.monotonic() - before_s:.0f} s\n")
     assert not found, "\n".join(found)
+
+
+def passes(lab: Lab) -> list[int]:
+    """Return how often slurmctld has gone through its queue: in the loop after each event, and in that of backfill."""
+    return [int(number) for number in re.findall(r"Total cycles:\s*(\d+)", lab.ask(["sdiag"]))]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 import shlex
 import tempfile
 import time
@@ -21,7 +20,7 @@ import pytest
 from could_run_draws import ALL_KINDS, GPU_OPTIONS, SHAPES, Draft, batch_of, lines_of
 from could_run_limits import Limited, limited_of
 from hypothesis import strategies as st
-from lab_search import search
+from lab_search import passes, search
 
 from slurmsched.cluster.columns import table_of
 from slurmsched.cluster.permissions import Permissions
@@ -241,11 +240,6 @@ def eta_of(view: View, facts: ClusterInfo, options: str) -> Eta:
     nobody = np.full(1, -1)
     table = predict_completion(alone, nobody, np.full(1, int(Standing.OUTSIDE)), facts.config)
     return Eta(float(table.start_s[0] - view.now_s), doubted=bool(new.not_understood))
-
-
-def passes(lab: Lab) -> list[int]:
-    """Return how often slurmctld has gone through its queue: in the loop after each event, and in that of backfill."""
-    return [int(number) for number in re.findall(r"Total cycles:\s*(\d+)", lab.ask(["sdiag"]))]
 
 
 def ours(state: ClusterState, jobs: Collection[int]) -> list[tuple[int, int]]:

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import strategies as st
-from lab_search import search
+from lab_search import passes, search
 
 from slurmsched.clock import local_zone
 from slurmsched.cluster.columns import table_of
@@ -260,5 +260,6 @@ def test_components_of_a_heterogeneous_job_start_on_different_nodes_or_are_said_
     for job in (jobs["mi300x"], jobs["mi300x"] + 1):
         assert math.isnan(starts[job])
         assert "its components together ask for 2 different nodes, and 1 node could hold them" in whys[job]
-    time.sleep(5.0)  # two of Slurm's passes over an empty cluster
+    first = passes(lab)
+    wait_until(lambda: all(now > then + 1 for then, now in zip(first, passes(lab), strict=True)), 180.0, "two passes")
     assert not lab.ask(running).split()
