@@ -12,6 +12,7 @@ import numpy as np
 
 from .clock import Clock, Timer
 from .cluster.actions import Action, End, job_of
+from .cluster.columns import among
 from .cluster.plan import Plan, Standing
 from .cluster.records.node_loans import LentNodes
 from .cluster.records.outcomes import OutcomeTable
@@ -218,8 +219,8 @@ def _predicted(context: CycleContext, state: ClusterState, promises: PromiseTabl
         forecast_running,
         promises,
         state.accounts,
-        solved.take(np.isin(solved.job_id, state.pending.job_id)),
-        progress.take(np.isin(progress.job_id, np.concatenate([state.running.job_id, state.pending.job_id]))),
+        solved.take(among(solved.job_id, state.pending.job_id)),
+        progress.take(among(progress.job_id, np.concatenate([state.running.job_id, state.pending.job_id]))),
         state.limits,
         state.reservations,
         state.topology,

@@ -174,6 +174,13 @@ class Index:
         at = np.minimum(np.searchsorted(self.unit, unit), len(self.unit) - 1)
         return at, self.unit[at] == unit
 
+    def lacks(self, unit: IntArray) -> BoolArray:
+        """Return a mask of the records that none of *unit* is."""
+        missing = np.ones(len(self.unit), dtype=np.bool_)
+        at, found = self.find(unit)
+        missing[at[found]] = False
+        return missing
+
     def unchanged(self, table: JobTable, phase: Phase) -> BoolArray:
         """Return a mask of rows of *table*, all in *phase*, that have not changed since the last observation."""
         at, found = self.find(units_in(table))

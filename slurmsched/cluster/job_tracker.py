@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from .columns import BoolArray, FloatArray, IntArray, Labels
+from .columns import BoolArray, FloatArray, IntArray, Labels, among
 from .events import Event, JobEnded, JobRequeued, JobStarted, JobSubmitted
 from .job_record import EndedRun, Index, JobRecord, Phase, chose_hold, is_held, jobs_in, outcomes_of, units_in
 from .jobs import JobState, JobTable, deadlines_from
@@ -92,7 +92,7 @@ class JobTracker:
         Slurm shows an ended job for a while (MinJobAge): the read was incomplete, or Slurm has forgotten the job.
         """
         arrays = _arrays_begun(state)
-        units = np.setdiff1d(self._index.unit[self._index.phase != Phase.ENDED], _units(state)).tolist()
+        units = self._index.unit[(self._index.phase != Phase.ENDED) & self._index.lacks(_units(state))].tolist()
         missing = (self._jobs[unit].job_id for unit in units if unit > 0 or -unit not in arrays)
         return sorted(set(missing).difference(state.melted.tolist()))
 
@@ -110,7 +110,7 @@ class JobTracker:
         """
         page = _Page(self._jobs, self._index, now_s, delays, state.nodes)
         live = np.concatenate([units_in(state.pending), units_in(state.running)])
-        page.meet(state.ended, Phase.ENDED, ~np.isin(units_in(state.ended), live))
+        page.meet(state.ended, Phase.ENDED, ~among(units_in(state.ended), live))
         page.meet(state.running, Phase.RUNNING)
         page.meet(state.pending, Phase.PENDING)
         page.miss(state, frozenset(forgotten))
@@ -226,7 +226,7 @@ class _Page:
 
     def miss(self, state: ClusterState, forgotten: frozenset[int]) -> None:
         """Process the recorded jobs that the observation lacks."""
-        gone = np.setdiff1d(self.before.unit, _units(state)).tolist()
+        gone = self.before.unit[self.before.lacks(_units(state))].tolist()
         if not gone:
             return
         arrays, melted = _arrays_begun(state), set(state.melted.tolist())

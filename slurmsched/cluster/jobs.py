@@ -347,8 +347,8 @@ class JobTable(Table):
         It does not run while its nodes power up. Slurm omits suspended time, and moves the end of the time limit by as
         much: that of our suspensions is left out too, that of others' is included.
         """
-        runs = ~np.isin(self.state, (JobState.PENDING, JobState.CONFIGURING))
-        ran_s = now_s - np.nan_to_num(self.started_s, nan=now_s) - self.paused_s
+        runs = (self.state != JobState.PENDING) & (self.state != JobState.CONFIGURING)
+        ran_s = now_s - np.where(np.isnan(self.started_s), now_s, self.started_s) - self.paused_s
         return np.where(runs, np.maximum(ran_s, 0.0), 0.0)
 
     def settled(self, now_s: float) -> BoolArray:

@@ -146,7 +146,7 @@ def order_with_running(
     """
     waits = np.concatenate([np.zeros(len(view.running), dtype=np.int64), np.ones(len(ranked), dtype=np.int64)])
     pending = view.take(ranked)
-    jobs = view.running.joined(pending.pending)
+    jobs = view.running.followed_by(pending.pending)
     every = replace(
         view,
         pending=jobs,

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..cluster.actions import Start
-from ..cluster.records.promises import PromiseState, PromiseTable
+from ..cluster.records.promises import NO_PROMISES, PromiseState, PromiseTable
+from ..db.records.promises import changed_rows
 from ..policies.deadlines.lateness import notice_s
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class DecisionWatch:
     _began_s: float | None = None
     _took_s: list[float] = field(default_factory=list)
     _states: dict[tuple[int, float], int] = field(default_factory=dict)
-    _last: PromiseTable | None = None
+    _last: PromiseTable = NO_PROMISES
     _doubtful: set[tuple[int, float]] = field(default_factory=set)  #: promises whose owners were ever warned
     _in_time: dict[tuple[int, float], bool] = field(default_factory=dict)  #: broken promises, warned in time or not
     _actions: Counter[str] = field(default_factory=Counter)
@@ -63,7 +64,7 @@ class DecisionWatch:
         promises = report.plan.promises
         if promises is self._last:
             return
-        self._last = promises
+        promises, self._last = promises.take(changed_rows(self._last, promises)), promises
         keys = list(zip(promises.job_id.tolist(), promises.asked_s.tolist(), strict=True))
         self._states.update(zip(keys, promises.state.tolist(), strict=True))
         self._doubtful |= {keys[row] for row in np.flatnonzero(np.isfinite(promises.announced_s)).tolist()}

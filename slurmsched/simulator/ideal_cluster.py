@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ..cluster.actions import Action, MoveNodes, Preempt, Requeue, Start, job_of
-from ..cluster.columns import FloatArray, Labels
+from ..cluster.columns import FloatArray, Labels, places_of
 from ..cluster.jobs import JobTable
 from ..cluster.nodes import AccountTable
 from ..cluster.records.profiles import NodeProfile
@@ -86,8 +86,10 @@ class IdealCluster(SimulatedCluster):
         return answers
 
     def _as_ordered(self, jobs: JobTable) -> JobTable:
-        rows = np.array([self._rows[job][0] for job in jobs.job_id.tolist()], dtype=np.int64)
-        reason = Labels.of("None" if text == AT_LIMIT else text for text in jobs.reason)  # decisions see to the limits
+        rows = self._first_rows[places_of(jobs.job_id, self._ids)]
+        reason = jobs.reason.renamed(  # decisions see to the limits
+            "None" if text == AT_LIMIT else text for text in jobs.reason.names
+        )
         life = self.model.stage.life
         return jobs.changed(
             pace_s=np.where(life.state[rows] == RUNNING, 1.0 / life.speed[rows], np.nan),  # a second at full speed

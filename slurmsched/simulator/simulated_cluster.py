@@ -174,7 +174,7 @@ class SimulatedCluster:
             nodes=self.nodes,
             partitions=self.fleet.partitions,
             qos=self.fleet.qos,
-            melted=np.setdiff1d(self._table.job_id[waiting], pending.job_id),
+            melted=np.setdiff1d(self._table.job_id[waiting], pending.job_id) if len(pending) < first else waiting[:0],
             reservations=self.fleet.reservations,
         )
 
@@ -286,6 +286,8 @@ class SimulatedCluster:
             self._rows.setdefault(job_id, []).append(row)
             if array and array != job_id:
                 self._rows.setdefault(array, []).append(row)
+        self._ids = np.array(list(self._rows), dtype=np.int64)
+        self._first_rows = np.array([rows[0] for rows in self._rows.values()], dtype=np.int64)
 
     def _move_nodes(self, move: MoveNodes) -> str | None:
         """Change the nodes of partitions; running jobs continue."""

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slurmsched.cluster
-from slurmsched.cluster.columns import Labels, Table
+from slurmsched.cluster.columns import Labels, Table, among, places_of
 from slurmsched.cluster.forecast import Forecast, no_forecast
 from slurmsched.cluster.jobs import job_table
 from slurmsched.cluster.nodes import AccountTable
@@ -27,6 +27,14 @@ def test_labels_hold_each_text_once_in_order_of_appearance(texts):
     column = Labels.of(texts)
     assert list(column) == texts
     assert column.names == tuple(dict.fromkeys(texts))
+
+
+@given(st.lists(st.integers(-3, 9)), st.lists(st.integers(-3, 9)))
+def test_numbers_are_found_at_their_last_place(wanted, values):
+    last = {value: place for place, value in enumerate(values)}
+    ints = [np.array(numbers, dtype=np.int64) for numbers in (wanted, values)]
+    assert places_of(*ints).tolist() == [last.get(number, -1) for number in wanted]
+    assert among(*ints).tolist() == np.isin(*ints).tolist()
 
 
 def test_a_table_with_one_changed_column_shares_the_others_and_leaves_the_first_as_it_was():

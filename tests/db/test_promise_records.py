@@ -58,6 +58,7 @@ def test_only_rows_that_changed_are_saved(column, value):
     assert changed_rows(table, table).tolist() == []
     assert changed_rows(table, changed).tolist() == [2]
     assert changed_rows(table.take([3, 1, 0]), changed).tolist() == [2], "in whatever order"
+    assert changed_rows(table.take([0, 1]), changed).tolist() == [2, 3], "with new ones behind"
     assert changed_rows(NO_PROMISES, table).tolist() == [0, 1, 2, 3]
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..columns import BoolArray, FloatArray, IntArray, Table, table_of
+from ..columns import BoolArray, FloatArray, IntArray, Table, places_of, table_of
 
 _UNKNOWN: FloatArray = np.zeros(0)
 
@@ -43,10 +43,6 @@ NO_PROGRESS = table_of(ProgressTable, 0, {}, {})
 
 def rows_of(progress: ProgressTable, job_id: IntArray) -> tuple[IntArray, BoolArray]:
     """Return the rows of those of the jobs that reported any progress, and a mask of these jobs."""
-    if not len(progress):
-        return np.zeros(0, dtype=np.int64), np.zeros(len(job_id), dtype=np.bool_)
-    order = np.argsort(progress.job_id, kind="stable")
-    ids = progress.job_id[order]
-    at = np.minimum(np.searchsorted(ids, job_id), len(ids) - 1)
-    known: BoolArray = ids[at] == job_id
-    return order[at[known]], known
+    rows = places_of(job_id, progress.job_id)
+    known = rows >= 0
+    return rows[known], known

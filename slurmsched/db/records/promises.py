@@ -7,7 +7,6 @@ from dataclasses import fields
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sqlalchemy import Connection, or_, select
 
 from ...cluster.columns import IntArray, Labels
@@ -32,26 +31,33 @@ def rows_of(table: PromiseTable) -> Iterator[tuple[Key, Row]]:
 
 def changed_rows(before: PromiseTable, now: PromiseTable) -> IntArray:
     """Return the indices of rows of *now* that are new or differ from *before* in a stored column."""
-    places = dict(zip(_keys(before), range(len(before)), strict=True))
-    at = np.array([places.get(key, -1) for key in _keys(now)], dtype=np.int64)
+    at = _places_in(before, now)
     differs = at < 0
     common = np.flatnonzero(~differs)
     for name in _CHANGES if len(common) else ():
         new, old = getattr(now, name), getattr(before, name)
         if isinstance(new, Labels):
-            differs[common] |= _texts(new)[common] != _texts(old)[at[common]]
+            texts = Labels.of([*new.names, *old.names]).codes
+            differs[common] |= texts[new.codes[common]] != texts[len(new.names) + old.codes[at[common]]]
         else:
             same = (new[common] == old[at[common]]) | (np.isnan(new[common]) & np.isnan(old[at[common]]))
             differs[common] |= ~same
     return np.flatnonzero(differs)
 
 
+def _places_in(before: PromiseTable, now: PromiseTable) -> IntArray:
+    """Return the row of *before* with the same key as each row of *now*, -1 where there is none."""
+    same = min(len(before), len(now))  # requests are added at the end, so that most rows are where they were
+    if (before.job_id[:same] == now.job_id[:same]).all() and (before.asked_s[:same] == now.asked_s[:same]).all():
+        at = np.arange(len(now))
+        if len(now) <= same or not np.isin(now.asked_s[same:], before.asked_s).any():
+            return np.where(at < same, at, -1)
+    places = dict(zip(_keys(before), range(len(before)), strict=True))
+    return np.array([places.get(key, -1) for key in _keys(now)], dtype=np.int64)
+
+
 def _keys(table: PromiseTable) -> Iterator[Key]:
     return zip(table.job_id.tolist(), table.asked_s.tolist(), strict=True)
-
-
-def _texts(column: Labels) -> NDArray[np.object_]:
-    return np.array(column.names, dtype=object)[column.codes]
 
 
 def save_promises(connection: Connection, cluster: str, rows: Iterable[Row]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...cluster.columns import BoolArray, FloatArray, IntArray
+from ...cluster.columns import BoolArray, FloatArray, IntArray, among
 from ...cluster.records.promises import PromiseTable
 from ...cluster.state import View
 from ...policies.compiled import compiled
@@ -72,7 +72,7 @@ def _long_jobs_left(view: View, promises: PromiseTable, availability: GpuAvailab
     if rules.long_share >= 1:
         return np.inf
     count = len(view.pending)
-    has_promise = np.isin(view.running.job_id, promises.job_id[promises.open])
+    has_promise = among(view.running.job_id, promises.job_id[promises.open])
     lasting = (availability.needs_s[count:] > rules.long_s) & ~availability.stoppable[count:] & ~has_promise
     total = int(view.nodes.gpus[view.nodes.usable].sum())
     return float(rules.long_share * total - int(view.running.gpus[lasting].sum()))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import NamedTuple
 
 import numpy as np
 
-from ...cluster.columns import BoolArray, Labels
+from ...cluster.columns import BoolArray, IntArray, Labels, places_of
 from ...cluster.jobs import JobState, JobTable
 from ...cluster.records.outcomes import OutcomeTable
 from ...cluster.records.promises import SAME_S, PromiseState, PromiseTable
@@ -17,6 +17,8 @@ from ...cluster.state import ClusterState
 
 LATE_S = 7 * 86_400.0
 """Time after its loss during which a promise may still be settled: slurmctld keeps runs until slurmdbd is back."""
+
+Verdict = tuple[PromiseState, str]  # what became of a promise, and the reason if it was not met
 
 _GO_ON = (JobState.REQUEUED, JobState.PREEMPTED)
 
@@ -45,9 +47,9 @@ class JobEnds:
         return cls((state.running, state.pending), (ended, state.ended), frozenset(unsettled))
 
     @cached_property
-    def present(self) -> dict[int, tuple[JobTable, int]]:
-        """The table and row of each present job."""
-        return {job: (table, row) for table in self.tables for row, job in enumerate(table.job_id.tolist())}
+    def present(self) -> JobTable:
+        """The present jobs, of which a later one wins."""
+        return reduce(JobTable.followed_by, self.tables)
 
     @cached_property
     def ends(self) -> dict[int, _End]:
@@ -56,8 +58,9 @@ class JobEnds:
 
     def unseen(self, promises: PromiseTable) -> list[int]:
         """Return the jobs with an open promise that are gone and whose end was not observed."""
-        rows = np.flatnonzero(promises.open).tolist()
-        return sorted({int(promises.job_id[row]) for row in rows if self._unseen(promises, row)})
+        rows = np.flatnonzero(promises.open)
+        gone = rows[self.here(promises, rows) < 0].tolist()
+        return sorted({int(promises.job_id[row]) for row in gone if self._unseen(promises, row)})
 
     def late(self, promises: PromiseTable, now_s: float) -> list[int]:
         """Return the jobs with a recently lost promise, of which accounting may have a run by now."""
@@ -65,16 +68,18 @@ class JobEnds:
 
     def _unseen(self, promises: PromiseTable, row: int) -> bool:
         job_id = int(promises.job_id[row])
-        if job_id in self.unsettled or self.here(promises, row):
+        if job_id in self.unsettled:
             return False
         end = self.end(promises, row)
         return end is None or end.state == JobState.OTHER
 
-    def here(self, promises: PromiseTable, row: int) -> tuple[JobTable, int] | None:
-        """Return the table and row of the promised job; None if it is gone, or its id now belongs to another job."""
-        place = self.present.get(int(promises.job_id[row]))
-        same = place and abs(place[0].first_submit_s[place[1]] - promises.first_submit_s[row]) <= SAME_S
-        return place if same else None
+    def here(self, promises: PromiseTable, rows: IntArray) -> IntArray:
+        """Return the row of each promised job in ``present``; -1 if it is gone, or another job has its id now."""
+        places = places_of(promises.job_id[rows], self.present.job_id)
+        found = np.flatnonzero(places >= 0)
+        apart_s = np.abs(self.present.first_submit_s[places[found]] - promises.first_submit_s[rows[found]])
+        places[found[~(apart_s <= SAME_S)]] = -1
+        return places
 
     def end(self, promises: PromiseTable, row: int) -> _End | None:
         """Return the last end of the job since its promise; None if there is none."""
@@ -98,7 +103,10 @@ def settle(promises: PromiseTable, ends: JobEnds, now_s: float) -> PromiseTable:
     A promise is met if a run of the job ended in time, even if it failed: GPUs in time were promised, not success. A
     lost promise is settled anew by a run that turns up later.
     """
-    verdicts = {row: _verdict(promises, row, ends, now_s) for row in np.flatnonzero(promises.open).tolist()}
+    rows = np.flatnonzero(promises.open)
+    places = ends.here(promises, rows)
+    verdicts = _verdicts_here(promises, rows[places >= 0], ends, places[places >= 0], now_s)
+    verdicts |= {row: _verdict(promises, row, ends, now_s) for row in rows[places < 0].tolist()}
     for row in np.flatnonzero(_late(promises, now_s)).tolist():
         verdicts[row] = _verdict_of_end(promises, row, ends.end(promises, row), now_s)
     verdict_of = {row: verdict for row, verdict in verdicts.items() if verdict is not None}
@@ -121,18 +129,26 @@ def _ends(tables: Iterable[JobTable | OutcomeTable]) -> dict[int, _End]:
     return end_of
 
 
-def _verdict(promises: PromiseTable, row: int, ends: JobEnds, now_s: float) -> tuple[PromiseState, str] | None:
-    """Return the outcome of one promise, and the reason if it was not met; None while it is open."""
-    until_s = float(promises.promised_s[row])
+def _verdicts_here(
+    promises: PromiseTable, rows: IntArray, ends: JobEnds, places: IntArray, now_s: float
+) -> dict[int, Verdict | None]:
+    """Return the outcomes of the promises in *rows*, whose jobs are at *places* of the present ones, unless open."""
+    jobs, unsettled = ends.present, np.isin(promises.job_id[rows], list(ends.unsettled))
+    late = now_s > promises.promised_s[rows]
+    moved = ~(np.abs(jobs.deadline_s[places] - promises.deadline_s[rows]) <= SAME_S)
+    resized = jobs.gpus[places] != promises.gpus[rows]
+    causes: tuple[tuple[BoolArray, Verdict], ...] = (
+        (resized, (PromiseState.WITHDRAWN, "its GPUs were changed")),
+        (moved, (PromiseState.WITHDRAWN, "its deadline was changed")),
+        (late, (PromiseState.BROKEN, "the job had not ended by then")),
+    )
+    return {row: verdict for where, verdict in causes for row in rows[where & ~unsettled].tolist()}
+
+
+def _verdict(promises: PromiseTable, row: int, ends: JobEnds, now_s: float) -> Verdict | None:
+    """Return the outcome of one promise to a job that is gone, and the reason if it was not met; None while open."""
     if int(promises.job_id[row]) in ends.unsettled:
         return None
-    if here := ends.here(promises, row):
-        jobs, at = here
-        if now_s > until_s:
-            return PromiseState.BROKEN, "the job had not ended by then"
-        if not abs(jobs.deadline_s[at] - promises.deadline_s[row]) <= SAME_S:
-            return PromiseState.WITHDRAWN, "its deadline was changed"
-        return (PromiseState.WITHDRAWN, "its GPUs were changed") if jobs.gpus[at] != promises.gpus[row] else None
     end = ends.end(promises, row)
     if end is None or end.state == JobState.OTHER:
         return PromiseState.LOST, "Slurm no longer has the job, and no run of it is known to have ended in time"
@@ -143,9 +159,7 @@ def _late(promises: PromiseTable, now_s: float) -> BoolArray:
     return np.asarray((promises.state == PromiseState.LOST) & (promises.settled_s > now_s - LATE_S))
 
 
-def _verdict_of_end(
-    promises: PromiseTable, row: int, end: _End | None, now_s: float
-) -> tuple[PromiseState, str] | None:
+def _verdict_of_end(promises: PromiseTable, row: int, end: _End | None, now_s: float) -> Verdict | None:
     """Return the outcome of one promise by the end of a run; None if no end is known, or the job goes on."""
     until_s = float(promises.promised_s[row])
     if end is None or end.state == JobState.OTHER:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...cluster.columns import FloatArray, IntArray
+from ...cluster.columns import FloatArray, IntArray, among
 from ...cluster.records.promises import PromiseTable
 from ...cluster.state import View
 from ...policies.deadlines.lateness import in_doubt
@@ -41,7 +41,7 @@ def announced(
         begins_s[row] = start_s if np.isfinite(start_s) else np.inf
     ends_s = np.where(waits, begins_s, jobs.started_s) + jobs.time_limit_s
     row_of = {job: row for row, job in enumerate(jobs.job_id.tolist())}
-    places = np.flatnonzero(table.open & np.isin(table.job_id, jobs.job_id))
+    places = np.flatnonzero(table.open & among(table.job_id, jobs.job_id))
     some = np.array([row_of[job] for job in table.job_id[places].tolist()], dtype=np.int64)
     promised_s = table.promised_s[places]
     due_s = promised_s - (begins_s[some] - view.now_s)

@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels
-from ...cluster.jobs import JobTable
+from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels, among, places_of
 from ...cluster.plan import Standing
 from ...cluster.records.promises import PromiseState, PromiseTable
 from ...cluster.state import View
@@ -298,14 +297,14 @@ def _refused_rows(view: View, table: PromiseTable) -> IntArray:
     """Return the pending rows of at most SOLVED jobs that were refused for want of GPUs, the first ones that asked."""
     wanted = table.reason.map([reason == NO_ROOM for reason in table.reason.names], np.bool_)
     refused = table.job_id[(table.state == PromiseState.REFUSED) & wanted]
-    rows = np.flatnonzero(np.isin(view.pending.job_id, refused) & (view.pending.deadline_s > view.now_s))
+    rows = np.flatnonzero(among(view.pending.job_id, refused) & (view.pending.deadline_s > view.now_s))
     return np.setdiff1d(rows, _pending_rows(view, table))[:SOLVED]
 
 
 def _withdrawn(view: View, standings: IntArray, table: PromiseTable) -> PromiseTable:
     """Withdraw promises to jobs that a user or an admin has excluded from our order."""
     places = np.flatnonzero(table.open)
-    rows = _rows_of(view.pending, table.job_id[places])
+    rows = places_of(table.job_id[places], view.pending.job_id)
     taken_away = (rows >= 0) & np.isin(standings[rows], list(_TAKEN_AWAY)) if len(standings) else rows >= 0
     if not taken_away.any():
         return table
@@ -319,7 +318,7 @@ def _withdrawn(view: View, standings: IntArray, table: PromiseTable) -> PromiseT
 
 def _with_overruns(view: View, table: PromiseTable) -> PromiseTable:
     """Return the table with more time for promised jobs that have run longer than counted, in a few steps for each."""
-    rows = _rows_of(view.running, np.where(table.open, table.job_id, -1))
+    rows = places_of(np.where(table.open, table.job_id, -1), view.running.job_id)
     past_s = np.where(rows >= 0, ran_s(view)[rows], np.nan) if len(view.running) else np.full(len(table), np.nan)
     over = past_s > table.needs_s
     if not over.any():
@@ -337,7 +336,7 @@ def _asking(
     """
     jobs = view.pending
     rows = np.flatnonzero(np.isfinite(jobs.deadline_s) & (standings == Standing.RANKED) & rules.answers)
-    counts = table.state != PromiseState.WITHDRAWN
+    counts = among(table.job_id, jobs.job_id[rows]) & (table.state != PromiseState.WITHDRAWN)
     columns = (table.job_id, np.rint(table.deadline_s), table.gpus)
     requests = zip(*(column[counts].tolist() for column in columns), strict=True)
     answers = np.where(
@@ -386,7 +385,7 @@ def _again(table: PromiseTable, view: View, rules: DeadlineRules) -> BoolArray:
     So are those for which the solver has a start.
     """
     refused, waited_s = table.state == PromiseState.REFUSED, view.now_s - table.asked_s
-    due: BoolArray = np.isin(table.job_id, view.solved.job_id)
+    due = among(table.job_id, view.solved.job_id)
     if rules.again_s:
         due |= (waited_s >= rules.again_s) & (waited_s % rules.again_s < max(rules.hold_s, 1.0))
     return np.asarray(refused & due)
@@ -394,32 +393,22 @@ def _again(table: PromiseTable, view: View, rules: DeadlineRules) -> BoolArray:
 
 def _news(view: View, answers: PromiseTable, first: IntArray) -> PromiseTable:
     """Leave out the refusals of jobs that were refused before; *first* are the pending rows that had no answer."""
-    return answers.take(answers.open | np.isin(answers.job_id, view.pending.job_id[first]))
+    return answers.take(answers.open | among(answers.job_id, view.pending.job_id[first]))
 
 
 def _pending_rows(view: View, table: PromiseTable) -> IntArray:
-    return np.flatnonzero(np.isin(view.pending.job_id, table.job_id[table.open]))
-
-
-def _rows_of(jobs: JobTable, job_ids: IntArray) -> IntArray:
-    """Return the row of each of *job_ids* in *jobs*, -1 for one that is not there."""
-    if not len(jobs):
-        return np.full(len(job_ids), -1, dtype=np.int64)
-    order = np.argsort(jobs.job_id, kind="stable")
-    rows = order[np.maximum(np.searchsorted(jobs.job_id[order], job_ids, side="right") - 1, 0)]
-    return np.where(jobs.job_id[rows] == job_ids, rows, -1)
+    return np.flatnonzero(among(view.pending.job_id, table.job_id[table.open]))
 
 
 def _due_s(view: View, table: PromiseTable, rows: IntArray) -> FloatArray:
     places = np.flatnonzero(table.open)
-    until_s = dict(zip(table.job_id[places].tolist(), table.promised_s[places].tolist(), strict=True))
     job_id = np.concatenate([view.pending.job_id, view.running.job_id])[rows]
-    return np.array([until_s[job] for job in job_id.tolist()], dtype=np.float64)
+    return table.promised_s[places[places_of(job_id, table.job_id[places])]]
 
 
 def _started_by(view: View, table: PromiseTable, laxity_s: FloatArray) -> PromiseTable:
     """Return the table with the latest start of each pending job, in whole seconds."""
     places, start_by_s = np.flatnonzero(table.open), np.full(len(table), np.nan)
-    rows = _rows_of(view.pending, table.job_id[places])
+    rows = places_of(table.job_id[places], view.pending.job_id)
     start_by_s[places[rows >= 0]] = np.floor(view.now_s + laxity_s[rows[rows >= 0]])
     return replace(table, start_by_s=start_by_s)

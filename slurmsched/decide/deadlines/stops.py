@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...cluster.columns import BoolArray, FloatArray
+from ...cluster.columns import BoolArray, FloatArray, among
 from ...cluster.jobs import JobState, JobTable
 from ...cluster.state import View
 from ...policies.deadlines.lease_schedule import can_be_stopped
@@ -60,7 +60,7 @@ def stops_for_order(view: View, rules: Rules) -> Stops | None:
 def may_leave(view: View, rules: MigrationRules, within: Rules) -> BoolArray:
     """Select the running jobs that may be asked to leave their nodes: as for other stops, and once in a while."""
     jobs = view.running
-    promised = np.isin(jobs.job_id, view.promises.job_id[view.promises.open])
+    promised = among(jobs.job_id, view.promises.job_id[view.promises.open])
     alone = ~jobs.shares & (jobs.beside == 0) & (jobs.guest_gpus == 0)
     last_s = np.fmax(jobs.stop_requested_s, np.where(jobs.left_s > 0, jobs.left_s, -np.inf))
     rested = view.now_s - last_s >= rules.every_s
@@ -86,7 +86,7 @@ def awaited_s(terms: Terms) -> float:
 def _stops(view: View, rules: Rules, terms: Terms, promised_lease_s: float, above: BoolArray) -> Stops:
     """Return the running jobs that can make room by *terms*, without those *above* the jobs that need it."""
     jobs, now_s = view.running, view.now_s
-    promised = np.isin(jobs.job_id, view.promises.job_id[view.promises.open])
+    promised = among(jobs.job_id, view.promises.job_id[view.promises.open])
     agreed = _agreed(jobs, rules) & (jobs.gpus > 0) & (jobs.state == JobState.RUNNING) & ~above
     waited_s = now_s - np.where(jobs.stop_requested_s >= jobs.started_s, jobs.stop_requested_s, -np.inf)
     awaited = agreed & (waited_s < awaited_s(terms))

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...cluster.columns import BoolArray, FloatArray, IntArray
+from ...cluster.columns import BoolArray, FloatArray, IntArray, places_of
 from ...cluster.jobs import JobTable
 from ...cluster.records.promises import PromiseState, PromiseTable
 from ...cluster.records.solved_starts import SolvedStarts
@@ -44,10 +44,10 @@ def promised_ends(
 
 def with_promise(jobs: JobTable, promises: PromiseTable) -> tuple[IntArray, IntArray]:
     """Return the rows of *jobs* with a promise that is open or broken, and its row in *promises*."""
-    places = np.flatnonzero(np.isin(promises.state, (PromiseState.OPEN, PromiseState.BROKEN)))
-    last = dict(zip(promises.job_id[places].tolist(), places.tolist(), strict=True))
-    rows = np.flatnonzero(np.isin(jobs.job_id, promises.job_id[places])) if last else np.zeros(0, dtype=np.int64)
-    return rows, np.array([last[job] for job in jobs.job_id[rows].tolist()], dtype=np.int64)
+    places = np.flatnonzero((promises.state == PromiseState.OPEN) | (promises.state == PromiseState.BROKEN))
+    at = places_of(jobs.job_id, promises.job_id[places])
+    rows = np.flatnonzero(at >= 0)
+    return rows, places[at[rows]]
 
 
 def planned_before(promises: PromiseTable) -> SolvedStarts:

@@ -137,13 +137,17 @@ def _why(model: Controller, rows: IntArray) -> IntArray:
 
 def _allocations(model: Controller, fleet: ClusterSpec, rows: IntArray) -> tuple[Labels, Labels]:
     """Return the nodes of each job, and its GPUs on each of them."""
-    first = model.stage.held.first[rows]
     count, node, gpus = _of_links(model.stage.held, rows, model.stage.resources.closed.first)
     names, lists, counts = fleet.nodes.name, [""] * len(rows), [""] * len(rows)
-    for at, end in zip(np.flatnonzero(first != NONE).tolist(), np.cumsum(count[first != NONE]).tolist(), strict=True):
-        on, many = tuple(node[end - count[at] : end].tolist()), gpus[end - count[at] : end].tolist()
-        lists[at] = names[on[0]] if len(on) == 1 else _folded(names, on)
-        counts[at] = ",".join(map(str, many))
+    on, many, first = node.tolist(), gpus.tolist(), 0
+    for at in np.flatnonzero(count).tolist():
+        end = first + int(count[at])
+        if end == first + 1:
+            lists[at], counts[at] = names.names[names.codes[on[first]]], str(many[first])
+        else:
+            lists[at] = _folded(names, tuple(on[first:end]))
+            counts[at] = ",".join(map(str, many[first:end]))
+        first = end
     return Labels.of(lists), Labels.of(counts)
 
 
