@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
 import slurmsched
@@ -22,12 +23,19 @@ TABLES = (JobTable, NodeTable, PartitionTable, QosTable, AccountTable, LimitTabl
 
 def readers(kind: type[Table]) -> dict[str, list[str]]:
     """Return the modules that read an attribute of the name of each column of a table."""
+    found = readers_of_attributes()
+    return {name: sorted(found.get(name, ())) for name in kind.__dataclass_fields__}
+
+
+@cache
+def readers_of_attributes() -> dict[str, set[str]]:
+    """Return the modules that read an attribute, by its name."""
     found: defaultdict[str, set[str]] = defaultdict(set)
     for file in PACKAGE.rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
             if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
                 found[node.attr].add(file.relative_to(PACKAGE).as_posix())
-    return {name: sorted(found[name]) for name in kind.__dataclass_fields__}
+    return dict(found)
 
 
 def table() -> str:

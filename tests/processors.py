@@ -12,10 +12,10 @@ from typing import Any
 from numpy._core import _multiarray_umath as numpy_build
 
 
-def without_vector_units(cache: Path) -> dict[str, str]:
+def without_vector_units() -> dict[str, str]:
     """Return an environment of a plain processor: NumPy, Numba, the library for matrices and the C library obey.
 
-    Code that Numba compiles for it is kept in *cache*.
+    Code that Numba compiles for it is kept beside that for this processor: the caches know for which one it is.
     """
     has = numpy_build.__cpu_features__
     dispatched = [name for name in numpy_build.__cpu_dispatch__ if has.get(name)]
@@ -23,7 +23,6 @@ def without_vector_units(cache: Path) -> dict[str, str]:
         "NPY_DISABLE_CPU_FEATURES": " ".join(dispatched),
         "NUMBA_CPU_NAME": "generic",
         "NUMBA_CPU_FEATURES": "",
-        "NUMBA_CACHE_DIR": str(cache),
         "OPENBLAS_CORETYPE": "Nehalem",
         "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2,-FMA,-AVX,-AVX512F",
         "OMP_NUM_THREADS": "2" if os.cpu_count() == 1 else "1",
@@ -31,12 +30,15 @@ def without_vector_units(cache: Path) -> dict[str, str]:
     }
 
 
-def printed_elsewhere(module: str, cache: Path) -> Any:
-    """Return the JSON that *module* of the tests prints on a processor without vector units, with other threads."""
+def printed_elsewhere(module: str, *words: str) -> Any:
+    """Return the JSON that *module* of the tests prints on a processor without vector units, with other threads.
+
+    It is called with *words*.
+    """
     done = subprocess.run(
-        [sys.executable, "-m", module],
+        [sys.executable, "-m", module, *words],
         cwd=Path(__file__).parent,
-        env=without_vector_units(cache),
+        env=without_vector_units(),
         capture_output=True,
         text=True,
         timeout=600,

@@ -8,12 +8,15 @@ import re
 import shutil
 import subprocess
 import sys
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 import slurmsched.job
+from slurmsched.cli import main
 from slurmsched.lab import wait_until
 from slurmsched.lab.users import nobody_gid, uid_of
 
@@ -52,15 +55,16 @@ def command(name: str) -> list[str]:
     return str(line).split()
 
 
-def simulated(*words: str, cwd: Path, path: Path | None = None) -> dict[str, Any]:
+def by_policy(text: str) -> dict[str, Any]:
     """What a command of the page prints of each policy."""
-    done = python("-m", "slurmsched", *words, "--check", "--json", cwd=cwd, path=path)
-    assert done.returncode == 0, done.stderr
-    return {row["policy"]: row for row in json.loads(done.stdout)["policies"]}
+    return {row["policy"]: row for row in json.loads(text)["policies"]}
 
 
 def test_the_trace_runs_on_the_cluster_under_the_policy(examples):
-    rows = simulated(*command("policy.toml"), cwd=examples)
+    with chdir(examples):
+        done = CliRunner().invoke(main, [*command("policy.toml"), "--check", "--json"])
+    assert done.exit_code == 0, done.output
+    rows = by_policy(done.stdout)
     assert set(rows) == {"slurm", "fifo", "least-first"}
     assert rows["least-first"]["jct_s"]["mean"] < rows["fifo"]["jct_s"]["mean"]
     assert rows["least-first"]["preemptions"] > 0
@@ -68,18 +72,20 @@ def test_the_trace_runs_on_the_cluster_under_the_policy(examples):
 
 def test_the_plug_in_is_an_ordering_of_the_command_once_it_is_installed(examples, plugins):
     words = command("--policy fewest")
-    absent = python("-m", "slurmsched", *words, cwd=examples)
-    assert absent.returncode != 0
+    with chdir(examples):
+        absent = CliRunner().invoke(main, words)
+    assert absent.exit_code != 0
     assert "'fewest' is not known" in absent.stderr
-    rows = simulated(*words, cwd=examples, path=plugins)
-    assert set(rows) == {"slurm", "fewest"}
+    done = python("-m", "slurmsched", *words, "--check", "--json", cwd=examples, path=plugins)
+    assert done.returncode == 0, done.stderr
+    assert set(by_policy(done.stdout)) == {"slurm", "fewest"}
 
 
 def test_the_settings_of_a_daemon_may_name_it_then(plugins, tmp_path):
     (tmp_path / "site.toml").write_text("[policy]\nordering = 'fewest'\n")
-    check = ["-m", "slurmsched", "--config", "site.toml", "config", "check"]
-    assert python(*check, cwd=tmp_path).returncode != 0
-    done = python(*check, cwd=tmp_path, path=plugins)
+    check = ["--config", str(tmp_path / "site.toml"), "config", "check"]
+    assert CliRunner().invoke(main, check).exit_code != 0
+    done = python("-m", "slurmsched", *check, cwd=tmp_path, path=plugins)
     assert done.returncode == 0, done.stderr
 
 

@@ -46,6 +46,13 @@ class Start(NamedTuple):
     guarded: bool  #: inside of `with interpreter.safe_children()`
 
 
+def dotted(node: ast.expr) -> str:
+    """The text of what is called; that of a name with dots needs no ``unparse``, which takes long."""
+    if isinstance(node, ast.Attribute):
+        return f"{dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ast.unparse(node)
+
+
 def starts(source: str, file: str) -> Iterator[Start]:
     """The calls in *source* that start a process, each with the function that it stands in."""
 
@@ -54,7 +61,7 @@ def starts(source: str, file: str) -> Iterator[Start]:
             function = node.name
         if isinstance(node, ast.With):
             guarded = guarded or any("safe_children()" in ast.unparse(item) for item in node.items)
-        if isinstance(node, ast.Call) and STARTS.fullmatch(ast.unparse(node.func)):
+        if isinstance(node, ast.Call) and STARTS.fullmatch(dotted(node.func)):
             yield Start(f"{file}:{function}", node, guarded)
         for child in ast.iter_child_nodes(node):
             yield from walk(child, function, guarded)

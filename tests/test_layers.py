@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
-from layers import STARTED, UNREACHED, cycle, imports, modules, reached, units
+from layers import STARTED, UNREACHED, cycle, imports, modules, reached, tree, units
 
 LEVELS = (
     {"errors"},
@@ -101,10 +97,7 @@ def test_a_cycle_of_modules_and_packages_is_found():
 
 
 def test_the_tree_shows_every_package_and_its_docstring():
-    root = Path(__file__).parent.parent
-    command = [sys.executable, "-m", "tests.layers"]
-    shown = subprocess.run(command, cwd=root, check=True, capture_output=True, text=True).stdout
-    lines = {name: text for name, _, text in (line.partition(": ") for line in shown.splitlines()) if text}
+    lines = {name: text for name, _, text in (line.partition(": ") for line in tree()) if text}
     assert set(lines) == {".".join(("slurmsched", *package)) for package in PACKAGES}
     assert lines["slurmsched"] == "The scheduler brain for GPU clusters that run stock Slurm."
 

@@ -54,14 +54,16 @@ class ColumnWriter:
         if predicted.dtype != values.dtype:
             rows, bodies = _differing(_bits(values))
             return _Coded({"type": values.dtype.str} | (rows if bodies else {"zero": 1}), bodies, self._which)
-        if np.array_equal(_bits(values), _bits(predicted)):  # as most columns are
+        if values is predicted or values.tobytes() == predicted.tobytes():  # as most columns are
             return _Coded({}, [], self._which)
         coded = self._coded(name, values, predicted)
-        if coded.bodies and _is_whole(values) and _is_whole(predicted):
-            whole = self._coded(name, _whole(values), _whole(predicted))
-            whole.entry.update(type=values.dtype.str, whole=1)
-            return min(coded, whole, key=_Coded.size_b)
-        return coded
+        if not coded.bodies or (whole_values := _lossless_whole(values)) is None:
+            return coded
+        if (whole_predicted := _lossless_whole(predicted)) is None:
+            return coded
+        whole = self._coded(name, whole_values, whole_predicted)
+        whole.entry.update(type=values.dtype.str, whole=1)
+        return min(coded, whole, key=_Coded.size_b)
 
     def _coded(self, name: str, values: NDArray[Any], predicted: NDArray[Any] | None) -> _Coded:
         entry: dict[str, Any] = {}
@@ -210,15 +212,18 @@ def _fractional(whole: IntArray) -> NDArray[np.float64]:
     return values
 
 
-def _is_whole(values: NDArray[Any]) -> bool:
-    """Return True if ``_whole`` is lossless for *values*."""
-    return values.dtype == np.float64 and bool((_bits(_fractional(_whole(values))) == _bits(values)).all())
+def _lossless_whole(values: NDArray[Any]) -> IntArray | None:
+    """Return *values* by ``_whole``; None where that is not lossless."""
+    if values.dtype != np.float64:
+        return None
+    whole = _whole(values)
+    return whole if _fractional(whole).tobytes() == values.tobytes() else None
 
 
 def _leads(name: str, predicted: NDArray[Any], values: NDArray[Any]) -> IntArray | None:
     """Return for each row the first with the same *predicted* value; None where such rows did not change alike."""
     off = np.flatnonzero(_bits(values) != _bits(predicted))
-    if not len(off) or name in ORDERS:
+    if len(off) < 2 or name in ORDERS:
         return None
     lead = _same_as(predicted)
     there = _bits(values)
@@ -237,7 +242,7 @@ def _scales(values: NDArray[Any], predicted: NDArray[Any], leading: Any) -> tupl
     changes all of them a little.
     """
     which = np.zeros(len(values), dtype=np.uint8)
-    if values.dtype != np.float64:
+    if values.dtype != np.float64 or len(values) < _TOGETHER:
         return [], which
     with np.errstate(all="ignore"):
         ratio = values / predicted

@@ -36,6 +36,8 @@ def changes(table: Table, before: Table, matching: Matching, beside: tuple[Table
     names = list(stored_columns(type(table)))
     facts: dict[str, Any] = {"length": len(table)} if len(before) else {"length": len(table), "columns": names}
     head.put(_ROWS, body, facts)
+    if not len(table):
+        return head.bytes()
     now, then = _with_beside(table, beside and beside[0]), _with_beside(before, beside and beside[1])
     for name in sums_last(names):
         column, earlier = now[name], then[name]
@@ -102,6 +104,8 @@ def normal(table: T) -> T:
 
 
 def _normal(labels: Labels) -> Labels:
+    if not len(labels):
+        return Labels(labels.codes.astype(np.int64), ())
     if len(set(labels.names)) < len(labels.names):
         labels = labels.renamed(labels.names)
     used = np.bincount(labels.codes, minlength=len(labels.names)) > 0

@@ -55,8 +55,9 @@ def at_ease(jobs: Workload, table: JobTable, running: int, fleet: ClusterSpec) -
     """
     for ease in (_in_any_partition, _on_any_node, _of_any_size):
         odd = list(unfit(jobs.take(slice(0, running)), table.take(slice(0, running)), fleet))
-        if odd:
-            jobs, table = ease(jobs, table, odd, fleet)
+        if not odd:
+            break
+        jobs, table = ease(jobs, table, odd, fleet)
     return jobs, table
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
@@ -9,19 +10,24 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any, Self
 
+from ..cluster.actions.intent import Intent
 from ..cluster.gpu_usage import Use
 from ..cluster.job_kind import kind_of
-from ..cluster.job_record import Phase
+from ..cluster.job_record import JobRecord, Phase, outcomes_of
+from ..cluster.records.outcomes import OutcomeTable
 from ..cluster.records.profiles import NodeProfile
+from ..cluster.records.promises import NO_PROMISES, PromiseTable
 from ..db.pending_writes import PendingWrites
 from ..db.records.gpu_usage import Measured, Run, run_key
+from ..db.records.pause import Control
 from ..db.store import Unchanged
 
 
 class VolatileStore(Unchanged):
     """A store that writes no tables. Profiles of runs are readable once it has heard of the run, as in a database.
 
-    A cycle reads intents, promises and jobs back only when its process begins, so that these can be dropped.
+    A cycle reads intents, promises and jobs back only when its process begins, so that these can be dropped: where it
+    begins nothing is there, and nobody pauses it, which needs no database to be said.
     """
 
     @classmethod
@@ -46,6 +52,33 @@ class VolatileStore(Unchanged):
             columns = (table.job_id.tolist(), table.restart.tolist(), table.first_submit_s.tolist())
             for kind, *run in zip(map(kind_of, table.user, table.name), *columns, strict=True):
                 self._note(kind, *run)
+
+    def jobs(self, cluster: str) -> list[JobRecord]:
+        """Return no job."""
+        return []
+
+    def intents(self, cluster: str, refused_since_s: float, now_s: float = math.inf) -> list[Intent]:
+        """Return no intent."""
+        return []
+
+    def interactive_runs(self, cluster: str, since_s: float) -> OutcomeTable:
+        """Return no run."""
+        return outcomes_of(())
+
+    def last_number(self, cluster: str) -> int:
+        """Return 0: there was no cycle."""
+        return 0
+
+    def latest_decision(self, cluster: str | None = None) -> None:
+        """Return no cycle."""
+
+    def promises(self, cluster: str, since_s: float) -> PromiseTable:
+        """Return no promise."""
+        return NO_PROMISES
+
+    def control(self, cluster: str, now_s: float) -> Control:
+        """Return a switch that pauses nothing."""
+        return Control()
 
     def _note(self, kind: str, job_id: int, restart: int, first_submit_s: float) -> None:
         self._runs[job_id, restart] = run_key(job_id, restart, first_submit_s), kind

@@ -15,6 +15,7 @@ from slurmsched.cluster.records.associations import NO_ASSOCIATIONS, Association
 from slurmsched.cluster.records.outcomes import OutcomeTable
 
 DAY_S = 86_400.0
+FEW = 100  #: jobs, where no figure matters
 REPLAY = ("simulate", "--from-db", "6d@fake", "--nodes", "4x4")
 WEIGHTS = {
     "PriorityType": "priority/multifactor",
@@ -27,9 +28,12 @@ WEIGHTS = {
 EQUAL = "assumed: Fair Tree over the accounts of the jobs, with equal shares, of GPU-hours"
 
 
-def history(*, mixed: bool) -> OutcomeTable:
-    """Twelve days on 16 GPUs, mostly full: eight users have short jobs, the four others long ones; or *mixed*, all."""
-    random, size = np.random.default_rng(0), 1000
+def history(size: int, *, mixed: bool) -> OutcomeTable:
+    """Twelve days on 16 GPUs: eight users have short jobs, the four others long ones; or *mixed*, all.
+
+    A thousand jobs keep them full for the most part.
+    """
+    random = np.random.default_rng(0)
     submit_s = np.sort(NOW_S - 13 * DAY_S + random.uniform(0, 12 * DAY_S, size))
     user = random.choice(12, size, p=np.array([1] * 8 + [2] * 4) / 16)
     is_long = random.random(size) < 0.4 if mixed else user >= 8
@@ -54,13 +58,13 @@ def history(*, mixed: bool) -> OutcomeTable:
     )
 
 
-def site_with(directory: Path, scope: str, *, mixed: bool = False) -> FakeSite:
+def site_with(directory: Path, scope: str, *, mixed: bool = False, jobs: int = 1000) -> FakeSite:
     order = f"[order]\nscope = '{scope}'\nmax_points = 100\n"
     site = FakeSite(directory, f"mode = 'advise'\n[policy]\nordering = 'sjf'\nstarvation_s = 2592000\n{order}")
     site.slurm.config.update(WEIGHTS)
     store = site.open_store()
     store.upgrade()
-    store.add_outcomes("fake", history(mixed=mixed))
+    store.add_outcomes("fake", history(jobs, mixed=mixed))
     store.close()
     return site
 
@@ -79,18 +83,18 @@ def test_over_the_whole_queue_the_same_settings_gain_and_the_first_lines_say_wha
     site = site_with(tmp_path, "queue", mixed=True)
     rows = json_of(site, *REPLAY)["policies"]
     assert rows[1]["gain"]["low"] > 1.1
-    first = run(site, *REPLAY).output.splitlines()[0]
+    first = run(site, *REPLAY[:2], "2d", *REPLAY[3:]).output.splitlines()[0]
     assert first == EQUAL
 
 
 def test_what_earlier_runs_and_slurm_do_not_tell_is_said_in_the_first_line(tmp_path):
-    site = site_with(tmp_path, "points")
+    site = site_with(tmp_path, "points", jobs=FEW)
     whole = run(site, *REPLAY[:2], "60d", *REPLAY[3:]).output.splitlines()[0]
     assert whole.startswith("assumed: no run before this span is known: fair share begins with nobody")
 
 
 def test_nodes_that_slurm_does_not_show_are_named_before_any_figure(tmp_path):
-    site = site_with(tmp_path, "points")
+    site = site_with(tmp_path, "points", jobs=FEW)
     site.slurm.unshown = {"gpu": "c[1-2]"}
     (first, *_) = run(site, *REPLAY[:3]).output.splitlines()
     assert first.startswith("Slurm does not show c[1-2] of gpu: they count for nothing here")
@@ -167,7 +171,7 @@ def test_advice_without_any_run_says_why_the_gain_is_not_known(tmp_path):
 
 
 def test_advice_without_the_gain_replays_nothing(tmp_path):
-    site = site_with(tmp_path, "points")
+    site = site_with(tmp_path, "points", jobs=FEW)
     site.slurm.submit(600.0, gpus=1)
     run(site, "once")
     assert "gain" not in json_of(site, "advice", "--no-gain")

@@ -33,10 +33,13 @@ def python(program: str, path: Path = ROOT, *argv: str) -> subprocess.CompletedP
     )
 
 
+PLAIN = "import sys; sys.meta_path[:] = [one for one in sys.meta_path if 'Editable' not in repr(one)]"
+"""Without what finds the packages of a checkout that is installed in editable form."""
+
+
 def call(path: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """A command, without what finds the packages of a checkout that is installed in editable form."""
-    plain = "import sys; sys.meta_path[:] = [one for one in sys.meta_path if 'Editable' not in repr(one)]"
-    return python(f"{plain}; from slurmsched.cli import main; main()", path, *words)
+    """A command of what lies in *path*."""
+    return python(f"{PLAIN}; from slurmsched.cli import main; main()", path, *words)
 
 
 @pytest.fixture(scope="module")
@@ -122,12 +125,18 @@ def test_what_is_not_installed_is_answered_with_the_package(without_research, wo
 
 
 def test_a_settings_file_that_names_what_is_not_installed_is_refused_with_the_package(without_research, tmp_path):
-    file = tmp_path / "slurmsched.toml"
+    files = []
     for line in ('ordering = "themis"', 'preset = "yarn-cs"', 'shadow = "gavel"'):
-        file.write_text(f"[policy]\n{line}\n")
-        done = call(without_research, "config", "check", str(file))
-        assert done.returncode == 1, line
-        assert f"install the package {PACKAGE}" in done.stdout + done.stderr, line
+        files.append(tmp_path / f"{line.split()[0]}.toml")
+        files[-1].write_text(f"[policy]\n{line}\n")
+    checks = "[CliRunner().invoke(main, ['config', 'check', file]) for file in sys.argv[1:]]"
+    program = f"import json; from click.testing import CliRunner; from slurmsched.cli import main; done = {checks}"
+    told = "print(json.dumps([[one.exit_code, one.output] for one in done]))"
+    found = json.loads(python(f"{PLAIN}; {program}; {told}", without_research, *map(str, files)).stdout)
+    assert len(found) == 3
+    for (status, text), file in zip(found, files, strict=True):
+        assert status == 1, file
+        assert f"install the package {PACKAGE}" in text, file
 
 
 def test_without_the_research_all_else_works_and_help_does_not_list_it(without_research):

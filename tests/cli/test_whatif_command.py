@@ -18,12 +18,12 @@ from slurmsched.slurm.adapters.command_runner import CommandRunner
 from slurmsched.slurm.adapters.fake import FakeSlurm
 from slurmsched.slurm.port import Slurm
 
-SETTINGS = "mode = '{}'\n[power]\norder = true\n[policy]\nordering = 'sjf'\n[order]\nscope = 'queue'\n"
+SETTINGS = "mode = '{}'\n[power]\norder = true\n[policy]\nordering = '{}'\n[order]\nscope = 'queue'\n"
 
 
-def site_of(directory: Path, slurm: Slurm, mode: str = "observe") -> FakeSite:
+def site_of(directory: Path, slurm: Slurm, mode: str = "observe", ordering: str = "sjf") -> FakeSite:
     live = isinstance(slurm, SlurmCommand)
-    return FakeSite(directory, SETTINGS.format(mode), slurm, clock=SystemClock() if live else None)
+    return FakeSite(directory, SETTINGS.format(mode, ordering), slurm, clock=SystemClock() if live else None)
 
 
 def busy() -> FakeSlurm:
@@ -39,6 +39,12 @@ def busy() -> FakeSlurm:
 @pytest.fixture
 def site(tmp_path):
     return site_of(tmp_path, busy())
+
+
+@pytest.fixture
+def unordered(tmp_path):
+    """The same without an ordering of ours: the answer has only how things are."""
+    return site_of(tmp_path, busy(), ordering="fifo")
 
 
 def test_a_policy_stands_beside_how_things_are_now(site):
@@ -64,9 +70,9 @@ def test_people_are_told_what_is_assumed_and_who_loses(site):
     assert "\x1b" not in result.output
 
 
-def test_what_is_assumed_of_fair_share_comes_first(site):
-    site.slurm.config.update({"PriorityWeightFairShare": "1000", "PriorityFlags": "INCR_ONLY"})
-    lines = run(site, "what-if").stdout.splitlines()
+def test_what_is_assumed_of_fair_share_comes_first(unordered):
+    unordered.slurm.config.update({"PriorityWeightFairShare": "1000", "PriorityFlags": "INCR_ONLY"})
+    lines = run(unordered, "what-if").stdout.splitlines()
     assert lines[0].startswith("assumed: no run before this span is known: fair share begins with nobody")
     assert lines[1] == "assumed: Fair Tree over the accounts of the jobs, with equal shares, of GPU-hours"
     assert lines[2] == "not modelled of Slurm's priority: INCR_ONLY"
@@ -80,27 +86,27 @@ def test_while_we_act_as_now_is_our_own_policy(tmp_path):
     assert "as now: sjf, in act mode" in run(site, "what-if").output
 
 
-def test_more_nodes_go_with_how_things_are_and_with_each_policy(site):
-    answer = json_of(site, "what-if", "--add-nodes", "2", "--policy", "sjf")
+def test_more_nodes_go_with_how_things_are_and_with_each_policy(unordered):
+    answer = json_of(unordered, "what-if", "--add-nodes", "2", "--policy", "sjf")
     names = ["as now", "as now + 2 nodes", "sjf", "sjf + 2 nodes", "sjf, ideal"]
     assert [row["name"] for row in answer["rows"]] == names
     assert answer["more_nodes"] == {"count": 2, "gpus": 16, "partitions": "gpu"}
     waits = {row["name"]: row["mean_wait_s"] for row in answer["rows"]}
     assert waits["as now + 2 nodes"] < waits["as now"]
-    assert "with as now and with each policy" in run(site, "what-if", "--add-nodes", "1").output
+    assert "with as now and with each policy" in run(unordered, "what-if", "--add-nodes", "1").output
 
 
-def test_history_stands_behind_forecasts(site, tmp_path):
-    assert run(site, "db", "upgrade").exit_code == 0
-    assert json_of(site, "what-if")["guessed"] == 3
-    assert "3 jobs of these have no history" in run(site, "what-if").output
+def test_history_stands_behind_forecasts(unordered, tmp_path):
+    assert run(unordered, "db", "upgrade").exit_code == 0
+    assert json_of(unordered, "what-if")["guessed"] == 3
+    assert "3 jobs of these have no history" in run(unordered, "what-if").output
     before = FakeSlurm(nodes=1, gpus_per_node=16, now_s=NOW_S - 9000.0)
     before.submit(600.0, gpus=16, user="bob", name="\x1b[31mevil")
     before.advance(8000.0)
     store = Store(f"sqlite:///{tmp_path}/slurmsched.db")
     store.add_outcomes("fake", before.outcomes(0.0, NOW_S))
     store.close()
-    answer = json_of(site, "what-if")
+    answer = json_of(unordered, "what-if")
     assert answer["database"] is True
     assert answer["guessed"] == 0
     assert answer["rows"][0]["last_end_s"] < 20000
@@ -110,7 +116,7 @@ def test_nothing_is_written_anywhere(site, tmp_path):
     assert run(site, "db", "upgrade").exit_code == 0
     store = Store(f"sqlite:///{tmp_path}/slurmsched.db")
     before = store.jobs("fake"), store.decision_numbers()
-    run(site, "what-if", "--policy", "sjf", "--policy", "qssf", "--add-nodes", "1")
+    run(site, "what-if", "--policy", "sjf", "--add-nodes", "1")
     assert site.slurm.written == []
     assert (store.jobs("fake"), store.decision_numbers()) == before == ([], [])
     store.close()
@@ -123,22 +129,22 @@ def test_where_nobody_waits_it_says_so(tmp_path):
     assert json_of(site, "what-if")["queued"] == 0
 
 
-def test_nodes_that_slurm_does_not_show_are_said_first(site):
-    site.slurm.unshown = {"gpu": "c[1-2]"}
-    site.slurm.submit(60.0, gpus=99)
+def test_nodes_that_slurm_does_not_show_are_said_first(unordered):
+    unordered.slurm.unshown = {"gpu": "c[1-2]"}
+    unordered.slurm.submit(60.0, gpus=99)
     told = "Slurm does not show c[1-2] of gpu: they count for nothing here, though jobs may run on them."
-    assert json_of(site, "what-if")["assumed"][0].startswith(told)
-    text = run(site, "what-if").output
+    assert json_of(unordered, "what-if")["assumed"][0].startswith(told)
+    text = run(unordered, "what-if").output
     assert next(line for line in text.splitlines() if "WARNING" not in line).startswith(told)
     assert "left out, which nodes may run that Slurm does not show: 1 job: 5 (" in text
 
 
-def test_who_is_left_out_is_counted_and_named(site):
-    site.slurm.submit(60.0, held=True, gpus=1)
-    site.slurm.submit(60.0, gpus=99)
-    answer = json_of(site, "what-if")
+def test_who_is_left_out_is_counted_and_named(unordered):
+    unordered.slurm.submit(60.0, held=True, gpus=1)
+    unordered.slurm.submit(60.0, gpus=99)
+    answer = json_of(unordered, "what-if")
     assert [(one["job_id"], one["kind"]) for one in answer["left_out"]] == [(5, "held"), (6, "unfit")]
-    text = run(site, "what-if").output
+    text = run(unordered, "what-if").output
     assert "left out, held by a user or an admin: 1 job: 5 (JobHeldUser)" in text
     assert "left out, requesting resources that the nodes do not have: 1 job: 6 (" in text
 

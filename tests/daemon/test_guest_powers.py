@@ -18,6 +18,7 @@ from slurmsched.errors import ConfigError
 from slurmsched.policies.contract import GUESTS, Guest, find_ordering
 
 SOURCE = """
+import time
 from slurmsched.cluster.actions import Hold, Rank
 from slurmsched.policies.contract import power
 
@@ -28,7 +29,7 @@ def odd(view):
     if count == 3:
         raise KeyError("a name that is nobody else's business")
     while count == 4:
-        pass
+        time.sleep(0.1)
     if count == 5:
         return [Rank(first, 9)]
     if count == 6:

@@ -195,7 +195,7 @@ def test_the_watchdog_is_fed_through_a_long_rest_but_not_during_a_cycle():
     assert fed == [9, 19, 29, 30, 30]
 
 
-@pytest.mark.parametrize("every_s", [1.0, 15.0, 3600.0])
+@pytest.mark.parametrize("every_s", [15.0, *(pytest.param(other, marks=pytest.mark.soak) for other in (1.0, 3600.0))])
 def test_a_thousand_beats_do_not_drift(every_s):
     at_s, _, _, _ = beating(most=1000, every_s=every_s, lasts_s=dict.fromkeys(range(1000), every_s / 3))
     assert at_s[-1] == pytest.approx(999 * every_s)

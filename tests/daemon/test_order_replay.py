@@ -45,9 +45,9 @@ class Orders(Player):
 class Ordered(Site):
     """A busy site on which short jobs get more points, where our order is in force."""
 
-    def __init__(self, seed, error=0.0, *, days=1.0, load=0.9, points=None, conf=None):
+    def __init__(self, seed, error=0.0, *, days=1.0, load=0.9, points=None, conf=None, beat_s=60.0):
         super().__init__(seed, error, days=days, load=load, holders=0)
-        self.held_s, self.conf = self.busy_s, conf or SlurmConf()
+        self.held_s, self.conf, self.beat_s = self.busy_s, conf or SlurmConf(), beat_s
         self.points = points or (lambda forecast_s: (1e8 / np.maximum(forecast_s, 1.0)).astype(np.int64))
 
     def wanted(self, pending):
@@ -57,7 +57,7 @@ class Ordered(Site):
         cluster = SimulatedCluster(self.jobs(self.held_s), self.fleet, self.conf)
         now_s = 0.0
         while not cluster.drained:
-            now_s += 60.0
+            now_s += self.beat_s
             cluster.advance(now_s)
             if ordered:
                 self.rank(cluster)
@@ -75,8 +75,8 @@ class Ordered(Site):
             Orders(ours), lambda news: sums.update({key: sums.get(key, 0) + news[key] for key in news}), clock
         )
         while not cluster.drained or service._other.later.waiting.any():
-            for _ in range(round(EVERY_S / 60)):
-                clock.now_s += 60.0
+            for _ in range(round(EVERY_S / self.beat_s)):
+                clock.now_s += self.beat_s
                 cluster.advance(clock.now_s)
                 if ours:
                     self.rank(cluster)
@@ -100,11 +100,11 @@ class Ordered(Site):
         return self.mean_wait_s(ordered=True) - self.mean_wait_s(ordered=False)
 
 
-def share_counted(seeds, *, ours, conf=None):
+def share_counted(seeds, *, ours, conf=None, beat_s=60.0):
     """What the daemon adds up at these sites together, as a part of what two replays of the whole time say."""
     counted, known = 0.0, 0.0
     for seed in seeds:
-        site = Ordered(seed, days=0.5, load=1.2, conf=conf)
+        site = Ordered(seed, days=0.5, load=1.2, conf=conf, beat_s=beat_s)
         counted += site.counted_s(ours=ours) * len(site.gpus)
         known += site.known_s() * len(site.gpus)
     return counted / known
@@ -119,7 +119,7 @@ def test_where_both_orders_are_the_same_nothing_is_played_and_no_job_waits_more_
 
 
 def test_what_is_added_up_at_one_site_is_of_the_size_that_two_replays_of_the_whole_time_say():
-    assert 0.4 < share_counted((13,), ours=False) < 1.6
+    assert 0.4 < share_counted((13,), ours=False, beat_s=EVERY_S) < 1.6
 
 
 @pytest.mark.soak

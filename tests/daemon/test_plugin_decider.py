@@ -33,7 +33,7 @@ ROOT = Path(__file__).parents[2]
 RULES = Rules(powers=frozenset({"order"}), scope="queue")
 
 SOURCE = """
-import os
+import os, time
 from slurmsched.policies.contract import ordering, preemption, sharing
 
 @preemption('moody-yields')
@@ -53,7 +53,7 @@ def moody(view):
     if count == 3:
         raise KeyError('a name that is nobody else\\'s business')
     while count == 4:
-        pass
+        time.sleep(0.1)
     if count == 5:
         os._exit(1)
     if count == 6:

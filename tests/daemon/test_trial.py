@@ -193,9 +193,9 @@ def more_with_policy(trial, least=2, most=20):
 
 def test_a_policy_that_harms_an_account_ends_the_trial_and_stays_off(store):
     clock = ManualClock(0.0)
-    trial = Trial(0.0, "root", 7, 4 * HOUR_S, HOUR_S, 60, harm_s=600.0)
+    trial = Trial(0.0, "root", 7, HOUR_S, 900.0, 60, harm_s=600.0)
     store.start_trial("c", trial)
-    Watched(store, clock).run(40 * HOUR_S, more_with_policy(trial))
+    Watched(store, clock).run(10 * HOUR_S, more_with_policy(trial))
     (ended,) = store.trials("c")
     assert (ended.ending, ended.keeps_off) == ("harm", True)
     soonest = 2 * (LEAST_PAIRS + IN_A_ROW - 1) * trial.block_s

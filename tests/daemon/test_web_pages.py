@@ -193,7 +193,7 @@ def test_every_page_of_ten_thousand_jobs_is_made_within_a_second_of_a_processor_
     pages = ("/?page=2", "/queue", "/queue?by=type", "/queue?page=50", "/gpus", "/jobs/2", "/jobs/9000", "/accuracy")
     for page in (*pages, "/report", "/policies", "/try?" + "&".join(["options=--gpus%3D8"] * 8)):
         took = []
-        for _ in range(3):
+        while len(took) < 3 and min(took, default=1.0) >= 1.0:  # the first ones may be on a busy machine
             began = time.process_time()
             answer = client.get(page)
             took.append(time.process_time() - began)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from new_store import new_store
 from postgres_server import Server, new_server
 
 from slurmsched.db.store import Store
@@ -29,7 +30,10 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 def store(url: str) -> Iterator[Store]:
-    store = Store(url, timeout_s=2.0)
-    store.upgrade()
+    if url.startswith("sqlite:///"):
+        store = new_store(Path(url.removeprefix("sqlite:///")), timeout_s=2.0)
+    else:
+        store = Store(url, timeout_s=2.0)
+        store.upgrade()
     yield store
     store.close()

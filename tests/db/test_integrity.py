@@ -96,7 +96,7 @@ def file_store(tmp_path):
     store.close()
 
 
-@pytest.mark.parametrize("part", [0.0, 0.1, 0.5, 0.9])
+@pytest.mark.parametrize("part", [0.0, 0.5, *(pytest.param(part, marks=pytest.mark.soak) for part in (0.1, 0.9))])
 def test_a_file_that_was_cut_off_is_away_until_it_is_whole_again(file_store, caplog, part):
     cycles = Cycles(file_store)
     cycles.run(3)

@@ -83,7 +83,7 @@ def run(tmp_path: Path, kills: int) -> None:
 
 
 def test_a_file_survives_a_kill_at_any_moment(tmp_path):
-    run(tmp_path, 5)
+    run(tmp_path, 3)
 
 
 @pytest.mark.soak

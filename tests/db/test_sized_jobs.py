@@ -138,9 +138,10 @@ def test_the_story_tells_of_both(store, cluster):
     assert told[-2:] == [("sized", f"{OWN} {LESS}"), ("size restored", OWN)]
 
 
-def test_a_hundred_changes_with_a_kill_between_any_two_steps_leave_none_that_nobody_knows(store, cluster):
+@pytest.mark.parametrize("count", [30, pytest.param(100, marks=pytest.mark.soak)])
+def test_many_changes_with_a_kill_between_any_two_steps_leave_none_that_nobody_knows(store, cluster, count):
     random = np.random.default_rng(11)
-    for cycle in range(1, 101):
+    for cycle in range(1, count + 1):
         memory = daemon(store)
         pending = look(memory, cluster)
         present, own = pending.node_request[0], pending.own_request[0]

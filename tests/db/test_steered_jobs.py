@@ -137,13 +137,14 @@ def test_the_columns_are_those_of_a_table_of_jobs(store, cluster):
     assert pending.steered_s.dtype == np.float64
 
 
-def test_a_hundred_steerings_with_a_kill_between_any_two_steps_leave_no_exclusion_that_nobody_knows(store, cluster):
+@pytest.mark.parametrize("count", [30, pytest.param(100, marks=pytest.mark.soak)])
+def test_many_steerings_with_a_kill_between_any_two_steps_leave_no_exclusion_that_nobody_knows(store, cluster, count):
     random = np.random.default_rng(23)
     jobs = [cluster.submit(60.0) for _ in range(10)]
     theirs = cluster.submit(60.0, excluded_nodes="n2")
     memory = daemon(store)
     look(memory, cluster)
-    for cycle in range(1, 101):
+    for cycle in range(1, count + 1):
         job, step = int(random.choice(jobs)), str(random.choice(STEPS))
         types, nodes = [(TO_A100, "n[2-3]"), (TO_V100, "n1"), ("k80", "n[1-2]")][int(random.integers(3))]
         ours = cluster.jobs[job].excluded_nodes and random.random() < 0.3

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from new_store import new_store
 
 from slurmsched.db.store import Store
 
@@ -13,7 +14,6 @@ from slurmsched.db.store import Store
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
     """A database in a file of its own."""
-    made = Store(f"sqlite:///{tmp_path}/a.db")
-    made.upgrade()
+    made = new_store(tmp_path / "a.db")
     yield made
     made.close()

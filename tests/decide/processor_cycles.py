@@ -1,6 +1,7 @@
 """Cycles whose plans must be the same on every processor: those on record, and drawn ones full of ties.
 
-``python -m decide.processor_cycles`` prints the plan of each as JSON.
+``python -m decide.processor_cycles N`` prints the plan of each as JSON, with N drawn views for each ordering and each
+preset.
 """
 
 from __future__ import annotations
@@ -39,9 +40,6 @@ from slurmsched.research import parts  # noqa: F401  # registers them
 from slurmsched.simulator.cycle_driver import composed
 
 Cycle = tuple[str, View, Policy]
-
-VIEWS = 6
-"""Drawn views for each ordering and each division of GPUs."""
 
 COMMENTS = (
     *("", "", "slurmsched:ckpt", "slurmsched:gpus=1-4,ckpt", "slurmsched:gpus=2-4,ckpt", "slurmsched:gpus=1-8,ckpt"),
@@ -135,8 +133,8 @@ def all_powers(division: str) -> Rules:
     )
 
 
-def cycles() -> Iterator[Cycle]:
-    """Yield all cycles with their names and policies."""
+def cycles(views: int) -> Iterator[Cycle]:
+    """Yield all cycles with their names and policies, with so many drawn *views* for each ordering and preset."""
     for record in RECORDS:
         found = read(record)
         yield f"recorded {record['now_s']:.0f}", found.view, Policy.from_json(found.settings_json)
@@ -144,7 +142,7 @@ def cycles() -> Iterator[Cycle]:
     divisions = list(SIZE_DIVISIONS)
     for number, name in enumerate(names):
         random = np.random.default_rng(number)
-        for at in range(VIEWS):
+        for at in range(views):
             division = divisions[(number + at) % len(divisions)]
             policy = Policy(find_ordering(name), all_powers(division))
             yield f"{name} with {division} {at}", lively_view(random), policy
@@ -155,7 +153,7 @@ def cycles() -> Iterator[Cycle]:
     for number, (name, preset) in enumerate(PRESETS.items()):
         random = np.random.default_rng(1000 + number)
         policy = composed(find_ordering(preset.ordering), Composition(preset.selection, preset.placement))
-        for at in range(VIEWS):
+        for at in range(views):
             yield f"preset {name} {at}", lively_view(random), policy
 
 
@@ -166,10 +164,10 @@ def told(plan: Plan) -> list[str]:
     return [*placing, *map(str, plan.actions), *map(str, plan.refusals), *promises]
 
 
-def plans() -> dict[str, list[str]]:
+def plans(views: int) -> dict[str, list[str]]:
     """Return the plan of each cycle."""
-    return {name: told(decide(seen, policy.ordering, policy.rules)) for name, seen, policy in cycles()}
+    return {name: told(decide(seen, policy.ordering, policy.rules)) for name, seen, policy in cycles(views)}
 
 
 if __name__ == "__main__":
-    json.dump(plans(), sys.stdout)
+    json.dump(plans(int(sys.argv[1])), sys.stdout)

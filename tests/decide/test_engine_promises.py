@@ -59,8 +59,8 @@ def churn(cluster: FakeSlurm, number: int) -> None:
 @pytest.mark.parametrize(
     ("mode", "powers", "cycles"),
     [
-        ("observe", {"order", "hold", "requeue"}, 100),
-        ("advise", {"order"}, 100),
+        ("observe", {"order", "hold", "requeue"}, 40),
+        ("advise", {"order"}, 40),
         pytest.param("observe", {"order", "hold", "requeue"}, 1000, marks=pytest.mark.soak),
     ],
 )
@@ -78,7 +78,7 @@ def test_with_no_power_on_act_writes_nothing_either():
     cluster = Refuses(nodes=1)
     here = world(cluster, powers=frozenset())
     refused = 0
-    for number in range(1, 101):
+    for number in range(1, 41):
         churn(cluster, number)
         refused += len(run_cycle(here, number, cluster.now_s, "act").plan.refusals)
     assert refused > 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from decide.processor_cycles import TENTHS, all_powers, lively_view, plans, tied
 from processors import printed_elsewhere
 
@@ -12,8 +13,9 @@ from slurmsched.policies.resizing import SIZE_DIVISIONS
 from slurmsched.powers import decide
 
 
-def test_recorded_and_drawn_cycles_have_the_same_plans_on_a_processor_without_vector_units(tmp_path):
-    here, there = plans(), printed_elsewhere("decide.processor_cycles", tmp_path)
+@pytest.mark.parametrize("views", [3, pytest.param(6, marks=pytest.mark.soak)])
+def test_recorded_and_drawn_cycles_have_the_same_plans_on_a_processor_without_vector_units(views):
+    here, there = plans(views), printed_elsewhere("decide.processor_cycles", str(views))
     assert list(there) == list(here)
     assert [name for name in here if here[name] != there[name]] == []
 

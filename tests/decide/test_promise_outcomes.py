@@ -27,7 +27,7 @@ RULES = Rules(frozenset({"order", "hold"}), scope="queue", deadlines=DeadlineRul
 
 
 class Site:
-    """A daemon's cycles every 15 seconds; *ordering* decides about jobs without a promise."""
+    """The cycles of a daemon; *ordering* decides about jobs without a promise."""
 
     def __init__(self, store, cluster=None, ordering="sjf"):
         self.store, self.cluster, self.cycles = store, cluster or FakeSlurm(nodes=1), 0
@@ -46,10 +46,10 @@ class Site:
         self.world.clock.now_s = self.cluster.now_s
         return run_cycle(self.world, self.cycles, self.cluster.now_s, mode)
 
-    def run(self, seconds):
-        for _ in range(int(seconds // 15)):
+    def run(self, seconds, every_s=15.0):
+        for _ in range(int(seconds // every_s)):
             self.cycle()
-            self.cluster.advance(15.0)
+            self.cluster.advance(every_s)
         return self.cycle()
 
     def states(self):
@@ -74,7 +74,7 @@ def test_a_promise_is_met_when_the_job_ends_in_time(site):
     job = asking(site)
     site.cycle()
     assert site.states() == {job: "OPEN"}
-    site.run(900)
+    site.run(900, 60.0)
     assert site.cluster.jobs[job].state is JobState.COMPLETED
     assert site.states() == {job: "MET"}
     assert [event.details["what"] for event in site.store.story("fake", job) if event.kind == "deadline"] == [
@@ -85,7 +85,7 @@ def test_a_promise_is_met_when_the_job_ends_in_time(site):
 
 def test_of_a_promise_that_is_over_the_time_counts_from_the_submission_whenever_one_asks(site):
     job = asking(site)
-    for report in (site.run(900), site.run(1800)):
+    for report in (site.run(900, 60.0), site.run(1800, 60.0)):
         told = deadline(report.view, report.plan, job).sentences
         assert told == ("It was promised to end within 60 min of its first submission, and did.",)
 
@@ -94,7 +94,7 @@ def test_a_promise_that_nobody_could_keep_is_broken_and_its_owner_was_told_befor
     asking(site, 300.0, "+20m")
     site.cycle()
     site.cluster.submit(1e5, gpus=4, time_limit_s=2e5, base=10**9, nice=1)
-    site.run(1300)
+    site.run(1300, 30.0)
     table = site.store.promises("fake", 0.0)
     assert PromiseState(table.state[0]) is PromiseState.BROKEN
     assert table.announced_s[0] < table.promised_s[0] - 600
@@ -172,7 +172,7 @@ def test_a_look_that_leaves_jobs_out_is_no_look_and_settles_nothing(forgetful, a
             forgetful.cycle()
     assert forgetful.states() == {forgetful.job: "OPEN"}
     cluster.left_out = frozenset()
-    forgetful.run(1500)
+    forgetful.run(1500, 60.0)
     assert forgetful.states() == {forgetful.job: "MET"}
     assert forgetful.store.history("fake", None, None).job_id.tolist() == [forgetful.job, other], "each ended once"
 
@@ -239,11 +239,11 @@ def test_accounting_is_asked_about_promises_that_count_as_lost_now_and_then_and_
     cluster = forgetful.cluster
     cluster.lose(forgetful.job)
     asked_before = cluster.asked
-    forgetful.run(3600)
+    forgetful.run(3600, 60.0)
     assert 10 <= cluster.asked - asked_before <= 15
     cluster.advance(8 * 86_400.0)
     asked_before = cluster.asked
-    forgetful.run(900)
+    forgetful.run(900, 60.0)
     assert cluster.asked == asked_before
 
 
@@ -340,13 +340,13 @@ def test_a_promise_made_while_the_database_was_away_is_kept_in_it_afterwards(sto
     assert site.states() == {job: "OPEN"}
 
 
-@pytest.mark.parametrize("seed", [2])
-def test_every_promise_is_kept_beside_a_stream_of_other_jobs(store, seed):
+@pytest.mark.parametrize(("seed", "rounds"), [(3, 16), pytest.param(2, 40, marks=pytest.mark.soak)])
+def test_every_promise_is_kept_beside_a_stream_of_other_jobs(store, seed, rounds):
     """Runtimes are the limits, so that whatever is promised can be kept."""
     random = np.random.default_rng(seed)
     site = Site(store, FakeSlurm(nodes=2))
     promised = []
-    for _ in range(40):
+    for _ in range(rounds):
         runtime_s, gpus = float(random.choice([60.0, 120.0, 300.0, 900.0])), int(random.choice([1, 2, 4]))
         if random.random() < 0.4:
             minutes = int(runtime_s / 60 * random.uniform(1.5, 6.0)) + 2

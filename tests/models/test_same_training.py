@@ -6,7 +6,7 @@ from models.trained_forecasts import forecasts
 from processors import printed_elsewhere
 
 
-def test_models_that_are_trained_without_vector_units_give_the_same_forecasts(tmp_path):
-    here, there = forecasts(), printed_elsewhere("models.trained_forecasts", tmp_path)
+def test_models_that_are_trained_without_vector_units_give_the_same_forecasts():
+    here, there = forecasts(), printed_elsewhere("models.trained_forecasts")
     assert list(there) == list(here)
     assert [name for name in here if here[name] != there[name]] == []

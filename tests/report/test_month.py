@@ -40,6 +40,12 @@ def store(month, tmp_path_factory):
     store.close()
 
 
+@pytest.fixture(scope="module")
+def whole(store):
+    """The report of the whole month."""
+    return report_of(store, *SPANS[0])
+
+
 def report_of(store, since_s, until_s, **scope):
     of = Scope(**scope)
     rows = store.report_rows("site", since_s, until_s, of)
@@ -88,9 +94,8 @@ def test_the_totals_are_those_of_a_sum_over_the_records(store, month, since_s, u
 
 
 @pytest.mark.parametrize("kind", ["account", "user", "partition", "gpu_type"])
-def test_groups_and_days_add_up_to_the_totals(store, month, kind):
-    since_s, until_s = SPANS[0]
-    report = report_of(store, since_s, until_s)
+def test_groups_and_days_add_up_to_the_totals(whole, month, kind):
+    (since_s, until_s), report = SPANS[0], whole
     groups = [group for group in report["groups"] if group["kind"] == kind]
     for name in ("held", "measured", "used", "no_process", "below", "runs"):
         assert math.fsum(group[name] for group in groups) == pytest.approx(report["total"][name])
