@@ -6,9 +6,14 @@ BIN := .venv/bin
 APT := slurm-wlm slurmdbd slurm-wlm-basic-plugins slurm-wlm-jwt-plugin munge mariadb-server postgresql python3-venv lua5.1 systemd tzdata prometheus chromium chromium-driver ruby
 
 ACTOR := tests/simulator/test_actor.py::test_the_loop_of_the_training_starts_every_job_when_simulate_does
-MACHINE := tests/simulator/test_predict_completion.py tests/simulator/test_direct.py tests/simulator/test_feasibility.py $(ACTOR) -k 'not on_one_node or fifo'
+SIMULATOR := tests/simulator/test_
+MACHINE := $(SIMULATOR)predict_completion.py::test_jobs_that_take_the_whole_cluster_start_one_after_the_other \
+	$(SIMULATOR)direct.py::test_partitions_with_nodes_of_their_own_are_clusters_of_their_own \
+	$(SIMULATOR)direct.py::test_on_shared_partitions_every_job_runs_whole_and_none_is_lost \
+	$(SIMULATOR)direct.py::test_fair_shares_are_of_all_jobs_there_and_not_of_those_that_wait \
+	'$(SIMULATOR)feasibility.py::test_no_policy_does_the_impossible[fifo-fgd]'
 PACKAGED := deadlines jwt learn postgres profile sim web
-POOL := tests/simulator/test_elastic_replay.py tests/policies/test_latest_leases.py
+POOL := $(SIMULATOR)elastic_replay.py tests/policies/test_latest_leases.py $(ACTOR)
 
 # Without bytecode each of many processes would compile all tests and the package for itself.
 unexport PYTHONDONTWRITEBYTECODE
@@ -33,7 +38,8 @@ lint: setup
 	$(BIN)/ruff format --check slurmsched tests examples packages contrib
 	$(BIN)/mypy
 
-# The first run of these compiles the simulator for all workers of all tests, which would each do so for themselves.
+# The first run of these tests compiles the simulator for all workers of all tests, which would each do so for themselves.
+# Those of MACHINE share most of what they compile; POOL shares nothing with them, and lint runs after it.
 compile-machine compile-pool: setup
 	$(BIN)/pytest -q -m 'not soak' $(if $(findstring machine,$@),$(MACHINE),$(POOL))
 

@@ -56,6 +56,11 @@ class Labels:
         """Return the column of *rows* only; the distinct texts are shared."""
         return Labels(self.codes[rows], self.names)
 
+    def with_used_names(self) -> Labels:
+        """Return the same texts, where ``names`` has those of some row alone."""
+        used, codes = numbered(self.codes, len(self.names))
+        return Labels(codes, tuple(self.names[code] for code in used.tolist()))
+
     def joined(self, other: Labels) -> Labels:
         """Return the rows of this column, then those of *other*."""
         if self.names == other.names:  # so it is for parts of one table, which are joined at each decision

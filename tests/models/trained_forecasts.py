@@ -37,7 +37,7 @@ def _models(past: OutcomeTable) -> Iterator[tuple[str, Estimator | RuntimeModel]
 
 def forecasts() -> dict[str, list[str]]:
     """Return what each model forecasts, to nine digits: policies see runtimes in whole seconds."""
-    past, jobs = busy_site(3_000), jobs_of(busy_site(500, 1))
+    past, jobs = busy_site(1_000), jobs_of(busy_site(200, 1))
     found: dict[str, list[str]] = {}
     for name, model in _models(past):
         forecast = model.forecast(jobs, 1e9)

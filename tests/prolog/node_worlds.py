@@ -68,11 +68,15 @@ def patient_path(directory: Path, long_s: float = 2.0) -> str:
 def scripted_nvml(directory: Path) -> None:
     """Make a libnvidia-ml.so.1 there that follows a script, see nvml.c; skips where that cannot be."""
     pytest.importorskip("pynvml", reason="pynvml is not installed")
+    shared_library(Path(__file__).parent / "nvml.c", directory / "libnvidia-ml.so.1")
+
+
+def shared_library(source: Path, into: Path) -> None:
+    """Compile a library of C; skips where that cannot be."""
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
-        pytest.skip("there is no C compiler to make the scripted NVML with")
-    source = Path(__file__).parent / "nvml.c"
-    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", directory / "libnvidia-ml.so.1", source], check=True)
+        pytest.skip(f"there is no C compiler for {source.name}")
+    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", into, source], check=True)
 
 
 def wait_until(true: Callable[[], object], what: str, timeout_s: float = 120.0) -> None:

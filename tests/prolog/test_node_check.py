@@ -10,12 +10,15 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 from json_forms import answer_of
-from node_worlds import scripted_nvml, wait_until
+from node_worlds import shared_library, wait_until
 from one_at_a_time import one_at_a_time
 
 from slurmsched.cli import main
@@ -39,6 +42,8 @@ from slurmsched.prolog.probe import KERNEL, core_numbers
 
 HERE = Path(__file__).parent
 PYTHON = shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable  # one that any user may run
+BUSY_GPU = "0 * processes 1/4711"
+"""No GPU to try: what is asked of the node without one takes a fraction of the processes."""
 IDLE = """
 0 * gpus 2
 0 0 minor 0
@@ -58,12 +63,11 @@ IDLE = """
 class TrialNode:
     """A node with two GPUs, whose Python finds the scripted NVML and CUDA, and with a stand-in of MPS."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, libraries: Iterable[Path]) -> None:
         self.home = home
-        scripted_nvml(home)
-        cuda = ["-shared", "-fPIC", "-O1", "-o", str(home / "libcuda.so.1"), str(HERE / "cuda.c")]
-        subprocess.run([shutil.which("gcc") or "cc", *cuda], check=True)
-        for number in range(2):
+        for library in libraries:
+            shutil.copy(library, home)
+        for number in range(5):
             information = home / "gpus" / str(number) / "information"
             information.parent.mkdir(parents=True)
             information.write_text(f"GPU UUID: \t GPU-{number}\nDevice Minor: \t {number}\n")
@@ -132,21 +136,64 @@ def remains() -> set[str]:
     return found
 
 
-@pytest.fixture
-def node():
+@pytest.fixture(scope="module")
+def libraries(nvml, tmp_path_factory) -> list[Path]:
+    """The scripted NVML and CUDA."""
+    cuda = tmp_path_factory.mktemp("cuda") / "libcuda.so.1"
+    shared_library(HERE / "cuda.c", cuda)
+    return [nvml / "libnvidia-ml.so.1", cuda]
+
+
+@contextmanager
+def trial_node(libraries: list[Path]) -> Iterator[TrialNode]:
     """A node of its own; one at a time on this machine, since what is left behind is looked for in all of it."""
     with one_at_a_time("node-check"), tempfile.TemporaryDirectory(prefix="node-check-", dir="/tmp") as directory:
         Path(directory).chmod(0o755)  # another user's GPU jobs go through it
-        yield TrialNode(Path(directory))
+        yield TrialNode(Path(directory), libraries)
+
+
+@pytest.fixture
+def node(libraries):
+    with trial_node(libraries) as node:
+        yield node
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What the check of a healthy node found, as which users MPS ran, and the environment of each Python."""
+
+    found: dict[str, tuple[bool | None, str]]
+    measured: dict[str, object]
+    users: set[str]
+    environments: str
+
+
+@pytest.fixture(scope="module")
+def healthy(libraries, tmp_path_factory) -> Watched:
+    """The check of a healthy node by a caller with a hostile directory and variables."""
+    hostile = tmp_path_factory.mktemp("hostile")
+    (hostile / "json.py").write_text("raise SystemExit(9)")
+    with trial_node(libraries) as node, pytest.MonkeyPatch.context() as caller:
+        caller.chdir(hostile)
+        for name, value in {"SECRET_OF_ROOT": "1", "PYTHONPATH": hostile, "CUDA_MPS_PIPE_DIRECTORY": hostile}.items():
+            caller.setenv(name, str(value))
+        for noted in ("users", "environments"):
+            (node.home / noted).touch()
+            (node.home / noted).chmod(0o666)
+        node.settings["MPS"] = node.program("mps", f"id -u >>{node.home}/users", f"{PYTHON} -I {node.home}/control.py")
+        node.settings["PYTHON"] = node.python(f"env >>{node.home}/environments")
+        node.script(f"{IDLE}0 0 util cuda:90/40\n")
+        found = node.check("--pairs")
+        users, environments = ((node.home / noted).read_text() for noted in ("users", "environments"))
+        return Watched(found, node.printed["measured"], set(users.split()), environments)
 
 
 def wrong(found):
     return {name for name, (ok, _) in found.items() if ok is False}
 
 
-def test_a_healthy_node_passes_every_check(node):
-    node.script(f"{IDLE}0 0 util cuda:90/40\n")
-    found = node.check("--pairs")
+def test_a_healthy_node_passes_every_check(healthy):
+    found = healthy.found
     assert wrong(found) - {"loss by the sampler"} == set(), "that one depends on this machine's other work"
     assert found["NVML"] == (True, "NVML 12.scripted, driver scripted, CUDA 12.4, 2 GPUs")
     assert found["GPU 0"][1] == "Scripted, GPU-0, device 0, compute mode Default, 81920 MiB, MIG off; idle"
@@ -159,18 +206,23 @@ def test_a_healthy_node_passes_every_check(node):
         "of 2 clients NVML lists 2 as clients and 0 as processes, the memory of 2 and the utilisation of 2;"
         " the sampler counts 2",
     )
-    assert len(node.printed["measured"]["sampler_losses"]) >= 2
-    first, second = node.printed["measured"]["pairs"][2]["speeds"]
+    assert len(healthy.measured["sampler_losses"]) >= 2
+    first, second = healthy.measured["pairs"][2]["speeds"]
     assert first + second < 1.6, "jobs that need all of a GPU cannot both keep their speed"
     assert "Jumbo (90% busy) and Jumbo (90% busy), which do not share" in found["heavy + heavy"][1]
 
 
-def test_gpu_jobs_of_root_belong_to_another_user(node):
-    node.settings["MPS"] = node.program("mps", f"id -u >>{node.home}/users", f"{PYTHON} -I {node.home}/control.py")
-    (node.home / "users").touch()
-    (node.home / "users").chmod(0o666)
-    assert node.check()["MPS"][0] is True
-    assert set((node.home / "users").read_text().split()) == {"65534" if os.geteuid() == 0 else str(os.geteuid())}
+def test_gpu_jobs_of_root_belong_to_another_user(healthy):
+    assert healthy.found["MPS"][0] is True
+    assert healthy.users == {"65534" if os.geteuid() == 0 else str(os.geteuid())}
+
+
+def test_nothing_of_the_callers_environment_or_directory_reaches_a_program(healthy):
+    assert healthy.found["MPS"][0] is True
+    assert "FAKE_NVML_SCRIPT" not in healthy.environments, "noted before our own are set"
+    assert "PATH=" in healthy.environments
+    for name in ("SECRET_OF_ROOT", "PYTHONPATH", "hostile"):
+        assert name not in healthy.environments
 
 
 def test_a_node_without_nvml_says_so_and_what_was_not_checked(node):
@@ -187,21 +239,29 @@ def test_a_node_without_its_python_says_which_one(node):
     assert "/nowhere/python3 does not start" in found["settings"][1]
 
 
-@pytest.mark.parametrize(
-    ("line", "reason"),
-    [
-        ("0 * processes 1/4711", "process 4711 runs on it"),
-        ("0 * graphics 1/4711", "process 4711 runs on it"),
-        ("0 * processes error:3", "NVML does not list its processes"),
-        ("0 * util 30/5", "its utilisation is 30 %"),
-        ("0 * memory 40000", "40000 MiB of it are in use"),
-    ],
-)
-def test_a_gpu_that_another_process_uses_is_left_alone(node, line, reason):
-    node.script(f"{IDLE}{line}\n")
+def test_gpus_that_another_process_uses_are_left_alone(node):
+    lines = """
+0 * gpus 5
+0 2 minor 2
+0 3 minor 3
+0 4 minor 4
+0 0 processes 1/4711
+0 1 graphics 1/4712
+0 2 processes error:3
+0 3 util 30/5
+0 4 memory 40000
+"""
+    node.script(f"{IDLE}{lines}")
     found = node.check("--pairs")
     assert wrong(found) == set()
-    assert reason in found["trial"][1]
+    for reason in (
+        "GPU 0: process 4711 runs on it",
+        "GPU 1: process 4712 runs on it",
+        "GPU 2: NVML does not list its processes",
+        "GPU 3: its utilisation is 30 %",
+        "GPU 4: 40000 MiB of it are in use",
+    ):
+        assert reason in found["trial"][1]
     for name in ("loss by the sampler", "MPS"):
         assert found[name] == (None, "not checked: no GPU is idle")
     assert found["pairs"] == (None, "not checked: MPS was not up")
@@ -210,6 +270,7 @@ def test_a_gpu_that_another_process_uses_is_left_alone(node, line, reason):
 
 def test_the_idle_one_of_two_gpus_is_used(node):
     node.script(f"{IDLE}0 0 processes 1/4711\n")
+    (node.home / "libcuda.so.1").unlink()
     found = node.check()
     assert found["trial"] == (True, "on GPU 1; left alone: GPU 0: process 4711 runs on it")
     assert found["MPS"][0] is True
@@ -237,6 +298,8 @@ def test_anyway_uses_a_busy_gpu(node):
 
 def test_a_gpu_cut_into_slices_is_no_gpu_to_try(node):
     node.script(f"{IDLE}0 0 mig 1\n")
+    node.settings["MPS"] = "/nowhere/mps"
+    (node.home / "libcuda.so.1").unlink()
     found = node.check()
     assert found["GPU 0"][0] is None
     assert "MIG on" in found["GPU 0"][1]
@@ -250,6 +313,7 @@ def test_a_gpu_cut_into_slices_is_no_gpu_to_try(node):
 )
 def test_a_control_daemon_that_does_not_start_is_wrong_with_its_reason(node, instead, reason):
     node.settings["MPS"] = node.program("mps", instead, "false")
+    (node.home / "libcuda.so.1").unlink()
     found = node.check()
     assert "MPS" in wrong(found)
     assert reason in found["MPS"][1]
@@ -266,6 +330,7 @@ def test_a_program_that_hangs_is_ended_with_all_that_it_started(tmp_path):
 def test_a_process_that_outlives_the_control_daemon_is_found_and_ended(node):
     escape = "os.fork() or (os.setsid(), time.sleep(600))\n    os.mkfifo("
     (node.home / "control.py").write_text((HERE / "mps_control.py").read_text().replace("os.mkfifo(", escape))
+    (node.home / "libcuda.so.1").unlink()
     found = node.check()
     assert found["MPS"][0] is False
     assert found["MPS"][1].startswith("left behind and removed: python3")
@@ -273,6 +338,7 @@ def test_a_process_that_outlives_the_control_daemon_is_found_and_ended(node):
 
 def test_without_a_control_program_jobs_take_turns(node):
     node.settings["MPS"] = "/nowhere/mps"
+    (node.home / "libcuda.so.1").unlink()
     assert node.check()["MPS"] == (None, "there is no program /nowhere/mps: jobs that share GPUs take turns")
     assert no_mps("none", "node.conf").text == "MPS=none in node.conf: jobs that share GPUs take turns"
 
@@ -294,6 +360,7 @@ def test_without_cuda_gpu_jobs_are_not_checked_and_the_daemon_is(node):
 
 def test_uuids_that_the_prolog_does_not_find_cost_mps(node):
     shutil.rmtree(node.home / "gpus" / "1")
+    node.script(f"{IDLE}{BUSY_GPU}\n")
     found = node.check()
     assert found["UUIDs"] == (False, "the prolog does not find that of device 1: jobs that share it have no MPS")
 
@@ -372,7 +439,7 @@ def test_cores_are_numbered_socket_by_socket_as_slurm_does(tmp_path):
 
 
 def test_a_slow_nvml_is_found(node):
-    node.script(f"{IDLE}0 0 power hang:1\n")
+    node.script(f"{IDLE}{BUSY_GPU}\n0 0 power hang:1\n")
     found = node.check()
     assert found["time of a sample"][0] is False
 
@@ -402,21 +469,6 @@ def test_the_assembler_of_cuda_takes_the_kernel(tmp_path):
     (tmp_path / "turn.ptx").write_bytes(KERNEL)
     assembled = subprocess.run(["ptxas", "--gpu-name", "sm_90", tmp_path / "turn.ptx", "-o", tmp_path / "turn.cubin"])
     assert assembled.returncode == 0
-
-
-def test_nothing_of_the_callers_environment_or_directory_reaches_a_program(node, tmp_path, monkeypatch):
-    (tmp_path / "json.py").write_text("raise SystemExit(9)")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SECRET_OF_ROOT", "1")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", str(tmp_path))
-    node.settings["PYTHON"] = node.python(f"env >>{node.home}/environments")
-    (node.home / "environments").touch()
-    (node.home / "environments").chmod(0o666)
-    assert node.check()["MPS"][0] is True
-    seen = (node.home / "environments").read_text()
-    assert "SECRET_OF_ROOT" not in seen
-    assert str(tmp_path) not in seen
 
 
 @pytest.mark.parametrize(("loss", "ok"), [(0.001, True), (0.02, False), (0.005, None)])

@@ -22,16 +22,16 @@ from slurmsched.simulator.setup import STOCK, Setup
 
 FEW = {"fifo", "srtf", "tiresias"}
 """Presets that judge a change to any placement: one never stops a job, one often, one by its turn."""
+SLOW = {"tiresias-plus", "fgd", "fgd-filled"}
+"""Placements that measure, or score by other jobs: two of those presets judge a change to them."""
 
 
 def pairs() -> Iterator[object]:
-    """Every preset under every placement; each placement with few presets judges a change, and each preset with two.
-
-    A placement that measures or scores by other jobs is slow.
-    """
-    others = sorted(set(PLACEMENTS) - {"pool", "tiresias-plus", "fgd", "fgd-filled"})
+    """Every preset under every placement; each placement with few presets judges a change, and each preset with two."""
+    others = sorted(set(PLACEMENTS) - {"pool"} - SLOW)
     for (number, name), placement in product(enumerate(sorted(set(PRESETS) - {STOCK})), sorted(PLACEMENTS)):
-        judges = name in FEW or placement in {"pool", others[number % len(others)]}
+        judging = FEW - {"tiresias"} if placement in SLOW else FEW
+        judges = name in judging or placement in {"pool", others[number % len(others)]}
         yield pytest.param(name, placement, marks=[] if judges else [pytest.mark.soak])
 
 

@@ -76,7 +76,7 @@ def driver(jobs: Workload, world: ClusterSpec, setup: Setup, **more: object) -> 
     return IdealDriver(cluster, policy, FixedForecast(jobs.job_id, forecast_of(jobs, setup, None)), **more)
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.soak) for seed in (2, 3))])
 def test_on_a_loaded_cluster_jobs_end_sooner_in_the_mean_where_they_share(seed):
     jobs = loaded(seed)
     alone, shared = (decided(jobs, fleet(2, 2), Setup.of("sjf", sharing=name)) for name in ("none", "indolent"))

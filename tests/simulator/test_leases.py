@@ -113,7 +113,7 @@ def test_a_job_that_would_break_a_promise_is_promised_its_next_step_or_nothing()
 
 
 def test_after_a_refusal_long_jobs_get_no_promise_for_the_last_gpus():
-    crowd, long = [(0, 60, 1, "1@62")] * 10, [(100, 500, 4, "1@510")] * 2
+    crowd, long = [(0, 60, 1, "1@62")] * 10, [(100, 200, 4, "1@208")] * 2
     assert promises(chronus(jobs(*crowd[:9], *long), 10))[:2] == (11, 0)
     refused = chronus(jobs(*crowd, *long), 10)
     assert promises(refused)[:2] == (10, 2)

@@ -42,7 +42,7 @@ def gain(way: str, name: str, seeds: tuple[int, ...], peers: int) -> Gain:
     return Gain.of([honestly_h(way, seed, peers) for seed in seeds], waited_h)
 
 
-@pytest.mark.parametrize("name", ["held for long", "held by turns", "begin taken back", "interactive"])
+@pytest.mark.parametrize("name", ["held by turns", "begin taken back", "interactive"])
 def test_no_ticket_no_begin_time_and_no_salloc_passes_the_line_of_a_bounded_load(name):
     assert gain("line", name, SEEDS[:1], 90).median <= GAIN
 

@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.forecast import Forecast
 from slurmsched.cluster.records.prediction_records import KeptState, kept_table
@@ -91,7 +92,7 @@ def calibration() -> Calibration:
     return Calibration.of(kept, NOW_S)
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(states())
 def test_every_answer_has_the_same_remaining_time_and_the_same_start(seen):
     left_s = seen.remaining.median_s

@@ -114,7 +114,7 @@ def test_a_page_that_cannot_be_written_is_told(tmp_path):
 
 
 def test_beside_slurm_rigid_jobs_are_ordered_and_each_setting_caps_nothing():
-    words = ("--trace", "synthetic:90:1.6", "--nodes", "2", "--executor", "slurm", "--jobs", "30", "--samples", "1")
+    words = ("--trace", "synthetic:90:1.6", "--nodes", "2", "--executor", "slurm", "--jobs", "15", "--samples", "1")
     result = called(*words, "--evaluations", "4", "--population", "4", "--json")
     assert result.exit_code == 0, result.output
     facts = answer_of(["pareto"], result.output)
@@ -137,10 +137,10 @@ def test_jobs_too_large_for_the_nodes_are_left_out_and_counted(tmp_path):
 
 @pytest.mark.parametrize("executor", [("--gpus", "16"), ("--executor", "slurm")])
 def test_the_history_of_a_site_is_searched_on_its_own_nodes(executor, tmp_path):
-    words = ("--from-db", "30d", "--jobs", "20", "--samples", "1", "--evaluations", "4", "--population", "4")
+    words = ("--from-db", "30d", "--jobs", "10", "--samples", "1", "--evaluations", "4", "--population", "4")
     result = called(*words, *executor, app=site_with(tmp_path, "queue"))
     assert result.exit_code == 0, result.output
-    assert re.match(r"history of fake: 1,000 jobs; windows of 20 jobs as they arrived on \d+ GPUs", result.output)
+    assert re.match(r"history of fake: 1,000 jobs; windows of 10 jobs as they arrived on \d+ GPUs", result.output)
 
 
 def test_without_a_history_what_to_do_is_told(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,12 @@ from slurmsched.simulator import traces
 DATA = Path(__file__).parents[3] / "shared" / "data"
 
 pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason=f"the public traces are not in {DATA}")
+
+
+@cache
+def whole(name: str) -> traces.Trace:
+    """The jobs of a file, read once for several tests."""
+    return traces.read(DATA / name, cpu_jobs=True)
 
 
 @pytest.mark.parametrize(
@@ -33,7 +40,7 @@ pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason=f"the public traces ar
     ],
 )
 def test_all_rows_are_read_and_add_up(name, rows, left_out, gpu_s):
-    trace = traces.read(DATA / name, cpu_jobs=True)
+    trace = whole(name)
     assert len(trace) == rows - left_out
     assert sum(note.rows for note in trace.notes if note.text.endswith("left out")) == left_out
     assert float(np.sum(trace.workload.gpus * trace.workload.runtime_s)) == pytest.approx(gpu_s, abs=0.5)
@@ -41,7 +48,7 @@ def test_all_rows_are_read_and_add_up(name, rows, left_out, gpu_s):
 
 def test_philly_adds_up_to_its_own_column():
     column = np.loadtxt(DATA / "philly.csv", delimiter=",", skiprows=1, usecols=3)
-    jobs = traces.read(DATA / "philly.csv").workload
+    jobs = whole("philly.csv").workload
     assert float(np.sum(jobs.gpus * jobs.runtime_s)) == column.sum()
 
 
@@ -52,7 +59,7 @@ def test_the_first_day_of_chronus_has_as_many_jobs_as_its_authors_count(mix, job
 
 
 def test_semisynthetic_jobs_are_those_of_philly():
-    real, made = (traces.read(DATA / name).workload for name in ("philly.csv", "philly_semisynthetic.csv.gz"))
+    real, made = (whole(name).workload for name in ("philly.csv", "philly_semisynthetic.csv.gz"))
     assert np.array_equal(made.submit_s, real.submit_s - real.submit_s[0])
     assert sorted(zip(made.submit_s.tolist(), made.runtime_s.tolist(), made.gpus.tolist(), strict=True)) == sorted(
         zip((real.submit_s - real.submit_s[0]).tolist(), real.runtime_s.tolist(), real.gpus.tolist(), strict=True)
@@ -60,12 +67,12 @@ def test_semisynthetic_jobs_are_those_of_philly():
 
 
 def test_philly_is_read_in_well_under_a_second():
-    times_s = []
-    for _ in range(3):
+    def took_s() -> float:
         start_s = time.process_time()  # whatever else this machine does
         traces.read(DATA / "philly.csv")
-        times_s.append(time.process_time() - start_s)
-    assert min(times_s) < 0.8
+        return time.process_time() - start_s
+
+    assert any(took_s() < 0.8 for _ in range(3))
 
 
 @pytest.mark.parametrize("name", ["helios_venus_throughput.csv", "alibaba_openb_pods.csv", "lucid_single_data.csv"])

@@ -143,10 +143,10 @@ def test_the_parameters_of_an_ordering_are_searched_too():
 
 def test_what_helps_before_and_in_the_last_week_is_recommended():
     jobs = month()
-    site = site_of(jobs, 5, 1, settings=replace(ACTING, daemon=DaemonSettings(every_s=300.0)))
+    site = site_of(jobs, 5, 1, settings=replace(ACTING, daemon=DaemonSettings(every_s=600.0)))
     space = KnobSpace((0, 1), (1,), (0,), ("fifo",))
     steps: list[tuple[int, int]] = []
-    verdict = tuned(site, NOW, space, evaluations=3, progress=lambda *step: steps.append(step))
+    verdict = tuned(site, NOW, space, evaluations=2, progress=lambda *step: steps.append(step))
     assert verdict.best.profile_nodes == 1
     assert verdict.recommended
     assert 0 < verdict.held_out.low <= verdict.held_out.share <= verdict.held_out.high

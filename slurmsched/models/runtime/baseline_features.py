@@ -47,7 +47,9 @@ class Features:
 
 def features(jobs: Described) -> Features:
     """Compute the features of *jobs*, row by row."""
-    user = Labels(jobs.user.codes, tuple(printable(name) for name in jobs.user.names))
-    buckets = Labels(jobs.name.codes, tuple(bucket(name) for name in jobs.name.names))
+    # A few runs of a long history have the texts of all of it.
+    owner, name = jobs.user.with_used_names(), jobs.name.with_used_names()
+    user = Labels(owner.codes, tuple(printable(text) for text in owner.names))
+    buckets = Labels(name.codes, tuple(bucket(text) for text in name.names))
     limits = np.where(np.isnan(jobs.time_limit_s), np.inf, jobs.time_limit_s)
     return Features(user, buckets, jobs.gpus, limits)
