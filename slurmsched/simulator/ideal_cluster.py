@@ -85,6 +85,11 @@ class IdealCluster(SimulatedCluster):
         self._check()
         return answers
 
+    def _index(self) -> None:
+        super()._index()
+        self._ids = np.array(list(self._rows), dtype=np.int64)
+        self._first_rows = np.array([rows[0] for rows in self._rows.values()], dtype=np.int64)
+
     def _as_ordered(self, jobs: JobTable) -> JobTable:
         rows = self._first_rows[places_of(jobs.job_id, self._ids)]
         reason = jobs.reason.renamed(  # decisions see to the limits

@@ -286,8 +286,6 @@ class SimulatedCluster:
             self._rows.setdefault(job_id, []).append(row)
             if array and array != job_id:
                 self._rows.setdefault(array, []).append(row)
-        self._ids = np.array(list(self._rows), dtype=np.int64)
-        self._first_rows = np.array([rows[0] for rows in self._rows.values()], dtype=np.int64)
 
     def _move_nodes(self, move: MoveNodes) -> str | None:
         """Change the nodes of partitions; running jobs continue."""
