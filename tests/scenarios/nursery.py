@@ -56,6 +56,10 @@ def become(request: dict[str, Any], files: list[int]) -> None:
 
 
 if __name__ == "__main__":
+    import alembic.autogenerate  # noqa: F401
+    import numpy.ma  # noqa: F401
+    import sqlalchemy.dialects.sqlite  # noqa: F401
+
     import slurmsched.cli.daemon.build
     import slurmsched.cli.query
     import slurmsched.daemon.api.query_handlers
