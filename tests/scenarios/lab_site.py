@@ -53,6 +53,7 @@ UNANSWERED = re.compile(
     re.MULTILINE,
 )
 """What commands say where the daemon did not answer in time."""
+CYCLE_S = 2.0  #: longer than a cycle goes on after it wrote; those that are lost never end
 UNCERTAIN = (KeyError, IndexError, ValueError, OSError, sqlite3.Error, LabError)
 """What a question raises of which no answer came, or only a part."""
 ALSO_NEEDED = ("rich*", "markdown_it*", "mdurl*", "pygments*", "typing_extensions*")
@@ -104,6 +105,8 @@ class Site:
     settings: dict[str, list[str]] = field(default_factory=dict)
     names: list[str] = field(default_factory=fresh_names)  #: no other site's
     daemons: list[Process] = field(default_factory=list)  #: of this site, those that are over too
+    waits: int = 0  #: under way
+    seen_after: int | None = None  #: cycles that had ended when the last wait did, if nothing was asked since
 
     @classmethod
     def of(cls, lab: Lab, user: str | None = "operator", **sections: str) -> Site:
@@ -202,6 +205,7 @@ class Site:
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         """One command to its end, and again while the daemon runs but was too slow to answer it."""
+        self._let_cycle_end()
         until_s = time.monotonic() + 120.0
         while True:
             done = as_text(self.completed(*words))
@@ -209,6 +213,17 @@ class Site:
                 return done
             if all(daemon.poll() is not None for daemon in self.daemons):
                 return done
+
+    def _let_cycle_end(self) -> None:
+        """Wait until a daemon also answers from the cycle that did what was just waited for, if one runs."""
+        seen, until_s = self.seen_after, time.monotonic() + CYCLE_S
+        if self.waits or seen is None:
+            return
+        self.seen_after = None
+        while self.cycles() == seen and time.monotonic() < until_s:
+            if all(daemon.poll() is not None for daemon in self.daemons):
+                return
+            time.sleep(0.05)
 
     def said(self, *words: str) -> dict[str, Any]:
         """What a command answered as JSON, the daemon's own words while it runs; empty where it answered nothing."""
@@ -287,11 +302,16 @@ class Site:
                 failures.append(f"{error!r}\n")
                 return None
 
+        self.waits += 1
         try:
-            return wait_until(holds, timeout_s, what, every_s=0.05)
+            found = wait_until(holds, timeout_s, what, every_s=0.05)
+            self.seen_after = self.cycles()
+            return found
         except LabError as error:
             log = self.log if (self.directory / "log").exists() else ""
             raise AssertionError(f"{error}\n{failures[-1]}{log[-3000:]}") from error
+        finally:
+            self.waits -= 1
 
     def cycles(self) -> int:
         """How many cycles ended well, by the log."""
