@@ -39,9 +39,11 @@ lint: setup
 	$(BIN)/mypy
 
 # The first run of these tests compiles the simulator for all workers of all tests, which would each do so for themselves.
-# Those of MACHINE share most of what they compile; POOL shares nothing with them, and lint runs after it.
+# Those of MACHINE share most of what they compile; POOL shares nothing with them, and lint runs after it. So would the
+# daemons on labs, whose users may not write here: warm-up compiles what is left of what they call.
 compile-machine compile-pool: setup
 	$(BIN)/pytest -q -m 'not soak' $(if $(findstring machine,$@),$(MACHINE),$(POOL))
+	$(if $(findstring machine,$@),$(BIN)/slurmsched warm-up)
 
 # Pytest compiles each test file that it reads and keeps the result; workers that start at once would each do so for all.
 compile-tests: setup

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from processor_time import processor_s
 
 import slurmsched.research.parts  # noqa: F401  # tests draw from all parts of policies
 from examples import DEFAULT, fewer
@@ -35,11 +36,6 @@ settings.register_profile(
 settings.load_profile("any machine")
 
 _began_s: dict[str, float] = {}
-
-
-def processor_s() -> float:
-    """Seconds of processors of this process and of the children that it has waited for."""
-    return sum(os.times()[:4])
 
 
 def pytest_runtest_logstart(nodeid: str) -> None:

@@ -8,13 +8,14 @@ import sys
 import click
 
 from .. import __version__
-from ..interpreter import limit_blas_threads
+from ..interpreter import collect_garbage_rarely, limit_blas_threads
 from .app import App
 from .command_table import COMMANDS
 from .lazy import LazyGroup
 from .logs import LEVELS, log_to_stderr
 
 limit_blas_threads()  # commands import numpy later
+collect_garbage_rarely()
 
 EPILOG = "Exit status: 0 fine, 1 request failed, 2 wrong usage, 3 nothing found or no such job."
 

@@ -14,8 +14,6 @@ from typing import Any
 from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, Engine, Table, create_engine, event, make_url, text
-from sqlalchemy.dialects.postgresql import insert as postgresql_insert
-from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import ConnectionPoolEntry, NullPool, QueuePool, StaticPool
@@ -249,8 +247,11 @@ def insert_or(
     if not rows:
         return
     key = [column.name for column in table.primary_key]
-    postgresql = connection.dialect.name == "postgresql"
-    into = postgresql_insert(table) if postgresql else sqlite_insert(table)
+    if connection.dialect.name == "postgresql":
+        from sqlalchemy.dialects.postgresql import insert  # each takes long to read, and a site has one of them
+    else:
+        from sqlalchemy.dialects.sqlite import insert  # type: ignore[assignment]
+    into = insert(table)
     changes: dict[str, Any] = {name: into.excluded[name] for name in replace}
     changes |= {name: table.c[name] + into.excluded[name] for name in add}
     if changes:

@@ -6,12 +6,14 @@ import base64
 import hashlib
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from . import formats
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 _PACKAGE = __name__.rpartition(".")[0]
 _FILTERS = ("amount", "day", "duration", "moment", "percent")
@@ -34,6 +36,8 @@ def policy_of_page() -> str:
 
 @cache
 def _environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # which a daemon without pages need not read
+
     made = Environment(
         loader=PackageLoader(_PACKAGE),
         autoescape=True,

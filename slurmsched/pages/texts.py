@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
-
-from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PackageLoader, StrictUndefined
+from typing import TYPE_CHECKING, Any
 
 from . import formats
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 _PACKAGE = __name__.rpartition(".")[0]
 _FILTERS = ("amount", "duration", "moment")
@@ -20,6 +21,9 @@ def render_text(template: str, directory: str = "", /, **values: Any) -> str:
 
 @cache
 def _environment(directory: str) -> Environment:
+    # Which a daemon without messages need not read.
+    from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PackageLoader, StrictUndefined
+
     own = [FileSystemLoader(directory)] if directory else []
     made = Environment(  # noqa: S701 - plain text for mails
         loader=ChoiceLoader([*own, PackageLoader(_PACKAGE)]),

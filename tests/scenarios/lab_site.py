@@ -13,6 +13,7 @@ import sqlite3
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import time
 from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from forked import PROGRAM, Forked, Nursery
 from json_forms import answer_of
 
 import slurmsched
@@ -38,6 +40,7 @@ from slurmsched.lab.waiting import wait_until
 from slurmsched.slurm.adapters.command import SlurmCommand
 from slurmsched.slurm.adapters.command_runner import CommandRunner
 
+Process = subprocess.Popen[bytes] | Forked
 DRIVER = Path(__file__).with_name("driver.py")
 BACKEND = "SLURMSCHED_TEST_BACKEND"
 """The variable with the adapter that the sites here use, for runs with each of them."""
@@ -50,6 +53,7 @@ UNANSWERED = re.compile(
     re.MULTILINE,
 )
 """What commands say where the daemon did not answer in time."""
+CYCLE_S = 2.0  #: longer than a cycle goes on after it wrote; those that are lost never end
 UNCERTAIN = (KeyError, IndexError, ValueError, OSError, sqlite3.Error, LabError)
 """What a question raises of which no answer came, or only a part."""
 ALSO_NEEDED = ("rich*", "markdown_it*", "mdurl*", "pygments*", "typing_extensions*")
@@ -81,6 +85,10 @@ def _made(directory: Path) -> Path:
     return directory
 
 
+nurseries: dict[tuple[Path, int], Nursery] = {}
+"""By lab and user, those that were started; a lab that is taken down takes its own along."""
+
+
 def fresh_names() -> list[str]:
     """Names of jobs that no test had before, the longest first; hexadecimal would be taken for varying parts."""
     word = "".join(random.choices("ghijklmnopqrstuvwxyz", k=6))
@@ -96,7 +104,9 @@ class Site:
     user: str | None = "operator"  #: None for who started the lab, its SlurmUser
     settings: dict[str, list[str]] = field(default_factory=dict)
     names: list[str] = field(default_factory=fresh_names)  #: no other site's
-    daemons: list[subprocess.Popen[bytes]] = field(default_factory=list)  #: of this site, those that are over too
+    daemons: list[Process] = field(default_factory=list)  #: of this site, those that are over too
+    waits: int = 0  #: under way
+    seen_after: int | None = None  #: cycles that had ended when the last wait did, if nothing was asked since
 
     @classmethod
     def of(cls, lab: Lab, user: str | None = "operator", **sections: str) -> Site:
@@ -171,27 +181,62 @@ class Site:
     def python(self, *words: str) -> list[str]:
         return self.lab.command([interpreter(self.lab.directory, self.uid)[0], *words], user=self.user)
 
+    @property
+    def nursery(self) -> Nursery:
+        """What forks our processes: most of what one takes to start is to read our modules."""
+        key = (self.lab.directory, self.uid)
+        if key not in nurseries or not nurseries[key].alive:
+            copy = self.directory / PROGRAM.name  # the tree may be closed to the site's user
+            shutil.copy(PROGRAM, copy)
+            nurseries[key] = Nursery(self.python("-P", str(copy)), self.environment, self.lab.layout.work)
+        return nurseries[key]
+
+    def completed(self, *words: str, timeout_s: float = 600.0) -> subprocess.CompletedProcess[bytes]:
+        """One command to its end."""
+        with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+            asked = ["-m", "slurmsched", "--config", str(self.file), *words]
+            process = self.nursery.start(asked, self.environment, self.directory, output.fileno(), errors.fileno())
+            try:
+                status = process.wait(timeout_s)
+            finally:
+                process.kill()
+            said = [(file.seek(0), file.read())[1] for file in (output, errors)]
+        return subprocess.CompletedProcess(asked, status, *said)
+
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         """One command to its end, and again while the daemon runs but was too slow to answer it."""
+        self._let_cycle_end()
         until_s = time.monotonic() + 120.0
         while True:
-            done = subprocess.run(
-                self.argv(*words), env=self.environment, cwd=self.directory, capture_output=True, text=True, timeout=600
-            )
+            done = as_text(self.completed(*words))
             if not UNANSWERED.search(done.stdout + done.stderr) or time.monotonic() > until_s:
                 return done
             if all(daemon.poll() is not None for daemon in self.daemons):
                 return done
+
+    def _let_cycle_end(self) -> None:
+        """Wait until a daemon also answers from the cycle that did what was just waited for, if one runs."""
+        seen, until_s = self.seen_after, time.monotonic() + CYCLE_S
+        if self.waits or seen is None:
+            return
+        self.seen_after = None
+        while self.cycles() == seen and time.monotonic() < until_s:
+            if all(daemon.poll() is not None for daemon in self.daemons):
+                return
+            time.sleep(0.05)
 
     def said(self, *words: str) -> dict[str, Any]:
         """What a command answered as JSON, the daemon's own words while it runs; empty where it answered nothing."""
         done = self.run(*words, "--json")
         return answer_of(words, done.stdout) if done.stdout else {}
 
-    def start(self, *argv: str) -> subprocess.Popen[bytes]:
-        """Start the daemon, or *argv* in its place."""
+    def start(self, *argv: str) -> Process:
+        """Start the daemon, or *argv* in its place; a Python is forked, unless ``env`` stands before its name."""
+        command, python = list(argv) or self.argv("run"), self.python()
         with (self.directory / "log").open("ab") as log:
-            command = list(argv) or self.argv("run")
+            if command[: len(python)] == python:
+                words, file = command[len(python) :], log.fileno()
+                return self.nursery.start(words, self.environment, self.directory, file, file)
             return subprocess.Popen(command, env=self.environment, cwd=self.directory, stderr=log, stdout=log)
 
     def kill_at(self, moment: str, cycle: int = 1, patience_s: float | None = None) -> bool:
@@ -228,7 +273,7 @@ class Site:
         return reasons
 
     @contextmanager
-    def daemon(self, *argv: str) -> Iterator[subprocess.Popen[bytes]]:
+    def daemon(self, *argv: str) -> Iterator[Process]:
         """The daemon from its first good cycle on; killed at the end if it is still there."""
         before = self.cycles()
         process = self.start(*argv)
@@ -257,11 +302,16 @@ class Site:
                 failures.append(f"{error!r}\n")
                 return None
 
+        self.waits += 1
         try:
-            return wait_until(holds, timeout_s, what, every_s=0.05)
+            found = wait_until(holds, timeout_s, what, every_s=0.05)
+            self.seen_after = self.cycles()
+            return found
         except LabError as error:
             log = self.log if (self.directory / "log").exists() else ""
             raise AssertionError(f"{error}\n{failures[-1]}{log[-3000:]}") from error
+        finally:
+            self.waits -= 1
 
     def cycles(self) -> int:
         """How many cycles ended well, by the log."""
@@ -354,6 +404,11 @@ class Site:
         priority = {int(job_id): int(value) for job_id, value in rows}
         here = [priority[job] for job in jobs]
         return len(set(here)) == len(here) and here == sorted(here)
+
+
+def as_text(done: subprocess.CompletedProcess[bytes]) -> subprocess.CompletedProcess[str]:
+    """The same with what was written as text."""
+    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 def history(lab: Lab, names: list[str]) -> OutcomeTable:

@@ -105,7 +105,7 @@ def test_an_interactive_job_beyond_the_allowance_of_its_user_waits_in_line_and_s
         filler = site.fill()
         with salloc(site, "long", "-t300") as long, salloc(site, "short", "-t5") as short:
             site.until(lambda: long in site.begin_times(), "a hold of the long one")
-            assert standings(site) == {long: "outside", short: "ranked"}
+            site.until(lambda: standings(site) == {long: "outside", short: "ranked"}, "the cycle that held it")
             assert short not in site.begin_times()
             words = site.said("why", str(long))["why"]["reason"]
             assert "and this job asks for 5 by its time limit." in words

@@ -161,7 +161,7 @@ def test_thousands_of_deadlines_at_once_are_all_answered_and_the_order_is_right_
     site.fill()
     times = "-t$((1 + i % 60)) --comment=slurmsched:deadline=+$((1 + i % 90))h"
     submit_many(site, 4900, f"--gres=gpu:1 {times} -J train_$((i % 7))")
-    with site.daemon() as process:
+    with site.daemon("env", *site.argv("run")) as process:
         site.more_cycles()
 
         def answers() -> Counter[str]:

@@ -50,7 +50,7 @@ def test_a_daemon_without_compiled_code_answers_at_once_and_in_full_once_it_has_
         {"ask": "eta_check", "options": new},
         {"ask": "status"},
     ]
-    process, took_s, refusals = site.start(), [], []
+    process, took_s, refusals = site.start("env", *site.argv("run")), [], []
     try:
         site.until((site.directory / SOCKET).exists, "the socket")
         open_ = {question["ask"] for question in questions}

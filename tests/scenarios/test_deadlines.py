@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from dataclasses import dataclass
 
 import pytest
-from deadline_jobs import DEADLINE, POWER, STEPS, answer, done_steps, ended, saving, story, submit, taught
+from deadline_jobs import DEADLINE, POWER, STEPS, answer, done_steps, ended, saver, saving, story, submit, taught
 from lab_site import Site
 
 from slurmsched.cluster.actions import SetAdminComment
@@ -69,16 +70,20 @@ def test_a_promised_job_makes_room_for_another_promise_and_both_are_kept(new_sit
     site = taught(new_site(deadline=f"{DEADLINE}\npromised_lease_s = 1", power=POWER, policy="ordering = 'fifo'"))
     with site.daemon():
         options = ("--gres=gpu:4", "-N4", "--exclusive", "-t1", "-o/dev/null", f"-J{site.names[0]}")
-        site.lab.submit(*options, "--wrap=sleep 30", user="alice")  # the next job waits for it, and is answered
-        with saving(site, comment="slurmsched:ckpt,deadline=+30m") as (saver, home):
-            site.until(lambda: answer(site, saver) == "promised", "the answer to the first one", 300.0)
-            at_s, urgent = time.time(), submit(site, "slurmsched:deadline=+75s")
-            site.until(lambda: answer(site, urgent) == "promised", "the answer to the second one")
-            assert ended(site, urgent) <= at_s + 75 + 1
-            assert ended(site, saver) > ended(site, urgent)
-            site.until(lambda: {answer(site, saver), answer(site, urgent)} == {"met"}, "both met")
-            assert done_steps(home) == list(range(STEPS))
-            assert {"asked to stop", "requeued"} <= set(story(site, saver))
+        # The next job waits for this one, and is answered meanwhile.
+        filler = site.lab.submit(*options, "--wrap=sleep 50", user="alice")
+        first, home = saver(site, STEPS, 0.01, comment="slurmsched:ckpt,deadline=+30m")
+        site.until(lambda: answer(site, first) == "promised", "the answer to the first one", 300.0)
+        site.lab.run(["scancel", str(filler)])
+        site.until((home / "steps").exists, "its first step")
+        at_s, urgent = time.time(), submit(site, "slurmsched:deadline=+75s")
+        site.until(lambda: answer(site, urgent) == "promised", "the answer to the second one")
+        assert ended(site, urgent) <= at_s + 75 + 1
+        assert ended(site, first) > ended(site, urgent)
+        site.until(lambda: {answer(site, first), answer(site, urgent)} == {"met"}, "both met")
+        assert done_steps(home) == list(range(STEPS))
+        assert {"asked to stop", "requeued"} <= set(story(site, first))
+    shutil.rmtree(home)
 
 
 def test_answers_are_written_into_admin_comments_with_the_right_to_and_never_over_another(lab):

@@ -26,7 +26,7 @@ def peak_mib(pid: int) -> float:
 
 def run(site: Site, count: int, cycles: int) -> None:
     pending(site, count)
-    with site.daemon() as process:
+    with site.daemon("env", *site.argv("run")) as process:  # of its own: a forked one shares what it has read
         site.more_cycles(cycles)
         assert site.said("status")["cycle"]["pending"] >= count
         assert len(site.said("queue", "--limit", "10000")["queue"]) >= count

@@ -56,7 +56,7 @@ def crowd(site: Site) -> dict[int, str]:
 
 
 def printed(site: Site, *words: str) -> str:
-    done = subprocess.run(site.argv(*words), env=site.environment, cwd=site.directory, capture_output=True, timeout=300)
+    done = site.completed(*words)
     assert done.returncode == 0, done.stderr
     return done.stdout.decode()
 

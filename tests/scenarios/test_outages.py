@@ -81,6 +81,7 @@ def test_slurmctld_is_restarted(site):
 
 
 def test_slurmctld_is_stopped_for_a_while(site):
+    site.write(slurm="timeout_s = 2")
     live_through(site, site.lab.stop_controller, site.lab.start_controller, 4.0)
 
 
@@ -189,7 +190,8 @@ def take_all(path: Path) -> None:
             pass
 
 
-def test_a_full_disk_is_told_as_long_as_it_is_full_and_its_end_once(new_site, small_disk):
+@pytest.mark.parametrize("looks", [5, pytest.param(20, marks=pytest.mark.soak)])
+def test_a_full_disk_is_told_as_long_as_it_is_full_and_its_end_once(new_site, small_disk, looks):
     site = new_site(database=f"url = 'sqlite:///{small_disk}/slurmsched.db'\ntimeout_s = 0.5")
     shutil.chown(small_disk / "slurmsched.db", site.lab.user("operator"))
     with site.daemon():
@@ -197,7 +199,7 @@ def test_a_full_disk_is_told_as_long_as_it_is_full_and_its_end_once(new_site, sm
         site.fill()
         site.until(lambda: site.said("status")["database_available"] is False, "a status that tells")
         site.until(lambda: "503" in site.http("/healthz"), "bad health")
-        for _ in range(20):
+        for _ in range(looks):
             site.more_cycles()
             assert site.said("status")["database_available"] is False
             assert "disk is full" in site.http("/healthz")

@@ -1,0 +1,101 @@
+"""Processes that a nursery forks (nursery.py), seen as those of ``subprocess``."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from processor_time import elsewhere_s
+
+PROGRAM = Path(__file__).with_name("nursery.py")
+
+
+class Nursery:
+    """A Python that has read our modules, and forks one that goes on for each process asked for.
+
+    It belongs to its lab, whose mark is in its environment: with the lab it is taken down.
+    """
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str], directory: Path) -> None:
+        """Start it by *command*, the command line of a Python, which gets its number of a socket as the last word."""
+        self._lock = threading.Lock()
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            number = theirs.fileno()
+            self._process = subprocess.Popen(
+                [*command, str(number)], env=environment, cwd=directory, pass_fds=[number], stdin=subprocess.DEVNULL
+            )
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def start(
+        self, words: Sequence[str], environment: Mapping[str, str], directory: Path, output: int, errors: int
+    ) -> Forked:
+        """Start ``python WORDS``; *output* and *errors* are open files."""
+        request = {"start": [*words], "environment": {**environment}, "directory": str(directory)}
+        return Forked(self._ask(request, output, errors)["pid"], [*words], self)
+
+    def wait(self, pid: int) -> int:
+        """The exit status of a process that is over."""
+        answer = self._ask({"wait": pid})
+        elsewhere_s[self._process.pid] = answer["took_s"]
+        return os.waitstatus_to_exitcode(answer["status"])
+
+    def _ask(self, request: dict[str, Any], *files: int) -> dict[str, Any]:
+        with self._lock:
+            socket.send_fds(self._socket, [json.dumps(request).encode()], files)
+            answer: dict[str, Any] = json.loads(self._socket.recv(1 << 16))
+        return answer
+
+
+@dataclass
+class Forked:
+    """As much of Popen as the tests need."""
+
+    pid: int
+    args: list[str]
+    nursery: Nursery
+    returncode: int | None = None
+    _over: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._over = os.pidfd_open(self.pid)
+
+    def poll(self) -> int | None:
+        return self._waited(0.0)
+
+    def wait(self, timeout: float | None = None) -> int:
+        if self._waited(timeout) is None:
+            raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
+        assert self.returncode is not None
+        return self.returncode
+
+    def send_signal(self, number: signal.Signals) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def _waited(self, timeout_s: float | None) -> int | None:
+        if self.returncode is None:
+            poll = select.poll()
+            poll.register(self._over, select.POLLIN)
+            if poll.poll(None if timeout_s is None else timeout_s * 1000):
+                self.returncode = self.nursery.wait(self.pid)
+                os.close(self._over)
+        return self.returncode
