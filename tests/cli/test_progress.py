@@ -8,7 +8,6 @@ import sqlite3
 import subprocess
 import sys
 
-import numpy as np
 from cli.fake_site import FakeSite
 from cli.test_gain_in_force import history
 
@@ -37,7 +36,7 @@ def test_simulate_says_that_it_reads_the_history_before_the_database_answers(tmp
     site = FakeSite(tmp_path, settings)
     store = site.open_store()
     store.upgrade()
-    store.add_outcomes("fake", history(mixed=True).take(np.arange(40)))
+    store.add_outcomes("fake", history(40, mixed=True))
     store.close()
     locked = sqlite3.connect(tmp_path / "slurmsched.db", isolation_level=None)
     locked.execute("PRAGMA journal_mode = DELETE")

@@ -14,10 +14,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from json_forms import answer_of
 
-from slurmsched.cli import main
 from slurmsched.config import load
 from slurmsched.daemon.policy_settings import policy_of
 from slurmsched.demo.lab_burst import GPUS, NODES, spec_of
@@ -84,9 +82,9 @@ def test_it_prints_both_runs_says_that_it_is_simulated_and_leaves_nothing(home):
     assert list(home.iterdir()) == []
 
 
-def test_it_says_so_to_people_too_and_twice_the_same(shown):
+def test_it_says_so_to_people_too_and_twice_the_same(shown, home):
     assert shown.startswith("SIMULATED: no Slurm ran.")
-    assert CliRunner().invoke(main, ["demo", "--simulated"]).stdout == shown
+    assert run("--simulated", home=home).stdout == shown
 
 
 def test_a_user_who_can_have_no_slurm_is_told_why_and_shown_the_simulated_one(home):
