@@ -164,6 +164,7 @@ class PartitionTable(Table):
     #: nodes that it has and Slurm does not show, a host list: of a cloud, while they are switched off (22.05)
     unshown: Labels = from_slurm(given=False)
     job_factor: IntArray = from_slurm(given=False, neutral=1)  #: PriorityJobFactor, a part of the priority of its jobs
+    whole_nodes: BoolArray = from_slurm(given=False)  #: gives each job whole nodes (OverSubscribe=EXCLUSIVE)
 
     def __post_init__(self) -> None:
         fill_unread(self)

@@ -6,7 +6,10 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from datetime import tzinfo
 
+from .nodes import PartitionTable
 from .permissions import Permissions
+from .sbatch_request import SbatchRequest
+from .text.hostlist import expand
 from .text.sbatch_releases import raises_preempted
 from .text.sbatch_values import limit_s, refuse, submission_failed
 from .text.slurm_time import begin_s
@@ -64,3 +67,29 @@ def doubts_of_dependency(options: Mapping[str, str], permissions: Permissions, j
     if any(release.sizes.newer_values for release in permissions.releases) and not ids <= set(jobs):
         gone = ", ".join(map(str, sorted(ids - set(jobs))[:_NAMED]))
         yield f"--dependency={options['dependency'][:80]} (some releases refuse it, unless job {gone} has just ended)"
+
+
+def doubts_of_partitions(
+    options: Mapping[str, str], request: SbatchRequest, partitions: PartitionTable, rows: list[int]
+) -> Iterator[str]:
+    """Yield what limits of the partitions in *rows* decide in ways that are not counted.
+
+    Seen on 22.05 and 24.11: memory of a node in place of memory by GPU, and tasks, GPUs and features that must fit on
+    fewer nodes than the job may have.
+    """
+    by_node, whole = partitions.node_cpus[rows] > 0, partitions.whole_nodes[rows]
+    memory = (partitions.node_memory_mib[rows] > 0) | (partitions.cpu_memory_mib[rows] > 0)
+    if "mem-per-gpu" in options and (memory | by_node | whole).any():
+        yield f"--mem-per-gpu={options['mem-per-gpu']} (beside limits of the partition on what a job has of a node)"
+    if "ntasks-per-node" in options and by_node.any():
+        yield f"--ntasks-per-node={options['ntasks-per-node']} (beside MaxCPUsPerNode of the partition)"
+    if "gpus" in options and by_node.any():
+        yield f"--gpus={options['gpus']} (beside MaxCPUsPerNode of the partition)"
+    if "cpus-per-gpu" in options and (memory | whole).any():
+        yield f"--cpus-per-gpu={options['cpus-per-gpu']} (beside limits of the partition on what a job has of a node)"
+    if "*" in options.get("constraint", "") and (memory | by_node | whole | request.exclusive).any():
+        yield f"--constraint={options['constraint']} (beside limits of the partition on what a job has of a node)"
+    if 0 < whole.sum() < len(rows):
+        yield "-p (which of the partitions gives it whole nodes)"
+    if request.required and len(expand(request.required)) != request.most_nodes and "gpus" in options:
+        yield f"--nodelist={options['nodelist']} (which other nodes it has for its GPUs)"

@@ -20,7 +20,7 @@ from .node_request import NodeRequest
 from .nodes import HIDDEN_NODES, NodeTable, PartitionTable
 from .permissions import Permissions, Verdict, Wish
 from .reservations import NO_RESERVATIONS, ReservationTable, claimant_of, doubts_of, followed
-from .sbatch_checks import check_deadline, check_owner, doubts_by_site, doubts_of_dependency
+from .sbatch_checks import check_deadline, check_owner, doubts_by_site, doubts_of_dependency, doubts_of_partitions
 from .sbatch_defaults import defaults_of, with_defaults
 from .sbatch_node_parts import uncounted, unmet
 from .sbatch_request import SbatchRequest, exclusive_of, request_of
@@ -91,7 +91,7 @@ def probe(options: Mapping[str, str], user: str, now_s: float, zone: tzinfo, sit
     hidden = bool(set(granted.partitions) & set(site.partitions.hidden_nodes))
     lacking, why = unmet(options, request, site.nodes, allowed)
     if not hidden and not _names_a_type_twice(options):
-        _check_nodes(request, allowed, site.nodes)
+        _check_nodes(request, allowed, site.nodes, _beside(request, rows, site))
         if why:
             submission_failed(why)
     allowed &= ~lacking
@@ -137,7 +137,7 @@ def probe(options: Mapping[str, str], user: str, now_s: float, zone: tzinfo, sit
         required_nodes=[request.required],
         excluded_nodes=[_excluded(options, [site.nodes.name[row] for row in np.flatnonzero(lacking)])],
         reservation=[options.get("reservation", "")],
-        exclusive=[request.exclusive],
+        exclusive=[request.exclusive or bool(site.partitions.whole_nodes[rows].all())],
         topology_request=[topology_request_text(_topology_request(options))],
         per_node=[request.per_node],
         per_job=["gpus" in options],
@@ -154,6 +154,7 @@ def probe(options: Mapping[str, str], user: str, now_s: float, zone: tzinfo, sit
     by_site = (
         *doubts_by_site(options, site.permissions),
         *doubts_of_dependency(options, site.permissions, site.job_ids),
+        *doubts_of_partitions(options, request, site.partitions, rows),
     )
     unsure = (*granted.unsure, *counted_otherwise, *by_site, *_unsure(options, request, site))
     if hidden:
@@ -281,15 +282,21 @@ def _allowed(request: SbatchRequest, rows: list[int], site: Site) -> BoolArray:
     return allowed
 
 
-def _check_nodes(request: SbatchRequest, allowed: BoolArray, nodes: NodeTable) -> None:
-    """Refuse GPUs and memory that no node has."""
+def _beside(request: SbatchRequest, rows: list[int], site: Site) -> BoolArray:
+    """Select the nodes that the job may have, of which those that it names are only some where it may have more."""
+    named = len(expand(request.required)) if request.required else 0
+    return _allowed(replace(request, required="") if named != request.most_nodes else request, rows, site)
+
+
+def _check_nodes(request: SbatchRequest, allowed: BoolArray, nodes: NodeTable, beside: BoolArray) -> None:
+    """Refuse GPUs and memory that no node *allowed* has, and more GPUs than those *beside* have in all."""
     if not allowed.any():
         return
     for kind, gpus in request.gpus.items():
         there = nodes.gpus_of(kind)[allowed]
         most = int(there.max(initial=0))
         each = max(request.gpus_per_node.get(kind, 0), 1)
-        if each > most or (gpus > int(there.sum()) and not request.per_socket):
+        if each > most or (gpus > int(nodes.gpus_of(kind)[beside].sum()) and not request.per_socket):
             submission_failed(
                 f"Requested node configuration is not available: no node has {each} GPUs{f' of {kind}' * bool(kind)}"
                 if each > most

@@ -218,13 +218,13 @@ def _client_sizes(options: Mapping[str, str], rules: SizeRules) -> tuple[_Sizes,
         if tasks < nodes:
             nodes = most = tasks
             required = required[:nodes]
-    cpus_per_task = _given(options, "cpus-per-task")
+    cpus_per_task, sockets = _given(options, "cpus-per-task"), options.get("extra-node-info", "").partition(":")[0]
     sizes = _Sizes(
         nodes=nodes if nodes_set else None,
         most_nodes=most or None if nodes_set else None,
         tasks=tasks if tasks_set else None,
         tasks_per_node=tasks_per_node,
-        sockets_per_node=_given(options, "sockets-per-node"),
+        sockets_per_node=_given(options, "sockets-per-node") or (int(sockets) if sockets.isdecimal() else None),
         cpus_per_task=cpus_per_task,
         cpus_per_gpu=_number(options, "cpus-per-gpu", 0),
         tasks_per_gpu=_number(options, "ntasks-per-gpu", 0),

@@ -249,7 +249,7 @@ class Cluster:
             most = f" (the most is {float(memory_mib[left].max(initial=0.0)):.0f})"
             yield memory_mib >= demand.memory_mib, f"has {demand.memory_mib:.0f} MiB of memory for a job{most}"
         if demand.exclusive and demand.cpu_memory_mib:  # for each CPU of the node
-            enough = self.nodes.memory_mib >= self.nodes.cpus * demand.cpu_memory_mib
+            enough = memory_mib >= self.nodes.cpus * demand.cpu_memory_mib
             yield enough, f"has {demand.cpu_memory_mib:.0f} MiB of memory for each of its CPUs"
 
     def _with_tests(self, demand: Demand, tests: Sequence[Step], where: str) -> str | None:
@@ -289,7 +289,7 @@ class Cluster:
         if not demand.cpu_memory_mib:
             return tasks
         each_mib = demand.cpu_memory_mib * demand.task_cpus
-        by_memory = np.minimum(self.nodes.memory_mib / each_mib, NO_LIMIT)
+        by_memory = np.minimum(self._memory_mib(demand, row) / each_mib, NO_LIMIT)
         return np.minimum(tasks, by_memory.astype(np.int64))
 
     def _cpus(self, demand: Demand, row: int) -> IntArray:

@@ -37,6 +37,7 @@ class PartitionLimits:
     max_time_s: float = np.inf
     qos: str = ""
     job_factor: int = 1
+    whole_nodes: bool = False
     defaults: JobDefaults = field(default_factory=JobDefaults)
     nodes: str = ""  #: by the configuration, a host list
     how_many: int = 0  #: of these
@@ -73,6 +74,7 @@ def _limits(fields: Mapping[str, str], config: Mapping[str, str], future: frozen
         max_time_s=_seconds(fields.get("MaxTime", "")),
         qos="" if fields.get("QoS", "") in NOTHING else fields["QoS"],
         job_factor=_number(fields, "PriorityJobFactor", otherwise=1),
+        whole_nodes="EXCLUSIVE" in fields.get("OverSubscribe", "") or fields.get("Exclusive") == "NODE",
         defaults=read_defaults(fields, config),
         nodes="" if fields.get("Nodes", "") in NOTHING else fields["Nodes"],
         how_many=_number(fields, "TotalNodes"),
@@ -113,6 +115,7 @@ def with_limits(
         qos=Labels.of(one.qos for one in own),
         unshown=Labels.of(_unshown(table.name, own, nodes)),
         job_factor=np.array([one.job_factor for one in own], dtype=np.int64),
+        whole_nodes=np.array([one.whole_nodes for one in own], dtype=np.bool_),
         default_cpu_memory_mib=np.array([one.defaults.cpu_memory_mib for one in own], dtype=np.float64),
         default_node_memory_mib=np.array([one.defaults.node_memory_mib for one in own], dtype=np.float64),
         default_gpu_memory_mib=np.array([one.defaults.gpu_memory_mib for one in own], dtype=np.float64),
