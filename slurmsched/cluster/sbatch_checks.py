@@ -83,7 +83,7 @@ def doubts_of_partitions(
         yield f"--mem-per-gpu={options['mem-per-gpu']} (beside limits of the partition on what a job has of a node)"
     if "ntasks-per-node" in options and by_node.any():
         yield f"--ntasks-per-node={options['ntasks-per-node']} (beside MaxCPUsPerNode of the partition)"
-    if request.tasks < request.tasks_per_node:
+    if "ntasks-per-node" in options and request.tasks < request.tasks_per_node:
         yield f"--ntasks-per-node={request.tasks_per_node} (which nodes must have room for more tasks than it has)"
     if "gpus" in options and by_node.any():
         yield f"--gpus={options['gpus']} (beside MaxCPUsPerNode of the partition)"
