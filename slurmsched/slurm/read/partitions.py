@@ -19,6 +19,9 @@ from .job_defaults import read_defaults
 _FIELD = re.compile(r"(?:^|\s)([A-Za-z]+)=(\S*)")
 _DIGITS = re.compile(r"[0-9]{1,12}")
 
+_WHOLE = (("OverSubscribe", "EXCLUSIVE"), ("ExclusiveTopo", "YES"), ("Exclusive", "NODE"), ("Exclusive", "TOPO"))
+"""How the releases write that a partition gives whole nodes."""
+
 NO_CONFIG: Mapping[str, str] = {}
 """The cluster's own limits where they were not read."""
 
@@ -74,7 +77,7 @@ def _limits(fields: Mapping[str, str], config: Mapping[str, str], future: frozen
         max_time_s=_seconds(fields.get("MaxTime", "")),
         qos="" if fields.get("QoS", "") in NOTHING else fields["QoS"],
         job_factor=_number(fields, "PriorityJobFactor", otherwise=1),
-        whole_nodes="EXCLUSIVE" in fields.get("OverSubscribe", "") or fields.get("Exclusive") == "NODE",
+        whole_nodes=any(fields.get(name) == value for name, value in _WHOLE),
         defaults=read_defaults(fields, config),
         nodes="" if fields.get("Nodes", "") in NOTHING else fields["Nodes"],
         how_many=_number(fields, "TotalNodes"),
