@@ -648,3 +648,55 @@ def test_from_25_11_on_defaults_are_those_of_the_first_partition_with_enough_nod
         assert made("-w n[1-3] -p gpu,short", release) == (3600.0, 310.0)
         assert made("-N5 -p short,gpu", release) == (7200.0, 210.0), "none has enough"
     assert made("-N3 -p short,gpu", SINCE_24_11) == (7200.0, 210.0)
+
+
+def limited(**columns: object) -> Site:
+    """The site, whose partition has these columns."""
+    where = site()
+    changed = {name: np.array([value]) for name, value in columns.items()}
+    return replace(where, partitions=where.partitions.changed(**changed))
+
+
+def test_a_job_in_a_partition_of_whole_nodes_has_whole_ones():
+    assert job("-n1", limited(whole_nodes=True)).exclusive.tolist() == [True]
+    assert job("-n1", limited(whole_nodes=False)).exclusive.tolist() == [False]
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("-n8", {"default_cpu_memory_mib": 5000.0, "node_memory_mib": 4000.0}),
+        ("-n4 --exclusive", {"default_cpu_memory_mib": 2000.0, "node_memory_mib": 15000.0}),
+        ("-n4 --mem-per-cpu=2001", {"whole_nodes": True}),
+        ("-n17", {"default_cpu_memory_mib": 2000.0, "cpu_memory_mib": 1000.0}),
+    ],
+)
+def test_memory_by_cpu_is_held_to_what_the_partition_and_whole_nodes_allow(text, columns):
+    where = limited(**columns)
+    assert never(job(text, where), where.nodes, where.partitions), "Slurm says MaxMemPerLimit or BadConstraints"
+    assert not never(job("-n1 --mem=1000", where), where.nodes, where.partitions)
+
+
+def test_a_job_that_names_a_node_may_have_others_for_its_gpus_which_is_said():
+    assert any("--nodelist=n1" in words for words in tried("--gpus=12 -w n1").not_understood)
+    assert tried("--gpus=8 -w n1 -N1").not_understood == ()
+    with pytest.raises(ConfigError, match="have not 12 such GPUs"):
+        tried("--gpus=12 -w n1 -N1")
+    with pytest.raises(ConfigError, match="have not 40 such GPUs"):
+        tried("--gpus=40 -w n1")
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("-G2 --mem-per-gpu=2000", {"node_memory_mib": 5000.0}),
+        ("-n4 --ntasks-per-node=4", {"node_cpus": 2}),
+        ("-G6", {"node_cpus": 2}),
+        ("-G1 --cpus-per-gpu=2", {"cpu_memory_mib": 1000.0}),
+        ("-C [a*1&ib*1]", {"whole_nodes": True}),
+        ("-n1 --ntasks-per-node=9", {}),
+    ],
+)
+def test_what_limits_of_a_partition_decide_in_ways_that_are_not_counted_is_said(text, columns):
+    assert tried(text, limited(**columns)).not_understood
+    assert tried("-G1 -n2 -C a", limited(least_nodes=0)).not_understood == ()

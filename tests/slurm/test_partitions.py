@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from decide.views import partitions
 
 from slurmsched.cluster.columns import Labels
@@ -32,6 +33,23 @@ def test_nodes_that_sinfo_does_not_show_are_named_but_for_those_of_the_future():
     unshown = dict(zip(seen.name, seen.unshown, strict=True))
     assert {name: unshown[name] for name in limits} == {"gpu": "", "all": "c[1-2]", "later": "", "none": ""}
     assert not any(with_limits(partitions(), limits).unshown)
+
+
+@pytest.mark.parametrize(
+    ("field", "whole"),
+    [
+        ("OverSubscribe=EXCLUSIVE", True),
+        ("OverSubscribe=NO ExclusiveTopo=YES", True),
+        ("OverSubscribe=NO Exclusive=NODE", True),
+        ("OverSubscribe=NO Exclusive=TOPO", True),
+        ("OverSubscribe=FORCE:4 ExclusiveUser=YES ExclusiveTopo=NO", False),
+        ("OverSubscribe=NO Exclusive=USER", False),
+    ],
+)
+def test_a_partition_that_gives_whole_nodes_is_known_however_a_release_writes_it(field, whole):
+    limits = read_limits(f"PartitionName=gpu {field}\n")
+    assert limits["gpu"].whole_nodes == whole
+    assert with_limits(partitions(), limits).whole_nodes.tolist()[0] == whole
 
 
 def test_forms_that_no_release_prints_are_no_limits():
