@@ -248,8 +248,9 @@ class Cluster:
         if demand.memory_mib > 0:
             most = f" (the most is {float(memory_mib[left].max(initial=0.0)):.0f})"
             yield memory_mib >= demand.memory_mib, f"has {demand.memory_mib:.0f} MiB of memory for a job{most}"
-        if demand.exclusive and demand.cpu_memory_mib:  # for each CPU of the node
-            enough = memory_mib >= self.nodes.cpus * demand.cpu_memory_mib
+        if demand.exclusive and demand.cpu_memory_mib:  # for each CPU of the node; MaxMemPerCPU only lowers it
+            most_mib = float(self.partitions.node_memory_mib[row]) if len(self.partitions) else 0.0
+            enough = np.minimum(self.nodes.memory_mib, most_mib or np.inf) >= self.nodes.cpus * demand.cpu_memory_mib
             yield enough, f"has {demand.cpu_memory_mib:.0f} MiB of memory for each of its CPUs"
 
     def _with_tests(self, demand: Demand, tests: Sequence[Step], where: str) -> str | None:
@@ -285,12 +286,12 @@ class Cluster:
 
     def _tasks(self, demand: Demand, row: int) -> IntArray:
         """Return the number of tasks for which each node has CPUs and memory."""
-        tasks = self._cpus(demand, row) // demand.task_cpus
+        may = self._may_have(demand, row)
         if not demand.cpu_memory_mib:
-            return tasks
+            return may.cpus // demand.task_cpus
         each_mib = demand.cpu_memory_mib * demand.task_cpus
-        by_memory = np.minimum(self._memory_mib(demand, row) / each_mib, NO_LIMIT)
-        return np.minimum(tasks, by_memory.astype(np.int64))
+        by_memory = np.minimum(self.nodes.memory_mib / each_mib, NO_LIMIT)
+        return np.minimum(may.cpus // int(may.charged_cpus(demand.task_cpus, each_mib)), by_memory.astype(np.int64))
 
     def _cpus(self, demand: Demand, row: int) -> IntArray:
         """Return the CPUs of each node that one job may have in the partition in *row*."""
