@@ -89,9 +89,12 @@ def doubts_of_partitions(
         yield f"--gpus={options['gpus']} (beside MaxCPUsPerNode of the partition)"
     if "cpus-per-gpu" in options and (memory | whole).any():
         yield f"--cpus-per-gpu={options['cpus-per-gpu']} (beside limits of the partition on what a job has of a node)"
+    for name, asked in (("overcommit", "overcommit" in options), ("mem=0", request.all_memory)):
+        if asked and memory.any():
+            yield f"--{name} (beside limits of the partition on memory)"
     if "*" in options.get("constraint", "") and (memory | by_node | whole | request.exclusive).any():
         yield f"--constraint={options['constraint']} (beside limits of the partition on what a job has of a node)"
     if 0 < whole.sum() < len(rows):
         yield "-p (which of the partitions gives it whole nodes)"
     if request.required and len(expand(request.required)) != request.most_nodes and "gpus" in options:
-        yield f"--nodelist={options['nodelist']} (which other nodes it has for its GPUs)"
+        yield f"--nodelist={request.required} (which other nodes it has for its GPUs)"

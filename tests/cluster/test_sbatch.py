@@ -695,6 +695,8 @@ def test_a_job_that_names_a_node_may_have_others_for_its_gpus_which_is_said():
         ("-G1 --cpus-per-gpu=2", {"cpu_memory_mib": 1000.0}),
         ("-C [a*1&ib*1]", {"whole_nodes": True}),
         ("-n1 --ntasks-per-node=9", {}),
+        ("-n9 --overcommit", {"node_memory_mib": 3000.0}),
+        ("--mem=0", {"cpu_memory_mib": 1000.0}),
     ],
 )
 def test_what_limits_of_a_partition_decide_in_ways_that_are_not_counted_is_said(text, columns):
