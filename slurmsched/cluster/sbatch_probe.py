@@ -28,6 +28,7 @@ from .text.comment import parse
 from .text.constraint import constraint_of
 from .text.gres_request import asked_gres
 from .text.hostlist import expand, fold
+from .text.plural import gpus_of_type
 from .text.sbatch import not_understood, written_values
 from .text.sbatch_values import (
     SWITCH_WAIT_S,
@@ -297,11 +298,11 @@ def _check_nodes(request: SbatchRequest, allowed: BoolArray, nodes: NodeTable, b
         most = int(there.max(initial=0))
         each = max(request.gpus_per_node.get(kind, 0), 1)
         if each > most or (gpus > int(nodes.gpus_of(kind)[beside].sum()) and not request.per_socket):
-            submission_failed(
-                f"Requested node configuration is not available: no node has {each} GPUs{f' of {kind}' * bool(kind)}"
-                if each > most
-                else f"Requested node configuration is not available: the nodes have not {gpus} such GPUs"
+            of = f" of {kind}" if kind else ""
+            why = (
+                f"no node has {gpus_of_type(each, kind)}{of}" if each > most else f"the nodes have not {gpus} such GPUs"
             )
+            submission_failed(f"Requested node configuration is not available: {why}")
     memory_mib = 0.0 if request.gpu_memory_mib else request.node_memory_mib
     if memory_mib > float(nodes.memory_mib[allowed].max(initial=0.0)):
         submission_failed(f"Memory specification can not be satisfied: no node has {memory_mib:.0f} MiB")

@@ -20,7 +20,8 @@ def request_words(jobs: JobTable, row: int) -> str:
         if gpus
         else _cores_and_memory(int(jobs.cpus[row]), jobs.memory_mib[row])
     )
-    return f"{what} on {count(nodes, 'node')}" if nodes > 1 else what
+    whole = "whole " if jobs.exclusive[row] else ""
+    return f"{what} on {count(max(1, nodes), f'{whole}node')}" if nodes > 1 or whole else what
 
 
 def _cores_and_memory(cores: int, memory_mib: float) -> str:

@@ -155,7 +155,8 @@ def _terms(view: View, plan: Plan, row: int) -> tuple[Term, ...]:
     terms = [Term(name.replace(" ", "_").lower(), float(column[row]), name) for name, column in named.items()]
     rest = float(base_priority(jobs)[row] + jobs.site_points[row]) - sum(term.value for term in terms)
     listed = any(term.value for term in terms if term.name not in ("nice", "slurmsched"))
-    return (*terms, Term("other", rest, "other" if listed else "factors that sprio does not list for it"))
+    words = "rounding" if abs(rest) < len(terms) else "other"  # sprio rounds each term
+    return (*terms, Term("other", rest, words if listed else "factors that sprio does not list for it"))
 
 
 def _forecast_figures(forecast: Forecast, row: int | None) -> Figures:

@@ -22,6 +22,7 @@ from ..decide.ordering.ranking import queueing_s
 from ..decide.phrasing import HIDDEN, spell
 from ..decide.request_words import request_words
 from ..decide.rules import Rules
+from ..powers.deadlines.wording import promise_in_brief
 from .causes import Cause, cause_of, turn_words
 from .eta import Eta
 from .given_back import given_back_words
@@ -85,6 +86,7 @@ def why(view: View, plan: Plan, rules: Rules, job_id: int, beside: Circumstances
         cause = _beside(turn_words(view, row), _queued(view, plan, row, place, off))
     together, unread = _together(view, row), unread_words(view)
     unread += " " if unread else ""
+    promised, offered = promise_in_brief(view, plan, job_id)
     return Why(
         job_id=job_id,
         known=True,
@@ -92,8 +94,8 @@ def why(view: View, plan: Plan, rules: Rules, job_id: int, beside: Circumstances
         standing=Standing(int(plan.jobs.standing[row])).name.lower(),
         slurm_reason=jobs.reason[row],
         reason=f"{unread}{_unclear(view, row)}{_not_counted(beside)}{together}{cause.reason}",
-        time=" ".join(_time(view, row, beside)),
-        advice=" ".join((cause.advice, *_comment_words(jobs.comment_problem[row]))),
+        time=" ".join((*_time(view, row, beside, cause), *promised)),
+        advice=" ".join((cause.advice, *offered, *_comment_words(jobs.comment_problem[row]))),
         rank=len(place.ahead) + 1,
         ahead=len(place.ahead),
         ahead_gpus=_gpus_of(view, place.ahead),
@@ -278,16 +280,19 @@ def _ahead_words(view: View, plan: Plan, row: int, place: Place, off: str) -> st
     users, counts = np.unique(jobs.user.codes[ahead], return_counts=True)
     most = int(np.argmax(counts))
     name = jobs.user.names[int(users[most])]
-    theirs = f", {counts[most]} of them {name}'s," if name != HIDDEN else ""
+    all_of, some = "", ""
+    if name != HIDDEN and len(users) == 1:
+        all_of = f" of {name}"
+    elif name != HIDDEN:
+        some = f", {counts[most]} of them {name}'s,"
     asked = asked_words(jobs, ahead, view.gpu_parts)
     stand = "stands" if len(ahead) == 1 else "stand"
     whose = "Slurm's order" if off else "the order in force"
     factor = what_puts_ahead(view, plan, row, ahead, off)
-    because = f", mostly by {factor}" if factor else ", by job id at equal priority"
-    return (
-        f"{count(len(ahead), 'job')} for the same nodes, asking for {asked},{theirs} {stand} ahead of it in {whose}"
-        f"{because}."
-    ).replace(",,", ",")
+    mostly = "mostly " if len(ahead) > 1 else ""
+    because = f", {mostly}by {factor}" if factor else ", by job id at equal priority"
+    these = f"{count(len(ahead), 'job')}{all_of} for the same nodes, asking for {asked}{some or ','}"
+    return f"{these} {stand} ahead of it in {whose}{because}."
 
 
 def _turn_advice(view: View, plan: Plan, row: int, place: Place, off: str) -> str:
@@ -335,11 +340,17 @@ def _gpus_of(view: View, rows: IntArray) -> int:
     return int((view.pending.gpus * view.pending.tasks)[rows].sum())
 
 
-def _time(view: View, row: int, beside: Circumstances) -> Iterator[str]:
-    """Yield sentences about the start: by the predictions, and Slurm's own estimate where there is none."""
+def _time(view: View, row: int, beside: Circumstances, cause: Cause) -> Iterator[str]:
+    """Yield sentences about the start: by the predictions, and Slurm's own estimate where there is none.
+
+    Where the prediction only says again why the job cannot run, it is left out.
+    """
     eta, slurm_s = beside.eta, float(view.pending.slurm_start_s[row])
     if eta is not None and eta.start_s is not None:
         yield f"It should start {_in(eta.start_s - view.now_s)}{_by(eta, view.now_s)}{_done(eta, view.now_s)}."
+        return
+    if eta is not None and cause.reason and eta.notes and eta.notes[0].startswith(cause.reason):
+        yield "No time: it does not start as it is."
         return
     yield f"No time: {beside.no_eta}." if eta is None else (eta.notes[0] if eta.notes else "No time is predicted.")
     if np.isfinite(slurm_s) and slurm_s > view.now_s:

@@ -77,11 +77,13 @@ def test_variants_are_told_one_a_line_with_both_bounds_and_the_best_ones_at_the_
     assert len(office.asked) == 3
 
 
-def test_a_script_is_read_once_and_a_variant_wins_over_it(office, site, tmp_path):
+def test_a_script_is_read_once_and_comes_first_as_asked_and_a_variant_wins_over_it(office, site, tmp_path):
     (tmp_path / "train.sh").write_text("#!/bin/sh\n#SBATCH -G 8 -t 600\nsleep 1\n")
     result = run(site, "eta", "--script", str(tmp_path / "train.sh"), "--compare", "-G 4", "--compare", "-t 60")
     assert result.exit_code == 0, result.output
+    assert [line.split(":")[0] for line in result.output.splitlines()[:3]] == ["as asked", "-G 4", "-t 60"]
     assert [re.findall(r"--(?:gpus|time)=\d+", asked) for asked in office.asked] == [
+        ["--gpus=8", "--time=600"],
         ["--gpus=4", "--time=600"],
         ["--gpus=8", "--time=60"],
     ]

@@ -143,6 +143,16 @@ def test_a_job_is_told_its_times_their_bounds_and_what_they_rest_on(office, site
     assert facts["coverage"]["done_by"] == 0.91
 
 
+def test_what_is_noted_of_all_predicted_jobs_is_said_once_and_a_note_on_one_beside_it(office, site):
+    office.shows(table(3, finish_basis=[0, 0, 0]))
+    note = "The interval is not calibrated yet: it rests on the forecast of the runtime alone."
+    assert run(site, "eta").output.count(note) == 1
+    assert all(note in one["notes"] for one in json_of(site, "eta")["eta"])
+    office.shows(table(3, finish_basis=[0, 50, 50]))
+    (line,) = [line for line in run(site, "eta", "--wide").output.splitlines() if note in line]
+    assert line.split()[0] == "1"
+
+
 def test_without_a_job_my_own_are_listed_soonest_first(office, site):
     office.shows(table(3, user=[ME, "somebody", ME], start_s=NOW_S + np.array([3.0, 2.0, 1.0]) * HOUR_S))
     assert [one["job_id"] for one in json_of(site, "eta")["eta"]] == [3, 1]

@@ -75,6 +75,12 @@ def test_the_terms_add_up_to_the_priority():
     }
 
 
+def test_a_difference_that_rounding_makes_is_called_so():
+    seen = view(jobs(1, age_points=[30], qos_points=[500], priority=[529]))
+    terms = {term.text: term.value for term in explain(seen, decided(seen), Rules(), 1).terms if term.value}
+    assert terms == {"age": 30.0, "QOS": 500.0, "rounding": -1.0}
+
+
 def test_a_forecast_that_knows_nothing_is_an_unknown_time():
     known = view(jobs(2))
     seen = View(

@@ -71,6 +71,16 @@ def test_a_job_that_can_end_in_time_is_promised_its_deadline_and_told_by_when_it
     assert told.slack_s == 8 * HOUR_S
 
 
+def test_why_a_job_waits_says_what_to_expect_of_its_deadline_and_what_to_ask_for_instead():
+    what = seen(wanted(2, deadline_s=[NOW_S + 10 * HOUR_S, NOW_S + HOUR_S]))
+    plan = planned(what)
+    kept, refused = (why(what, plan, Rules(powers=ALL_POWERS), job) for job in (1, 2))
+    assert kept.time.endswith("Its end is promised in 10 h.")
+    assert "promised" not in kept.advice
+    assert refused.time.endswith("No end by its deadline in 60 min is promised.")
+    assert "deadline=+" in refused.advice
+
+
 def test_the_runtime_planned_with_is_a_quantile_of_the_forecast_and_never_more_than_the_limit():
     what = seen(wanted(1, time_limit_s=[1.5 * HOUR_S]))
     assert planned(what).promises.needs_s.tolist() == [1.5 * HOUR_S]

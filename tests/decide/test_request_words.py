@@ -18,6 +18,8 @@ from slurmsched.decide.request_words import memory_words, request_words
         ({"gpus": 0, "cpus": 8, "memory_mib": 16384.0}, "8 cores and 16 GiB of memory"),
         ({"gpus": 0, "cpus": 8, "memory_mib": 500.0, "nodes": 2}, "8 cores and 500 MiB of memory on 2 nodes"),
         ({"gpus": 0, "cpus": 8, "exclusive": True, "nodes": 2}, "all of 2 nodes"),
+        ({"gpus": 1, "exclusive": True}, "1 GPU on 1 whole node"),
+        ({"gpus": 8, "exclusive": True, "nodes": 2}, "8 GPUs on 2 whole nodes"),
     ],
 )
 def test_a_job_without_gpus_is_told_in_cores_and_memory_and_never_in_gpus(columns, expected):

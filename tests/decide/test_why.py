@@ -42,8 +42,8 @@ def test_with_our_order_in_force_the_jobs_ahead_are_those_that_our_points_put_th
     answer = told(three(user=["alice", "bob", "bob"], gpus=[1, 2, 4]))
     assert (answer.rank, answer.ahead, answer.ahead_gpus, answer.free_gpus) == (3, 2, 6, 0)
     assert answer.reason == (
-        "2 jobs for the same nodes, asking for 6 GPUs, 2 of them bob's, stand ahead of it in the order in force, "
-        "mostly by our order. 0 GPUs of 4 on them are free, and it asks for 1 GPU."
+        "2 jobs of bob for the same nodes, asking for 6 GPUs, stand ahead of it in the order in force, mostly by "
+        "our order. 0 GPUs of 4 on them are free, and it asks for 1 GPU."
     )
     assert answer.blockers == (2, 3)
     assert "In our order it is number 3 of 3" in " ".join(answer.details)
@@ -53,7 +53,7 @@ def test_with_our_order_off_slurms_own_priorities_count_and_ours_comes_last_as_w
     seen = three(priority=[3000, 2000, 1000], qos_points=[2000, 1000, 0], site_points=[0, 0, 7])
     first, last = told(seen, 1, ADVISE), told(seen, 3, ADVISE)
     assert "ahead of it" not in first.reason, "ours would have it last"
-    assert "2 jobs for the same nodes" in last.reason
+    assert "2 jobs of alice for the same nodes" in last.reason
     assert "stand ahead of it in Slurm's order, mostly by QOS." in last.reason
     assert "would be number 2 of 3" in last.details[-2]
     assert "Our order is not in force (daemon.mode is advise)" in last.details[-2]
@@ -85,8 +85,8 @@ def test_the_factor_that_puts_others_ahead_in_slurms_order_is_named(columns, fac
 def test_capped_points_leave_those_ahead_whom_slurms_factors_put_there():
     seen = view(jobs(2, priority=[1000, 9000], qos_points=[0, 8000]), [60.0, 600.0], room=nodes((4,), (4,)))
     answer = told(seen, 1, scope="points", max_points=10)
-    assert "1 job for the same nodes" in answer.reason
-    assert "mostly by QOS" in answer.reason
+    assert "1 job of alice for the same nodes" in answer.reason
+    assert "the order in force, by QOS." in answer.reason
     assert "order.max_points allows" in " ".join(answer.details)
 
 
@@ -138,7 +138,7 @@ def test_a_job_without_gpus_is_told_of_cores_and_memory():
     room = replace(nodes((0,)), cpus_used=np.array([6]))
     seen = view(jobs(2, gpus=[0, 0], cpus=[4, 8], memory_mib=[8192.0, 0.0], priority=[1000, 2000]), room=room)
     answer = told(seen, 1, ADVISE)
-    assert "1 job for the same nodes, asking for 8 cores," in answer.reason
+    assert "1 job of alice for the same nodes, asking for 8 cores," in answer.reason
     assert "2 cores of 8 on them are free, and it asks for 4 cores and 8 GiB of memory." in answer.reason
     assert "A request of at most 2 cores" in answer.advice
     assert "GPU" not in answer.reason + answer.advice
@@ -147,7 +147,7 @@ def test_a_job_without_gpus_is_told_of_cores_and_memory():
 def test_a_component_of_a_heterogeneous_job_is_told_of_the_others_and_does_not_stand_behind_them():
     seen = view(jobs(3, het_job_id=[1, 1, 0], gpus=[4, 1, 1], priority=[9, 9, 20]), room=nodes((4, 4), (4, 4)))
     answer = told(seen, 2, ADVISE)
-    assert answer.reason.startswith("It is one of 2 components of heterogeneous job 1, which start together. 1 job for")
+    assert answer.reason.startswith("It is one of 2 components of heterogeneous job 1, which start together. 1 job of")
     assert answer.ahead == 1
 
 
@@ -218,6 +218,8 @@ def test_a_time_limit_above_the_partitions_is_told_with_the_longest_one():
     answer = told(seen)
     assert "its time limit of 02:00:00 is longer than the 00:05:00 that partition gpu allows" in answer.reason
     assert "timelimit=00:05:00" in answer.advice
+    never = Eta(1, "alice", "gpu", 1, 1, "cannot_run", NOW_S, notes=(f"{answer.reason} {answer.advice}",))
+    assert told(seen, 1, Circumstances(eta=never)).time == "No time: it does not start as it is.", "said once"
 
 
 def test_a_reason_that_nobody_knows_is_said_with_slurms_word():
@@ -322,7 +324,7 @@ KEPT = "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher 
 
 def test_of_nodes_that_slurm_calls_down_or_kept_for_others_it_says_which_is_so():
     seen = view(jobs(2, reason=[KEPT, "Priority"], partition=["gpu", "gpu"]), [900.0, 60.0], room=nodes((4, 4), (4, 4)))
-    assert told(seen).reason.startswith("1 job for the same nodes"), "they are in use, and nothing else"
+    assert told(seen).reason.startswith("1 job of alice for the same nodes"), "they are in use, and nothing else"
     drained = {"usable": np.array([True, False]), "state": Labels.of(["mixed", "drained"])}
     out = told(replace(seen, nodes=seen.nodes.changed(**drained, down_reason=Labels.of(["", "fan"]))))
     assert out.reason.startswith("Of the nodes that it may use some take no jobs: n2 is drained (fan). ")

@@ -130,10 +130,22 @@ def test_a_job_that_some_nodes_can_hold_could_run(runs):
             {"required_nodes": "n1,n4", "gpus": 2, "per_node": "gres:gpu:1", "nodes": 2},
             "not each node that it asks for",
         ),
-        ({"excluded_nodes": "n[1-4]"}, "no node of partition all is beside those that it excludes"),
+        ({"excluded_nodes": "n[1-4]"}, "no node of partition all is left beside those that it excludes"),
         ({"partition": "one", "required_nodes": "n1"}, "partition one has no node n1"),
         ({"partition": "one", "required_nodes": "n[1-2]"}, "no node of partition one is one of those that it asks for"),
         ({"partition": "elsewhere"}, "there is no partition elsewhere"),
+        (
+            {"features": "slow", "gpus": 1, "gpu_type": "v100", "per_node": "gres:gpu:v100:1"},
+            "no node of partition all has the features slow and has 1 GPU of v100",
+        ),
+        (
+            {"features": "ib", "gpus": 2, "gpu_type": "v100", "per_node": "gres:gpu:v100:1", "nodes": 2},
+            "asks for 2 nodes, and in partition all only 1 has the features ib and has 1 GPU of v100",
+        ),
+        (
+            {"excluded_nodes": "n[1,3]", "gpus": 1, "gpu_type": "v100", "per_node": "gres:gpu:v100:1"},
+            "no node of partition all is left beside those that it excludes and has 1 GPU of v100",
+        ),
     ],
 )
 def test_a_job_that_no_nodes_can_hold_is_told_what_is_missing(waits, words):

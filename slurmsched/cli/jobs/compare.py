@@ -30,14 +30,15 @@ def compare(
 ) -> None:
     """Print when each variant of a job would start and be done, each as soon as it is known.
 
-    Without *variants* there is the job as its *options* and *script* ask; with *suggest* another one with the limit and
-    the memory that cover 95 % of such runs. A usage error where there are too many.
+    The job of a *script*, and one without *variants*, comes first as asked; with *suggest* one follows with the limit
+    and the memory that cover 95 % of such runs. A usage error where there are too many.
     """
     if len(variants) > VARIANTS_MOST:
         raise click.UsageError(f"--compare takes up to {VARIANTS_MOST} variants, these are {len(variants)}.")
     base = options or ""
-    names = list(variants) if variants else [AS_ASKED]
-    texts = [f"{base} {variant}".strip() for variant in variants] if variants else [base]
+    whole = [AS_ASKED] if script or not variants else []
+    names = [*whole, *variants]
+    texts = [*([base] if whole else []), *(f"{base} {variant}".strip() for variant in variants)]
     read = all_options_of(texts, script)
     answers, shown = app.answers(), []
     first: dict[str, Any] = {}

@@ -161,15 +161,24 @@ def _together(
     if not predicted:
         yield "no job of yours waits or runs" if not predictions else ""
         return
-    yield TextTable(COLUMNS, [_cells(one, now_s) for one in predicted], ORDER, CUT)
+    shared = _shared_notes(predicted)
+    yield TextTable(COLUMNS, [_cells(one, shared, now_s) for one in predicted], ORDER, CUT)
+    yield from shared
     if reply["jobs"] > len(predictions):
         yield f"... and {reply['jobs'] - len(predictions)} more; see --limit"
 
 
-def _cells(one: Mapping[str, Any], now_s: float) -> list[Cell]:
+def _shared_notes(predicted: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return what is noted of each of several jobs whose start is predicted: said once, below the table."""
+    notes = [one["notes"] for one in predicted if one["kind"] != "running" and one["finish_s"] is not None]
+    return [note for note in notes[0] if all(note in others for others in notes)] if len(notes) > 1 else []
+
+
+def _cells(one: Mapping[str, Any], shared: Sequence[str], now_s: float) -> list[Cell]:
     times = (moment(one[name], now_s) for name in ("start_s", "start_by_s", "finish_s", "finish_by_s"))
     is_ = "running" if one["kind"] == "running" else one["kind"].replace("_", " ")
-    note = " ".join([*not_understood_line(one["not_understood"]), *one["notes"]])
+    own = [note for note in one["notes"] if note not in shared]
+    note = " ".join([*not_understood_line(one["not_understood"]), *own])
     return [one["job_id"], one["partition"], one["gpus"], is_, *times, one["ahead"], note]
 
 

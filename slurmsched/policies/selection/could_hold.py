@@ -49,6 +49,15 @@ class Never(NamedTuple):
     elsewhere: bool = True  #: another partition may let it run, too
 
 
+class Within(NamedTuple):
+    """Where a job might run: nodes, what they are called together, and their partition."""
+
+    nodes: BoolArray
+    where: str
+    row: int = 0  #: of the partition; any where there are none
+    most: int = NO_LIMIT  #: nodes that a job may have there
+
+
 _NUMBERLESS = Never("Slurm has no number of nodes for it, and N of them ends that", "numnodes=N", elsewhere=False)
 """Of a job that names a partition which its owner may not use: moved out of it, too, it waits for ever (22.05)."""
 
@@ -86,7 +95,7 @@ class Cluster:
             by_node = 0.0 if demand.cpu_memory_mib else demand.memory_mib
             demand = replace(demand, cpus=1, task_cpus=1, node_cpus=1, memory_mib=by_node, cpu_memory_mib=0.0)
         if not len(self.partitions):
-            why = self._room(demand, np.ones(len(self.nodes), dtype=np.bool_), "the cluster", 0, NO_LIMIT)
+            why = self._room(demand, Within(np.ones(len(self.nodes), dtype=np.bool_), "the cluster"))
             return Never(why) if why else None
         found = []
         for name in demand.partitions:
@@ -170,31 +179,31 @@ class Cluster:
             return None
         inside = self._inside(name)
         if not inside.any():
-            return Never(f"partition {name} has no nodes")
-        room = self._room(demand, inside, f"partition {name}", row, most)
+            return Never(f"partition {name} has no nodes", "partition=NAME", elsewhere=False)
+        room = self._room(demand, Within(inside, f"partition {name}", row, most))
         return Never(room) if room else None
 
-    def _room(self, demand: Demand, inside: BoolArray, where: str, row: int, most_nodes: int) -> str | None:
-        """Return why *demand* finds no room on the nodes *inside*; None if it does."""
+    def _room(self, demand: Demand, within: Within) -> str | None:
+        """Return why *demand* finds no room there; None if it does."""
         for name in demand.required:
-            if name not in self._names or not inside[self._names[name]]:
-                return f"{where} has no node {name}, which it asks for"
+            if name not in self._names or not within.nodes[self._names[name]]:
+                return f"{within.where} has no node {name}, which it asks for"
             if name in demand.excluded:
                 return f"it asks for node {name} and excludes it"
         excluded = set(demand.excluded)
-        left = inside.copy()
+        left = within.nodes.copy()
         left[[self._names[name] for name in excluded if name in self._names]] = False
         if demand.among:
             left &= np.isin(np.arange(len(left)), [self._names[name] for name in demand.among if name in self._names])
         one = "is one of those that it asks for" if demand.among else "is there"
         steps = [
-            (left, "is beside those that it excludes" if excluded else one),
-            *self._steps(demand, left, row),
+            (left, "is left beside those that it excludes" if excluded else one),
+            *self._steps(demand, left, within.row),
         ]
-        most = min(most_nodes, demand.most_nodes)
+        within = within._replace(most=min(within.most, demand.most_nodes))
         whys = []
         for choice in self._choices(demand):
-            why = self._with_choice(demand, steps, choice, where, row, most)
+            why = self._with_choice(demand, steps, choice, within)
             if why is None:
                 return None
             whys.append(why)
@@ -210,7 +219,7 @@ class Cluster:
         return demand.constraint.choices
 
     def _with_choice(
-        self, demand: Demand, steps: Sequence[Step], choice: Choice, where: str, row: int, most: int
+        self, demand: Demand, steps: Sequence[Step], choice: Choice, within: Within
     ) -> tuple[int, str] | None:
         """Return what is missing with one way to meet the features, and how much is not; None if nothing is."""
         each = np.ones(len(self.nodes), dtype=np.bool_)
@@ -224,8 +233,8 @@ class Cluster:
             has = int((may & self._having(test)).sum())
             if has < many:
                 nodes = f"{count(many, 'node')} with a feature of {demand.features}"
-                return -has, f"it asks for {nodes}, and in {where} only {has} could hold it"
-        why = self._with_tests(demand, tests, where) or self._in_all(demand, tests, where, row, most)
+                return -has, f"it asks for {nodes}, and in {within.where} only {has} could hold it"
+        why = self._with_tests(demand, tests, within) or self._in_all(demand, tests, within)
         return (-int(may.sum()), why) if why else None
 
     def _steps(self, demand: Demand, left: BoolArray, row: int) -> Iterator[tuple[BoolArray, str]]:
@@ -253,25 +262,27 @@ class Cluster:
             enough = np.minimum(self.nodes.memory_mib, most_mib or np.inf) >= self.nodes.cpus * demand.cpu_memory_mib
             yield enough, f"has {demand.cpu_memory_mib:.0f} MiB of memory for each of its CPUs"
 
-    def _with_tests(self, demand: Demand, tests: Sequence[Step], where: str) -> str | None:
-        """Return which test leaves too few nodes, in words; None if enough are left."""
-        may = np.ones(len(self.nodes), dtype=np.bool_)
-        for right, words in tests:
+    def _with_tests(self, demand: Demand, tests: Sequence[Step], within: Within) -> str | None:
+        """Return the test that leaves too few nodes, in words, with those before it that left out some of its nodes."""
+        may = within.nodes
+        for at, (right, last) in enumerate(tests):
             may = may & right
             many = int(may.sum())
+            having = within.nodes & right
+            words = [before for others, before in tests[:at] if (having & ~others).any()] + [last]
             if not many:
-                return f"no node of {where} {words}"
+                return f"no node of {within.where} {' and '.join(words)}"
             if many < demand.least_nodes:
-                only = f"only {many} {words if many == 1 else _plural(words)}"
-                return f"it asks for {count(demand.least_nodes, 'node')}, and in {where} {only}"
+                only = f"only {many} {' and '.join(words if many == 1 else map(_plural, words))}"
+                return f"it asks for {count(demand.least_nodes, 'node')}, and in {within.where} {only}"
             if any(not may[self._names[name]] for name in demand.required):
-                return f"not each node that it asks for ({fold(demand.required)}) {words}"
+                return f"not each node that it asks for ({fold(demand.required)}) {last}"
         return None
 
-    def _in_all(self, demand: Demand, tests: Sequence[Step], where: str, row: int, most: int) -> str | None:
+    def _in_all(self, demand: Demand, tests: Sequence[Step], within: Within) -> str | None:
         """Return what all the nodes that are left have too little of, together, as many as it may have."""
-        may = np.logical_and.reduce([right for right, _ in tests])
-        nodes = f"the {count(min(most, int(may.sum())), 'node')} that it may use in {where}"
+        may, row, most = np.logical_and.reduce([right for right, _ in tests]), within.row, within.most
+        nodes = f"the {count(min(most, int(may.sum())), 'node')} that it may use in {within.where}"
         tasks = -(-demand.cpus // demand.task_cpus)
         if int(_most_first(self._tasks(demand, row)[may])[:most].sum()) < tasks:
             return f"it asks for {count(demand.cpus, 'CPU')}, more than {nodes} can give it"

@@ -27,6 +27,25 @@ def promise_words(view: View, plan: Plan, rules: Rules, job_id: int) -> Iterator
         yield "Its deadline is answered after this block of a trial, which is without the policy."
 
 
+def promise_in_brief(view: View, plan: Plan, job_id: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return what a pending job's owner has to expect of its deadline, and what else could be asked for.
+
+    Nothing where its deadline has no answer.
+    """
+    place = plan.promises.last_of(job_id, view.first_submit_s(job_id))
+    if place is None:
+        return (), ()
+    table, now_s = plan.promises, view.now_s
+    state = state_word(table, place)
+    if state == "refused":
+        refused = f"No end by its deadline {_when(table.deadline_s[place], now_s)} is promised."
+        return (refused,), tuple(_offer(table, place))
+    if table.open[place]:
+        doubt = ", which by the current forecast may be broken" if state == "in doubt" else ""
+        return (f"Its end is promised {_when(table.promised_s[place], now_s)}{doubt}.",), ()
+    return tuple(sentences(table, place, view)), ()
+
+
 def _asks(view: View, job_id: int) -> bool:
     row = view.pending.row_of(job_id)
     return row is not None and math.isfinite(view.pending.deadline_s[row])
