@@ -34,6 +34,7 @@ from ..cluster.reason_table import MINUTES, RUN_MINUTES
 from ..cluster.reasons import Ends, Reason
 from ..cluster.state import View
 from ..cluster.text.plural import count
+from ..cluster.text.tres import timelimit
 from ..cluster.ties import in_ms
 from ..decide.phrasing import HIDDEN, spell
 from ..decide.request_words import memory_words
@@ -363,7 +364,9 @@ def _held_by(view: View, holders: IntArray, named: list[int]) -> Iterator[str]:
 
 
 def _change(limit: SharedLimit, jobs: JobTable, row: int) -> str:
-    """Return what would bring a job below a limit that it alone is beyond: a time limit for one over time."""
+    """Return what would bring a job below a limit that it alone is beyond: a time limit for one of time."""
+    if limit.resource == "wall" and limit.counts != LEAST:
+        return f"timelimit={timelimit(limit.most)}"
     asked = limit.asked(jobs, row)
     left = (limit.most - limit.used) / asked if limit.over and limit.whole and asked else 0.0
     minutes = int(jobs.time_limit_s[row] * left / 60.0) if np.isfinite(jobs.time_limit_s[row]) else 0

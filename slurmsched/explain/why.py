@@ -13,6 +13,7 @@ from ..cluster.gpu_amounts import asked_words
 from ..cluster.jobs import JobState, JobTable
 from ..cluster.plan import Plan, Standing
 from ..cluster.reasons import reason_of
+from ..cluster.records.predictions import PredictionKind
 from ..cluster.state import View
 from ..cluster.text.plural import count, gpus_of_type
 from ..cluster.ties import in_ms
@@ -33,6 +34,8 @@ from .unclear_requests import unclear_requests
 
 SOON_S = 60.0
 """Within this, Slurm's own estimate of a start is its next pass."""
+
+CANNOT_RUN = PredictionKind.CANNOT_RUN.name.lower()
 
 SHOWN = 5  #: jobs named as those that hold what a job waits for
 
@@ -349,8 +352,9 @@ def _time(view: View, row: int, beside: Circumstances, cause: Cause) -> Iterator
     if eta is not None and eta.start_s is not None:
         yield f"It should start {_in(eta.start_s - view.now_s)}{_by(eta, view.now_s)}{_done(eta, view.now_s)}."
         return
-    if eta is not None and cause.reason and eta.notes and eta.notes[0].startswith(cause.reason):
-        yield "No time: it does not start as it is."
+    said = eta is not None and bool(cause.reason and eta.notes) and eta.notes[0].startswith(cause.reason)
+    if said or (eta is not None and eta.kind == CANNOT_RUN):
+        yield "No time: it starts only after that has changed."
         return
     yield f"No time: {beside.no_eta}." if eta is None else (eta.notes[0] if eta.notes else "No time is predicted.")
     if np.isfinite(slurm_s) and slurm_s > view.now_s:

@@ -96,6 +96,13 @@ def test_a_limit_is_told_with_whose_it_is_what_is_used_and_the_first_end(reason,
     assert words in told(world(reason, other, limit)).reason
 
 
+def test_a_limit_on_the_time_of_a_job_is_told_with_the_longest_one_that_it_allows():
+    limit = QOS | {"counts": "job", "resource": "wall", "most": 600}
+    answer = told(world("QOSMaxWallDurationPerJobLimit", limit))
+    assert "and its QOS (small) allows 10 min for one job: it cannot start so." in answer.reason
+    assert "timelimit=00:10:00'" in answer.advice
+
+
 GPU_MINUTES = ACCOUNT | {"counts": "group", "resource": "minutes:gpu", "flags": "Safe"}
 RUNNING_MINUTES = QOS | {"counts": "user", "resource": "run-minutes:gpu"}
 

@@ -219,7 +219,7 @@ def test_a_time_limit_above_the_partitions_is_told_with_the_longest_one():
     assert "its time limit of 02:00:00 is longer than the 00:05:00 that partition gpu allows" in answer.reason
     assert "timelimit=00:05:00" in answer.advice
     never = Eta(1, "alice", "gpu", 1, 1, "cannot_run", NOW_S, notes=(f"{answer.reason} {answer.advice}",))
-    assert told(seen, 1, Circumstances(eta=never)).time == "No time: it does not start as it is.", "said once"
+    assert told(seen, 1, Circumstances(eta=never)).time == "No time: it starts only after that has changed."
 
 
 def test_a_reason_that_nobody_knows_is_said_with_slurms_word():
