@@ -11,6 +11,7 @@ from .. import powers
 from ..cluster.columns import IntArray
 from ..cluster.gpu_amounts import asked_words
 from ..cluster.jobs import JobState, JobTable
+from ..cluster.may_have import Allowances
 from ..cluster.plan import Plan, Standing
 from ..cluster.reasons import reason_of
 from ..cluster.records.predictions import PredictionKind
@@ -314,12 +315,21 @@ def _turn_advice(view: View, plan: Plan, row: int, place: Place, off: str) -> st
 
 
 def _size_advice(view: View, row: int, place: Place) -> str:
-    """Return the size of a request that fits on a node now; empty where that is no help."""
+    """Return the size of a request that fits on a node now, with as much for each GPU or core as it asks for.
+
+    Empty where that is no help.
+    """
     jobs, nodes = view.pending, view.nodes
-    gpus, cores = int(jobs.gpus[row]), np.where(place.nodes, nodes.cpus - nodes.cpus_used, 0)
-    free = np.where(cores > 0, nodes.free_gpus_of(jobs.gpu_type[row]), 0) if gpus else cores
-    most, asked = int(free.max(initial=0)), gpus or int(jobs.cpus[row])
-    if place.fits or not 0 < most < asked:
+    may = Allowances(nodes, view.partitions).everywhere(jobs.partition[row])
+    cores = np.where(place.nodes, np.minimum(nodes.cpus - nodes.cpus_used, may.cpus), 0)
+    memory_mib = np.minimum(nodes.memory_mib - nodes.memory_used_mib, may.memory_mib)
+    gpus, cpus = int(jobs.gpus[row]), max(1, int(jobs.cpus[row]))
+    asked, needed_mib = gpus or cpus, float(np.nan_to_num(jobs.memory_mib[row]))
+    free = np.minimum(nodes.free_gpus_of(jobs.gpu_type[row]) if gpus else cores, cores * asked // cpus)
+    if needed_mib > 0:
+        free = np.minimum(free, np.floor(memory_mib * asked / needed_mib))
+    most = int(free.max(initial=0))
+    if place.fits or jobs.exclusive[row] or not 0 < most < asked:
         return ""
     before = ", with a --time short enough to end before the jobs ahead start," if len(place.ahead) else ""
     size = gpus_of_type(most, jobs.gpu_type[row], view.gpu_parts) if gpus else count(most, "core")

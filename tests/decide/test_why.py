@@ -159,6 +159,26 @@ def test_a_smaller_request_that_fits_is_told_with_what_it_needs():
 
 
 @pytest.mark.parametrize(
+    ("columns", "most"),
+    [
+        ({"cpus": [64, 1], "memory_mib": [64 * 1024.0, 0.0]}, "8 cores"),
+        ({"cpus": [64, 1], "memory_mib": [64 * 4096.0, 0.0]}, "4 cores"),
+        ({"cpus": [64, 1], "memory_mib": [64 * 4096.0, 0.0], "exclusive": [True, False]}, ""),
+        ({"gpus": [8, 1], "cpus": [32, 1], "memory_mib": [32768.0, 0.0]}, "2 GPUs"),
+        ({"gpus": [8, 1], "cpus": [8, 1], "memory_mib": [8 * 9000.0, 0.0]}, "1 GPU"),
+        ({"gpus": [8, 1], "cpus": [8, 1], "memory_mib": [8 * 17000.0, 0.0]}, ""),
+    ],
+)
+def test_it_is_told_only_with_the_cores_and_the_memory_that_the_job_asks_for_each_of_them(columns, most):
+    full = np.array([0] + [1] * 9)
+    room = replace(nodes((4,) * 10), cpus=np.full(10, 8), cpus_used=8 * full, memory_mib=np.full(10, 65536.0))
+    room = replace(room, memory_used_mib=np.full(10, 49152.0))
+    seen = view(jobs(2, **({"gpus": [0, 0]} | columns), priority=[1000, 2000]), room=room)
+    advice = told(seen, 1, ADVISE).advice
+    assert (f"at most {most}," in advice) if most else ("A request of" not in advice)
+
+
+@pytest.mark.parametrize(
     ("columns", "reason", "advice"),
     [
         ({"reason": ["JobHeldUser"], "priority": [0]}, "Its owner holds it.", "'scontrol release 1'"),
