@@ -111,8 +111,8 @@ _WHY_NONE = {
     "several nodes or with parts of nodes, one of parts of several nodes of which Slurm shows only the sum, or one "
     "that is not shown. Slurm starts it when the nodes are free for it.",
     PredictionKind.LIMITED: "Slurm's reason is {reason}: the queue does not show when that ends.",
-    PredictionKind.HETEROGENEOUS: "It is part of a heterogeneous job, of which a part cannot start as it is, or all "
-    "parts together found no room within the prediction.",
+    PredictionKind.HETEROGENEOUS: "It is part of a heterogeneous job, of which a part cannot start as it is, or whose "
+    "parts would have room one after the other and not together, so there is no time.",
     PredictionKind.PARTITION_DOWN: "Its partition ({partition}) takes no jobs now, and it is not known when it will.",
     PredictionKind.CANNOT_RUN: "No nodes of its partition ({partition}) could ever hold it as they are now.",
     PredictionKind.NO_ROOM: "The nodes that could hold it do not become free within the prediction.",
