@@ -98,10 +98,7 @@ def probe(options: Mapping[str, str], user: str, now_s: float, zone: tzinfo, sit
     allowed &= ~lacking
     _check_segment(request.nodes, _topology_request(options).segment, site.topology)
     comment = options.get("comment", "")
-    wishes = parse(comment)
-    deadline_s = math.inf if wishes.deadline is None else wishes.deadline.resolve(now_s, zone)
-    if deadline_s <= now_s:
-        raise CommentError(f"the deadline {wishes.deadline} has passed")
+    deadline_s = _deadline_s(comment, now_s, zone)
     starts_s = _begins_s(options, now_s, zone)
     limited_s = _limit_s(request, rows[0], home, site.partitions)
     check_deadline(options, starts_s, limited_s, site.permissions, now_s, zone)
@@ -152,19 +149,36 @@ def probe(options: Mapping[str, str], user: str, now_s: float, zone: tzinfo, sit
         first_submit_s=[now_s],
         eligible_s=[max(now_s, starts_s)],
     )
-    by_site = (
+    doubts = (
+        *not_understood(options),
+        *granted.unsure,
+        *counted_otherwise,
         *doubts_by_site(options, site.permissions),
         *doubts_of_dependency(options, site.permissions, site.job_ids),
         *doubts_of_partitions(options, request, site.partitions, rows),
+        *_unsure(options, request, site),
+        *((HIDDEN_NODES,) if hidden else ()),
+        *_doubts_of_reservation(options, job, site),
     )
-    unsure = (*granted.unsure, *counted_otherwise, *by_site, *_unsure(options, request, site))
-    if hidden:
-        unsure += (HIDDEN_NODES,)
-    if named := options.get("reservation"):
-        unsure += doubts_of(site.reservations, named, claimant_of(job, 0), site.permissions.parents)
-        if "," in named and not followed(site.reservations, job)[0]:
-            unsure += (f"--reservation={named} (which of them has room first)",)
-    return Probe(job, tuple(dict.fromkeys((*not_understood(options), *unsure))), request)
+    return Probe(job, tuple(dict.fromkeys(doubts)), request)
+
+
+def _doubts_of_reservation(options: Mapping[str, str], job: JobTable, site: Site) -> Iterator[str]:
+    """Yield what is not known of the reservations that a job names."""
+    if not (named := options.get("reservation")):
+        return
+    yield from doubts_of(site.reservations, named, claimant_of(job, 0), site.permissions.parents)
+    if "," in named and not followed(site.reservations, job)[0]:
+        yield f"--reservation={named} (which of them has room first)"
+
+
+def _deadline_s(comment: str, now_s: float, zone: tzinfo) -> float:
+    """Return the deadline that a comment asks for; infinite without one, CommentError where it has passed."""
+    asked = parse(comment).deadline
+    deadline_s = math.inf if asked is None else asked.resolve(now_s, zone)
+    if deadline_s <= now_s:
+        raise CommentError(f"the deadline {asked} has passed")
+    return deadline_s
 
 
 def _request(
