@@ -85,6 +85,9 @@ def doubts_of_partitions(
         yield f"--ntasks-per-node={options['ntasks-per-node']} (beside MaxCPUsPerNode of the partition)"
     if "ntasks-per-node" in options and request.tasks < request.tasks_per_node:
         yield f"--ntasks-per-node={request.tasks_per_node} (which nodes must have room for more tasks than it has)"
+    of_nodes = request.tasks_per_node * request.nodes if "ntasks-per-node" in options else 0
+    if "gpus-per-task" in options and request.tasks < of_nodes:
+        yield f"--gpus-per-task={options['gpus-per-task']} (beside more tasks of its nodes than it has)"
     if "gpus" in options and by_node.any():
         yield f"--gpus={options['gpus']} (beside MaxCPUsPerNode of the partition)"
     if "cpus-per-gpu" in options and (memory | whole).any():

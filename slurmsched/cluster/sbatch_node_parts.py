@@ -13,6 +13,7 @@ import numpy as np
 from .columns import BoolArray
 from .nodes import NodeTable
 from .sbatch_request import SbatchRequest
+from .text.constraint import constraint_of
 from .text.sbatch_values import mebibytes
 
 _PARTS = {"sockets-per-node": "sockets", "cores-per-socket": "cores", "threads-per-core": "threads"}
@@ -39,6 +40,11 @@ def uncounted(options: Mapping[str, str], request: SbatchRequest, nodes: NodeTab
         has = getattr(nodes, _PARTS[name])
         if options.get(name, "1") != "1" or (name in options and (has > 1).any()):
             yield f"--{name}={options[name]} (which CPUs come with it)"
+    if "mem-per-gpu" in options and nodes.gpu_types.nonempty().any():
+        yield f"--mem-per-gpu={options['mem-per-gpu']} (on nodes with several types of GPUs)"
+    numbers = [sum(many for _, many in choice.some) for choice in constraint_of(options.get("constraint", "")).choices]
+    if max(numbers) > request.nodes:
+        yield f"--constraint={options['constraint']} (numbers of nodes that are more than it asks for)"
     if "tmp" in options and mebibytes("tmp", options["tmp"]) and (nodes.sockets == 0).any():
         yield f"--tmp={options['tmp']} (how large the disks of nodes are is not read)"
 

@@ -297,6 +297,31 @@ def test_nodes_that_slurm_does_not_show_are_named_in_the_first_line_for_a_new_jo
     assert told.not_understood == ("nodes that Slurm does not show",)
 
 
+@pytest.mark.parametrize(
+    ("options", "doubt"),
+    [
+        ("-G 4 --mem-per-gpu=8000", "--mem-per-gpu=8000 (on nodes with several types of GPUs)"),
+        ("-N 1 -C [ib*2&fast*1]", "--constraint=[ib*2&fast*1] (numbers of nodes that are more than it asks for)"),
+        (
+            "-N 2-4 -n 2 --ntasks-per-node=2 --gpus-per-task=1",
+            "--gpus-per-task=1 (beside more tasks of its nodes than it has)",
+        ),
+        ("-G 4 --mem-per-cpu=100", ""),
+        ("-N 3 -C [ib*2&fast*1]", ""),
+        ("-N 2 -n 4 --ntasks-per-node=2 --gpus-per-task=1", ""),
+    ],
+)
+def test_requests_that_slurm_reads_in_ways_of_its_own_are_doubted(world, options, doubt):
+    """Each was taken by sbatch 22.05 and never started where we had a time (drawn on a lab)."""
+    seen = world.seen()
+    many = len(seen.nodes)
+    both = seen.nodes.changed(
+        features=Labels.of(["ib,fast"] * many), gpu_types=Labels.of(["a100=2+v100=2"] + [""] * (many - 1))
+    )
+    told = world.told(f"-p {partition(world)} -t 60 {options}", replace(seen, nodes=both))
+    assert told.not_understood == ((doubt,) if doubt else ())
+
+
 def test_all_tasks_of_arrays_count_for_minutes_that_may_be_used_up(world):
     limits = limits_of(GPU_MINUTES | {"most": 400.0, "flags": "Safe"})
     asks = f"-p {partition(world)} -G 2 -t 60 --qos=small"

@@ -75,6 +75,7 @@ def why(partition: str = "all", **columns: Any) -> str:
         {"gpus": 26, "per_task": True, "per_node": "gres/gpu:2", "ntasks": 13, "cpus": 24, "memory_mib": 48_000.0},
         {"partition": "lean", "gpus": 1, "per_gpu": True, "memory_mib": 3_001.0},
         {"partition": "lean", "cpus": 3, "ntasks": 3, "cpu_memory_mib": 2_000.0},
+        {"partition": "lean", "cpus": 4, "ntasks": 4, "cpu_memory_mib": 1_500.0, "most_nodes": 2, "nodes": 2},
         {"memory_mib": 16_000.0, "required_nodes": "n2"},
         {"memory_mib": 24_000.0, "nodes": 2, "cpus": 2, "gpus": 2, "gpu_type": "a100", "per_node": "gres:gpu:a100:1"},
         {"partition": "lean,all", "cpus": 8, "ntasks": 1},
@@ -108,6 +109,10 @@ def test_a_job_that_some_nodes_can_hold_could_run(runs):
         ),
         ({"partition": "lean", "node_memory_mib": 3_001.0}, "has 3001 MiB of memory for a job (the most is 3000)"),
         ({"partition": "lean", "cpus": 4, "ntasks": 1}, "has 4 CPUs for a job (the most is 3)"),
+        (
+            {"partition": "lean", "cpus": 6, "ntasks": 6, "cpu_memory_mib": 1_500.0, "most_nodes": 2, "nodes": 2},
+            "1500 MiB of memory for each of 3 CPUs on a node, and partition lean allows 3000 on one",
+        ),
         ({"partition": "lean", "exclusive": True}, "has 1 CPU for a job (the most is 0)"),
         ({"partition": "one", "exclusive": True, "cpu_memory_mib": 2_001.0}, "2001 MiB of memory for each of its CPUs"),
         ({"partition": "few", "most_nodes": 4}, "asks for 4 nodes, and partition few allows 2"),
@@ -150,6 +155,18 @@ def test_a_job_that_some_nodes_can_hold_could_run(runs):
 )
 def test_a_job_that_no_nodes_can_hold_is_told_what_is_missing(waits, words):
     assert words in why(**waits)
+
+
+def test_memory_by_cpu_above_the_partitions_limit_makes_slurm_take_more_cpus_with_less_for_each():
+    limited = PARTITIONS.changed(cpu_memory_mib=np.full(len(NAMES), 1_000.0))
+
+    def found(**columns: Any) -> str:
+        one = jobs(1, **{name: [value] for name, value in ({"gpus": 0, "partition": "all"} | columns).items()})
+        return never(one, NODES, limited).get(0, Never("")).why
+
+    assert found(cpus=4, ntasks=1, cpu_memory_mib=1_500.0) == ""
+    assert "has 10 CPUs for a job (the most is 8)" in found(cpus=5, ntasks=1, cpu_memory_mib=1_500.0)
+    assert found(cpus=2, ntasks=2, nodes=2, cpu_memory_mib=8_000.0, exclusive=True) == "", "all CPUs, 1000 MiB each"
 
 
 def test_nodes_that_slurm_does_not_show_may_hold_anything_that_the_limits_of_their_partition_allow():

@@ -6,6 +6,7 @@ Where the columns of a job leave open how it may be spread over nodes, the answe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -175,6 +176,12 @@ class Cluster:
             if wrong:
                 why = f"it asks for {count(number, 'node')}, and partition {name} {verb} {bound}"
                 return Never(why, f"numnodes={bound}")
+        demand = self._charged(demand, row)
+        on_each = max(demand.node_cpus, -(-demand.tasks // demand.most_nodes) * demand.task_cpus)
+        most_mib = float(parts.node_memory_mib[row])
+        if most_mib and on_each * demand.cpu_memory_mib > most_mib:
+            asked = f"{demand.cpu_memory_mib:.0f} MiB of memory for each of {count(on_each, 'CPU')} on a node"
+            return Never(f"it asks for {asked}, and partition {name} allows {most_mib:.0f} on one")
         if name in self._hidden:
             return None
         inside = self._inside(name)
@@ -182,6 +189,23 @@ class Cluster:
             return Never(f"partition {name} has no nodes", "partition=NAME", elsewhere=False)
         room = self._room(demand, Within(inside, f"partition {name}", row, most))
         return Never(room) if room else None
+
+    def _charged(self, demand: Demand, row: int) -> Demand:
+        """Return what Slurm makes of memory by CPU above the partition's MaxMemPerCPU: more CPUs, less for each.
+
+        Pending jobs are shown so after slurmctld has looked at them (22.05 and later).
+        """
+        most_mib = float(self.partitions.cpu_memory_mib[row])
+        times = math.ceil(demand.cpu_memory_mib / most_mib) if most_mib else 1
+        if times <= 1 or demand.gpu_cpus:
+            return demand
+        return replace(
+            demand,
+            cpus=demand.cpus * times,
+            task_cpus=demand.task_cpus * times,
+            node_cpus=max(demand.node_cpus, demand.task_cpus * times),
+            cpu_memory_mib=math.ceil(demand.cpu_memory_mib / times),
+        )
 
     def _room(self, demand: Demand, within: Within) -> str | None:
         """Return why *demand* finds no room there; None if it does."""
@@ -257,7 +281,7 @@ class Cluster:
         if demand.memory_mib > 0:
             most = f" (the most is {float(memory_mib[left].max(initial=0.0)):.0f})"
             yield memory_mib >= demand.memory_mib, f"has {demand.memory_mib:.0f} MiB of memory for a job{most}"
-        if demand.exclusive and demand.cpu_memory_mib:  # for each CPU of the node; MaxMemPerCPU only lowers it
+        if demand.exclusive and demand.cpu_memory_mib:  # for each CPU of the node
             most_mib = float(self.partitions.node_memory_mib[row]) if len(self.partitions) else 0.0
             enough = np.minimum(self.nodes.memory_mib, most_mib or np.inf) >= self.nodes.cpus * demand.cpu_memory_mib
             yield enough, f"has {demand.cpu_memory_mib:.0f} MiB of memory for each of its CPUs"
@@ -283,7 +307,7 @@ class Cluster:
         """Return what all the nodes that are left have too little of, together, as many as it may have."""
         may, row, most = np.logical_and.reduce([right for right, _ in tests]), within.row, within.most
         nodes = f"the {count(min(most, int(may.sum())), 'node')} that it may use in {within.where}"
-        tasks = -(-demand.cpus // demand.task_cpus)
+        tasks = demand.tasks
         if int(_most_first(self._tasks(demand, row)[may])[:most].sum()) < tasks:
             return f"it asks for {count(demand.cpus, 'CPU')}, more than {nodes} can give it"
         for kind, many in demand.gpus.items():

@@ -41,6 +41,11 @@ class Demand:
     excluded: tuple[str, ...]
     exclusive: bool  #: takes whole nodes in any case
 
+    @property
+    def tasks(self) -> int:
+        """The tasks that its CPUs are for, each on one node."""
+        return -(-self.cpus // self.task_cpus)
+
 
 def demand_of(jobs: JobTable, row: int) -> Demand:
     """Return what the job in *row* asks for; ValueError for a list of nodes that cannot be read."""
