@@ -17,6 +17,7 @@ from .text.constraint import constraint_of
 from .text.sbatch_values import mebibytes
 
 _PARTS = {"sockets-per-node": "sockets", "cores-per-socket": "cores", "threads-per-core": "threads"}
+_GPUS = ("gpus", "gres", "gpus-per-node", "gpus-per-task")
 _NOT_AVAILABLE = "Requested node configuration is not available"
 
 
@@ -33,7 +34,7 @@ def unmet(
 
 
 def uncounted(options: Mapping[str, str], request: SbatchRequest, nodes: NodeTable) -> Iterator[str]:
-    """Yield the same options with what of them an answer leaves out."""
+    """Yield the same options, and those for GPUs, with what of them an answer leaves out; *nodes* it may have."""
     for kind in request.other_gres:
         yield f"--gres={_written(*kind)} (how much of it is in use is not read)"
     for name in ("sockets-per-node", "threads-per-core"):
@@ -45,6 +46,13 @@ def uncounted(options: Mapping[str, str], request: SbatchRequest, nodes: NodeTab
     numbers = [sum(many for _, many in choice.some) for choice in constraint_of(options.get("constraint", "")).choices]
     if max(numbers) > request.nodes:
         yield f"--constraint={options['constraint']} (numbers of nodes that are more than it asks for)"
+    named = [name for name in _GPUS if name in options and ("gpu" in options[name] or name != "gres")]
+    for of_type, gpus in request.gpus.items() if len(named) > 1 else ():
+        each = request.gpus_per_node.get(of_type, 0)
+        if each and gpus > each * int((nodes.gpus_of(of_type) >= each).sum()):
+            yield f"--{named[0]} beside --{named[1]} (more nodes with {each} GPUs than there are)"
+    if 0 < request.cpus_per_gpu * request.all_gpus < request.tasks:
+        yield f"--cpus-per-gpu={options['cpus-per-gpu']} (fewer CPUs than tasks)"
     if "tmp" in options and mebibytes("tmp", options["tmp"]) and (nodes.sockets == 0).any():
         yield f"--tmp={options['tmp']} (how large the disks of nodes are is not read)"
 

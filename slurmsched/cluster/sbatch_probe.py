@@ -156,7 +156,7 @@ def probe(options: Mapping[str, str], user: str, now_s: float, zone: tzinfo, sit
         *doubts_by_site(options, site.permissions),
         *doubts_of_dependency(options, site.permissions, site.job_ids),
         *doubts_of_partitions(options, request, site.partitions, rows),
-        *_unsure(options, request, site),
+        *_unsure(options, request, site, allowed),
         *((HIDDEN_NODES,) if hidden else ()),
         *_doubts_of_reservation(options, job, site),
     )
@@ -390,9 +390,9 @@ def _reason(options: Mapping[str, str], starts_s: float, now_s: float) -> str:
     return "BeginTime" if starts_s > now_s else "Priority"
 
 
-def _unsure(options: Mapping[str, str], request: SbatchRequest, site: Site) -> tuple[str, ...]:
+def _unsure(options: Mapping[str, str], request: SbatchRequest, site: Site, allowed: BoolArray) -> tuple[str, ...]:
     """Return the options of which it is not known here whether Slurm grants them."""
-    found = list(uncounted(options, request, site.nodes))
+    found = list(uncounted(options, request, site.nodes.take(np.flatnonzero(allowed))))
     if not constraint_of(options.get("constraint", "")).understood:
         found.append(f"--constraint={options['constraint']}")
     found += [f"{what} of Slurm {how}" for what, how in _by_release(options, request, site)]

@@ -306,6 +306,9 @@ def test_nodes_that_slurm_does_not_show_are_named_in_the_first_line_for_a_new_jo
             "-N 2-4 -n 2 --ntasks-per-node=2 --gpus-per-task=1",
             "--gpus-per-task=1 (beside more tasks of its nodes than it has)",
         ),
+        ("-G 2 -n 15 --cpus-per-gpu=2", "--cpus-per-gpu=2 (fewer CPUs than tasks)"),
+        ("-G 12 --gres=gpu:4", "--gpus beside --gres (more nodes with 4 GPUs than there are)"),
+        ("-G 8 --gres=gpu:4", ""),
         ("-G 4 --mem-per-cpu=100", ""),
         ("-N 3 -C [ib*2&fast*1]", ""),
         ("-N 2 -n 4 --ntasks-per-node=2 --gpus-per-task=1", ""),
@@ -316,7 +319,9 @@ def test_requests_that_slurm_reads_in_ways_of_its_own_are_doubted(world, options
     seen = world.seen()
     many = len(seen.nodes)
     both = seen.nodes.changed(
-        features=Labels.of(["ib,fast"] * many), gpu_types=Labels.of(["a100=2+v100=2"] + [""] * (many - 1))
+        features=Labels.of(["ib,fast"] * many),
+        gpus=np.array([4, 4, 2, 2]),
+        gpu_types=Labels.of(["a100=2+v100=2"] + [""] * (many - 1)),
     )
     told = world.told(f"-p {partition(world)} -t 60 {options}", replace(seen, nodes=both))
     assert told.not_understood == ((doubt,) if doubt else ())

@@ -58,6 +58,7 @@ def why(partition: str = "all", **columns: Any) -> str:
         {"features": "[ib|fast]", "nodes": 2, "required_nodes": "n2,n3"},
         {"features": "fast*2"},
         {"features": "slow*2&ib", "nodes": 3},
+        {"features": "slow*2", "cpus": 14, "ntasks": 14, "node_range": "2-3", "nodes": 2},
         {"gpus": 4, "per_node": "gres:gpu:a100:2,gres:gpu:v100:2"},
         {"gpus": 3, "gpu_type": "a100", "per_node": "gres:gpu:a100:2", "required_nodes": "n1"},  # one by another option
         {"gpus": 8, "nodes": 2, "per_node": "gres:gpu:1"},  # --gres=gpu:1 beside --gpus-per-node=4
@@ -95,6 +96,10 @@ def test_a_job_that_some_nodes_can_hold_could_run(runs):
         ({"features": "fast&slow"}, "has the features fast&slow"),
         ({"features": "fast*3"}, "3 nodes with a feature of fast*3, and in partition all only 2"),
         ({"features": "fast*2", "gpus": 1, "gpu_type": "a100", "per_node": "gres:gpu:a100:1"}, "only 1 could hold it"),
+        (
+            {"features": "slow*2", "cpus": 15, "ntasks": 15, "node_range": "2-3", "nodes": 2},
+            "15 CPUs, more than the 3 nodes",  # 4 and 2 on those that are slow, and 8 on another one
+        ),
         ({"gpus": 3, "gpu_type": "v100", "per_node": "gres:gpu:v100:3"}, "has 3 GPUs of v100 (the most is 2)"),
         ({"gpus": 8, "per_job": True}, "8 GPUs, more than the 3 nodes"),
         ({"gpus": 5, "per_job": True, "gpu_cpus": 4}, "5 GPUs with 4 CPUs for each, more than the 3 nodes"),

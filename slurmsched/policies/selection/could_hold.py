@@ -258,7 +258,8 @@ class Cluster:
             if has < many:
                 nodes = f"{count(many, 'node')} with a feature of {demand.features}"
                 return -has, f"it asks for {nodes}, and in {within.where} only {has} could hold it"
-        why = self._with_tests(demand, tests, within) or self._in_all(demand, tests, within)
+        some = [(may & self._having(test), many) for test, many in choice.some]
+        why = self._with_tests(demand, tests, within) or self._in_all(demand, may, some, within)
         return (-int(may.sum()), why) if why else None
 
     def _steps(self, demand: Demand, left: BoolArray, row: int) -> Iterator[tuple[BoolArray, str]]:
@@ -303,18 +304,30 @@ class Cluster:
                 return f"not each node that it asks for ({fold(demand.required)}) {last}"
         return None
 
-    def _in_all(self, demand: Demand, tests: Sequence[Step], within: Within) -> str | None:
-        """Return what all the nodes that are left have too little of, together, as many as it may have."""
-        may, row, most = np.logical_and.reduce([right for right, _ in tests]), within.row, within.most
+    def _in_all(
+        self, demand: Demand, may: BoolArray, some: Sequence[tuple[BoolArray, int]], within: Within
+    ) -> str | None:
+        """Return what all the nodes that are left have too little of, together, as many as it may have.
+
+        *some*: nodes of which so many must be among them.
+        """
+
+        def together(amounts: IntArray) -> int:
+            """Return the most of it that the nodes of one job may have, or more."""
+            named = sum(int(_most_first(amounts[these])[:many].sum()) for these, many in some)
+            others = max(0, most - sum(many for _, many in some))
+            return named + int(_most_first(amounts[may])[:others].sum())
+
+        row, most = within.row, within.most
         nodes = f"the {count(min(most, int(may.sum())), 'node')} that it may use in {within.where}"
         tasks = demand.tasks
-        if int(_most_first(self._tasks(demand, row)[may])[:most].sum()) < tasks:
+        if together(self._tasks(demand, row)) < tasks:
             return f"it asks for {count(demand.cpus, 'CPU')}, more than {nodes} can give it"
         for kind, many in demand.gpus.items():
-            on = self._gpus(kind)[may]
+            on = self._gpus(kind)
             if demand.gpu_cpus:
-                on = np.minimum(on, self._tasks(demand, row)[may] // demand.gpu_cpus)
-            if int(_most_first(on)[:most].sum()) < many:
+                on = np.minimum(on, self._tasks(demand, row) // demand.gpu_cpus)
+            if together(on) < many:
                 each = f" with {count(demand.gpu_cpus, 'CPU')} for each" if demand.gpu_cpus else ""
                 return f"it asks for {count(many, 'GPU')}{_of(kind)}{each}, more than {nodes} have"
         return None
