@@ -293,8 +293,7 @@ class Cluster:
         for at, (right, last) in enumerate(tests):
             may = may & right
             many = int(may.sum())
-            having = within.nodes & right
-            words = [before for others, before in tests[:at] if (having & ~others).any()] + [last]
+            words = [] if many >= max(1, demand.least_nodes) else _with_others(tests[: at + 1], within.nodes)
             if not many:
                 return f"no node of {within.where} {' and '.join(words)}"
             if many < demand.least_nodes:
@@ -365,6 +364,12 @@ Step = tuple[BoolArray, str]
 
 def _of(kind: str) -> str:
     return f" of {kind}" if kind else ""
+
+
+def _with_others(tests: Sequence[Step], nodes: BoolArray) -> list[str]:
+    """Return the words of the last of *tests*, behind those that left out some of the *nodes* that pass it."""
+    right, last = tests[-1]
+    return [*(before for others, before in tests[:-1] if (nodes & right & ~others).any()), last]
 
 
 def _plural(words: str) -> str:
