@@ -90,8 +90,8 @@ def doubts_of_partitions(
         yield f"--gpus-per-task={options['gpus-per-task']} (beside more tasks of its nodes than it has)"
     if "gpus" in options and by_node.any():
         yield f"--gpus={options['gpus']} (beside MaxCPUsPerNode of the partition)"
-    if "cpus-per-gpu" in options and (memory | whole).any():
-        yield f"--cpus-per-gpu={options['cpus-per-gpu']} (beside limits of the partition on what a job has of a node)"
+    if "cpus-per-gpu" in options and (memory | whole | request.exclusive).any():
+        yield f"--cpus-per-gpu={options['cpus-per-gpu']} (beside whole nodes, or limits on what a job has of a node)"
     for name, asked in (("overcommit", "overcommit" in options), ("mem=0", request.all_memory)):
         if asked and memory.any():
             yield f"--{name} (beside limits of the partition on memory)"
