@@ -14,14 +14,7 @@ from .text.gres_request import asked_gres
 from .text.hostlist import expand
 from .text.sbatch import refuse_newer_values
 from .text.sbatch_releases import AS_22_05, OptionRules
-from .text.sbatch_values import (
-    exclusive_mode,
-    limit_s,
-    mebibytes,
-    node_range,
-    positive,
-    refuse,
-)
+from .text.sbatch_values import exclusive_mode, limit_s, mebibytes, node_range, positive, refuse, refuse_planes
 
 _INVALID_GRES = "Invalid generic resource (gres) specification"
 
@@ -193,8 +186,8 @@ def request_of(options: Mapping[str, str], rules: SizeRules, least_nodes: int = 
 
 def _client_sizes(options: Mapping[str, str], rules: SizeRules) -> tuple[_Sizes, int, str]:
     """Return the numbers as sbatch itself settles them, the CPUs of the job, and the required nodes."""
-    nodes, most = node_range(options["nodes"]) if "nodes" in options else (1, 0)
     nodes_set = "nodes" in options
+    nodes, most = node_range(options["nodes"]) if nodes_set else (1, 0)
     if nodes_set and not nodes:
         refuse("a job without nodes cannot be tried out")
     required = _hosts(options, "nodelist")
@@ -208,6 +201,7 @@ def _client_sizes(options: Mapping[str, str], rules: SizeRules) -> tuple[_Sizes,
     fixed = most in (0, nodes)
     if tasks_per_node and not tasks_set and fixed and (nodes_set or not rules.tasks_first):
         tasks, tasks_set = nodes * tasks_per_node, True
+    refuse_planes(options.get("distribution", ""), nodes, tasks)
     if nodes_set and fixed and not tasks_set:
         tasks = max(nodes, 1)
         for name in ("sockets-per-node", "threads-per-core"):

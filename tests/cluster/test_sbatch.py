@@ -133,12 +133,19 @@ def test_the_rest_of_what_matters_is_read_too():
         ("--exclusive=me", "Invalid --exclusive specification"),
         ("--gres=gpu:16", "Requested node configuration is not available"),
         ("--mem=17000", "Memory specification can not be satisfied"),
+        ("-m plane=2 -N 4", "Too few processes for the requested {plane,node} distribution"),
+        ("-m plane=2 -N 4 -n 6", "Too few processes"),
         ("-G1 : -G2", "several components"),
     ],
 )
 def test_what_sbatch_refuses_is_refused_with_its_words(text, words):
     with pytest.raises(ConfigError, match=words):
         job(text)
+
+
+@pytest.mark.parametrize("text", ["-m plane=2 -N 4 -n 7", "-m plane=4 -n 3", "-m plane=2 -N 2 --ntasks-per-node=2"])
+def test_a_distribution_in_planes_with_a_task_on_each_node_is_taken(text):
+    assert len(job(text)) == 1
 
 
 @pytest.mark.parametrize(

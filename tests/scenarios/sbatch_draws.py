@@ -121,7 +121,8 @@ OF_WORDS: dict[str, st.SearchStrategy[str]] = {
         "afterok afterok:x before:5 singleton:x expand:999999 afterok:999999,"
     ),
     "distribution": one_word(
-        "block cyclic:fcyclic *:* plane=2 plane plane=0 nosuch block,Pack NoPack BLOCK block:nosuch arbitrary unknown"
+        "block cyclic:fcyclic *:* plane=1 plane=2 plane=4:cyclic Plane=3,Pack plane plane=0 nosuch "
+        "block,Pack NoPack BLOCK block:nosuch arbitrary unknown"
     ),
     "extra-node-info": one_word("1 1:1:1 *:*:1 x 1:x -1"),
     "get-user-env": one_word("10L x S"),

@@ -45,6 +45,13 @@ def positive(name: str, text: str) -> int:
     return int(match[1])
 
 
+def refuse_planes(distribution: str, nodes: int, tasks: int) -> None:
+    """Refuse a distribution in planes that leaves one of so many *nodes* without a task (sbatch's own check)."""
+    plane = re.match("plane=([1-9][0-9]{0,8})", distribution, re.IGNORECASE)
+    if plane and (nodes - 1) * int(plane[1]) >= tasks:
+        refuse("Too few processes for the requested {plane,node} distribution")
+
+
 def mebibytes(name: str, text: str) -> int:
     """Parse memory as MiB: ``500``, ``1gb``, ``4G``; KiB are rounded up."""
     match = _MEMORY.fullmatch(text)
