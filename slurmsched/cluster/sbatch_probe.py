@@ -26,7 +26,7 @@ from .sbatch_node_parts import uncounted, unmet
 from .sbatch_request import SbatchRequest, exclusive_of, request_of
 from .text.comment import parse
 from .text.constraint import constraint_of
-from .text.gres_request import asked_gres
+from .text.gres_request import names_a_type_twice
 from .text.hostlist import expand, fold
 from .text.plural import gpus_of_type
 from .text.sbatch import not_understood, written_values
@@ -91,7 +91,7 @@ def probe(options: Mapping[str, str], user: str, now_s: float, zone: tzinfo, sit
     allowed = _allowed(request, rows, site)
     hidden = bool(set(granted.partitions) & set(site.partitions.hidden_nodes))
     lacking, why = unmet(options, request, site.nodes, allowed)
-    if not hidden and not _names_a_type_twice(options):
+    if not hidden and not names_a_type_twice(options):
         _check_nodes(request, allowed, site.nodes, _beside(request, rows, site))
         if why:
             submission_failed(why)
@@ -415,7 +415,7 @@ def _by_release(options: Mapping[str, str], request: SbatchRequest, site: Site) 
         yield "--gpus-per-socket (some releases", "count it otherwise beside --gpus)"
     if "gpus-per-task" in options and not {"gpus", "ntasks", "nodes"} & options.keys():
         yield "--gpus-per-task (some releases", "refuse it without -n, -N or -G)"
-    if _names_a_type_twice(options):
+    if names_a_type_twice(options):
         yield "--gpus-per-task (some releases", "count a type that is named twice otherwise)"
     if "gpus-per-node" in options and _GPU_GRES.search(options.get("gres", "")):
         yield f"--gpus-per-node={options['gpus-per-node']} (some releases", "refuse it beside --gres=gpu)"
@@ -441,10 +441,3 @@ def _by_topology(options: Mapping[str, str], request: SbatchRequest, topology: T
         each = segment(options["segment"])
         if each > min(request.nodes, *(unit.size for unit in topology.levels[0])):
             yield f"--segment={each} (some releases", "never start a job with fewer nodes, or smaller blocks)"
-
-
-def _names_a_type_twice(options: Mapping[str, str]) -> bool:
-    """Report whether --gpus-per-task has a type twice: which of its numbers counts hangs on the release."""
-    by_task = {name: options[name] for name in ("gpus-per-task", "gpus", "cpus-per-gpu") if name in options}
-    kinds = [kind for kind, _ in asked_gres(by_task, older=False)[0]["task"]]
-    return len(kinds) > len(set(kinds))

@@ -135,6 +135,7 @@ def test_the_rest_of_what_matters_is_read_too():
         ("--mem=17000", "Memory specification can not be satisfied"),
         ("-m plane=2 -N 4", "Too few processes for the requested {plane,node} distribution"),
         ("-m plane=2 -N 4 -n 6", "Too few processes"),
+        ("-m plane=2,pack", "Invalid --distribution specification"),
         ("-G1 : -G2", "several components"),
     ],
 )

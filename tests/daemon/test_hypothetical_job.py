@@ -309,6 +309,8 @@ def test_nodes_that_slurm_does_not_show_are_named_in_the_first_line_for_a_new_jo
         ("-G 2 -n 15 --cpus-per-gpu=2", "--cpus-per-gpu=2 (fewer CPUs than tasks)"),
         ("-G 12 --gres=gpu:4", "--gpus beside --gres (more nodes with 4 GPUs than there are)"),
         ("-G 8 --gres=gpu:4", ""),
+        ("-n 3 --gpus-per-task=3", "--gpus-per-task=3 (more tasks than nodes have so many GPUs for)"),
+        ("-n 2 --gpus-per-task=3", ""),
         ("-G 4 --mem-per-cpu=100", ""),
         ("-N 3 -C [ib*2&fast*1]", ""),
         ("-N 2 -n 4 --ntasks-per-node=2 --gpus-per-task=1", ""),

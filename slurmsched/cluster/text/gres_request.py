@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from ...errors import ConfigError
 from .sbatch_values import UNITS, refuse, submission_failed
 
 Items = list[tuple[str, int]]
@@ -38,6 +39,16 @@ def asked_gres(options: Mapping[str, str], *, older: bool) -> tuple[dict[str, It
             items = gres_items(",".join(f"gpu:{part}" for part in parts), older=older, typed=typed)[0]
         asked[what] = [*(item for item in items if item[1]), *asked.get(what, [])]
     return asked, others
+
+
+def names_a_type_twice(options: Mapping[str, str]) -> bool:
+    """Report whether --gpus-per-task has a type twice: which of its numbers counts hangs on the release."""
+    by_task = {name: options[name] for name in ("gpus-per-task", "gpus", "cpus-per-gpu") if name in options}
+    try:
+        kinds = [kind for kind, _ in asked_gres(by_task, older=False)[0]["task"]]
+    except ConfigError:  # as newer releases refuse it
+        return False
+    return len(kinds) > len(set(kinds))
 
 
 def gres_items(text: str, *, older: bool = False, typed: bool = True) -> tuple[Items, list[tuple[str, str, int]]]:

@@ -16,13 +16,13 @@ _SIGNALS = "hup|int|quit|abrt|kill|alrm|term|usr1|usr2|urg|cont|stop|tstp|ttin|t
 _FREQUENCY = "low|medium|high|highm1|[0-9]{1,12}"
 _GOVERNORS = "conservative|ondemand|performance|powersave|schedutil|userspace"
 _MEMORY = "q|quiet|v|verbose|n|no|none|nosort|sort|p|prefer|rank|local|(?:map_mem|mask_mem)(?::.*)?"
-_OVER_NODES = r"(?:\*|block|cyclic|arbitrary|plane=[1-9][0-9]*)"
+_OVER_NODES = r"(?:\*|block|cyclic|arbitrary)"
 _IN_NODES = r"(?::(?:\*|block|cyclic|fcyclic)){0,2}"
 _SIGNAL = rf"(?:(?!b*r*b+r*b+)[rb]{{0,3}}:)?(?:[1-9][0-9]*|(?:sig)?(?:{_SIGNALS}))(?:@\+?[0-9]{{0,9}})?"
 
 _LISTS: dict[str, tuple[str, str]] = {
     "acctg-freq": (",", "(?:(?:task|energy|network|filesystem)=)?[0-9]{1,9}"),
-    "distribution": ("$", rf"(?:{_OVER_NODES}{_IN_NODES}|(?:no)?pack)(?:,(?:no)?pack)?"),
+    "distribution": ("$", rf"plane=[1-9][0-9]*|(?:{_OVER_NODES}{_IN_NODES}|(?:no)?pack)(?:,(?:no)?pack)?"),
     "gres-flags": (",", f"disable-binding|enforce-binding|{_SHARING}"),
     "hint": (",", "compute_bound|memory_bound|multithread|nomultithread|help"),
     "kill-on-invalid-dep": ("$", "yes|no"),
