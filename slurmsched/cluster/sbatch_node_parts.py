@@ -52,8 +52,8 @@ def uncounted(options: Mapping[str, str], request: SbatchRequest, nodes: NodeTab
         if each and gpus > each * int((nodes.gpus_of(of_type) >= each).sum()):
             yield f"--{named[0]} beside --{named[1]} (more nodes with {each} GPUs than there are)"
     for of_type, gpus in request.gpus.items() if "gpus-per-task" in options else ():
-        each = gpus // request.tasks
-        if each and int((nodes.gpus_of(of_type) // each).sum()) < request.tasks:
+        each, there = gpus // request.tasks, nodes.gpus_of(of_type)
+        if each and gpus <= there.sum() and int((there // each).sum()) < request.tasks:
             yield f"--gpus-per-task={options['gpus-per-task']} (more tasks than nodes have so many GPUs for)"
     if 0 < request.cpus_per_gpu * request.all_gpus < request.tasks:
         yield f"--cpus-per-gpu={options['cpus-per-gpu']} (fewer CPUs than tasks)"
