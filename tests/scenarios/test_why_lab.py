@@ -131,7 +131,7 @@ SAID = {
     "constraints": ("BadConstraints", "No nodes fit what it asks for", "Slurm then looks at it again"),
     "requeued": ("job requeued in held state", "put back into the queue under a hold", "scontrol release"),
     "resources": ("", "for its nodes in the order in force, and it waits until they have room", "Nothing"),
-    "priority": ("Priority", "for the same nodes, asking for 2 cores, 1 of them", "Nothing"),
+    "priority": ("Priority", "for the same nodes, asking for 2 cores, stands ahead", "Nothing"),
 }  # fmt: skip
 """By job: Slurm's reason, words of the first line, words of the last."""
 
