@@ -24,7 +24,6 @@ from ..decide.ordering.ranking import queueing_s
 from ..decide.phrasing import HIDDEN, spell
 from ..decide.request_words import request_words
 from ..decide.rules import Rules
-from ..powers.deadlines.wording import promise_in_brief
 from .causes import Cause, cause_of, turn_words
 from .eta import Eta
 from .given_back import given_back_words
@@ -85,12 +84,11 @@ def why(view: View, plan: Plan, rules: Rules, job_id: int, beside: Circumstances
     if row is None:
         return _not_pending(view, plan, rules, job_id, beside)
     jobs, off = view.pending, beside.order_off
-    place, cause = place_of(view, plan, row, off), cause_of(view, plan, rules, row)
-    if cause is None:
-        cause = _beside(turn_words(view, row), _queued(view, plan, row, place, off))
+    place, kept = place_of(view, plan, row, off), cause_of(view, plan, rules, row)
+    cause = kept or _beside(turn_words(view, row), _queued(view, plan, row, place, off))
     together, unread = _together(view, row), unread_words(view)
     unread += " " if unread else ""
-    promised, offered = promise_in_brief(view, plan, job_id)
+    promised, offered = powers.in_brief(view, plan, job_id)
     return Why(
         job_id=job_id,
         known=True,
@@ -98,7 +96,7 @@ def why(view: View, plan: Plan, rules: Rules, job_id: int, beside: Circumstances
         standing=Standing(int(plan.jobs.standing[row])).name.lower(),
         slurm_reason=jobs.reason[row],
         reason=f"{unread}{_unclear(view, row)}{_not_counted(beside)}{together}{cause.reason}",
-        time=" ".join((*_time(view, row, beside, cause), *promised)),
+        time=" ".join((*_time(view, row, beside, cause, kept is not None), *promised)),
         advice=" ".join((cause.advice, *offered, *_comment_words(jobs.comment_problem[row]))),
         rank=len(place.ahead) + 1,
         ahead=len(place.ahead),
@@ -353,17 +351,17 @@ def _gpus_of(view: View, rows: IntArray) -> int:
     return int((view.pending.gpus * view.pending.tasks)[rows].sum())
 
 
-def _time(view: View, row: int, beside: Circumstances, cause: Cause) -> Iterator[str]:
+def _time(view: View, row: int, beside: Circumstances, cause: Cause, kept: bool) -> Iterator[str]:
     """Yield sentences about the start: by the predictions, and Slurm's own estimate where there is none.
 
-    Where the prediction only says again why the job cannot run, it is left out.
+    Where the prediction only says again why the job is *kept* from running, it is left out; it may be older than that.
     """
     eta, slurm_s = beside.eta, float(view.pending.slurm_start_s[row])
     if eta is not None and eta.start_s is not None:
         yield f"It should start {_in(eta.start_s - view.now_s)}{_by(eta, view.now_s)}{_done(eta, view.now_s)}."
         return
     said = eta is not None and bool(cause.reason and eta.notes) and eta.notes[0].startswith(cause.reason)
-    if said or (eta is not None and eta.kind == CANNOT_RUN):
+    if said or (kept and eta is not None and eta.kind == CANNOT_RUN):
         yield "No time: it starts only after that has changed."
         return
     yield f"No time: {beside.no_eta}." if eta is None else (eta.notes[0] if eta.notes else "No time is predicted.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 import numpy as np
 
@@ -27,7 +28,7 @@ from . import (
     stop,
     suspend,
 )
-from .contract import HaltingPower, Power
+from .contract import HaltingPower, Power, PromisingPower
 from .guests import guests
 
 CHANGING: tuple[Power, ...] = (
@@ -46,6 +47,9 @@ CHANGING: tuple[Power, ...] = (
 
 HALTING: tuple[HaltingPower, ...] = (suspend,)
 """Those of them that stop running jobs in place and let them go on."""
+
+PROMISING: tuple[PromisingPower, ...] = (deadlines,)
+"""Those of them that promise jobs when they end."""
 
 WAITING: tuple[Power, ...] = (order, hold)
 """The powers over who waits for whom, which come last: jobs on their way need no place."""
@@ -76,6 +80,12 @@ def words(view: View, plan: Plan, rules: Rules, job_id: int) -> Iterator[str]:
     """Yield the sentences of all powers about a job."""
     for power in POWERS:
         yield from power.words(view, plan, rules, job_id)
+
+
+def in_brief(view: View, plan: Plan, job_id: int) -> tuple[list[str], list[str]]:
+    """Return sentences on what a pending job's owner has to expect of promises, and on what else could be asked for."""
+    expected, offered = zip(*(power.in_brief(view, plan, job_id) for power in PROMISING), strict=True)
+    return [*chain(*expected)], [*chain(*offered)]
 
 
 def with_halts(view: View, rules: Rules) -> View:

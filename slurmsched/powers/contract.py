@@ -70,3 +70,11 @@ class HaltingPower(Power, Protocol):
     def halt_words(self, view: View, rules: Rules, job_id: int) -> Iterable[str]:
         """Return sentences about the stops in force of a running job, or of another one for it, for its times."""
         ...
+
+
+class PromisingPower(Power, Protocol):
+    """A power that promises jobs when they end."""
+
+    def in_brief(self, view: View, plan: Plan, job_id: int) -> tuple[Sequence[str], Sequence[str]]:
+        """Return sentences on what a pending job's owner has to expect, and on what else could be asked for."""
+        ...

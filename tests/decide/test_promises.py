@@ -113,6 +113,8 @@ def test_no_refusal_is_told_without_the_nodes_that_slurm_does_not_show_and_no_pr
     assert "than the nodes that are up and that Slurm shows have for it" in " ".join(told[1])
     assert "than the nodes that are up have for it" in " ".join(plain[1])
     assert told[2] == plain[2], "what is promised is kept on the nodes that are shown"
+    brief = why(what, plan, Rules(powers=ALL_POWERS), 1).time
+    assert brief.endswith("is promised: nodes that are not shown are not counted.")
     probe = what.pending.take(slice(1, 2)).changed(job_id=np.array([99]))
     asked = check(what, plan, probe, what.forecast.take(slice(0, 1)), Rules(powers=ALL_POWERS, deadlines=ASKED))
     assert (asked.answer, asked.sentences[0]) == ("refused", told[1][0])

@@ -242,6 +242,12 @@ def test_a_time_limit_above_the_partitions_is_told_with_the_longest_one():
     assert told(seen, 1, Circumstances(eta=never)).time == "No time: it starts only after that has changed."
 
 
+def test_a_prediction_older_than_the_change_that_lets_a_job_run_says_itself_why_it_saw_no_start():
+    older = "No node of its partition has 8 GPUs."
+    never = Eta(1, "alice", "gpu", 1, 1, "cannot_run", NOW_S, notes=(older,))
+    assert told(view(jobs(1)), 1, Circumstances(eta=never)).time == older
+
+
 def test_a_reason_that_nobody_knows_is_said_with_slurms_word():
     answer = told(view(jobs(1, reason=["SomethingNew"])))
     place = "No other job waits for its nodes in the order in force."

@@ -20,12 +20,13 @@ from ...policies.deadlines.lateness import notice_s
 from ...policies.deadlines.milp_solver import check_installed
 from ..stop_terms import stop_terms
 from .answers import answer_wishes
-from .wording import promise_words
+from .wording import promise_in_brief, promise_words
 
 name = DEADLINES
 section = "deadlines"
 can_wait = False
 words = promise_words
+in_brief = promise_in_brief
 
 DAY_S = 86400.0
 

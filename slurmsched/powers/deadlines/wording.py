@@ -38,7 +38,8 @@ def promise_in_brief(view: View, plan: Plan, job_id: int) -> tuple[tuple[str, ..
     table, now_s = plan.promises, view.now_s
     state = state_word(table, place)
     if state == "refused":
-        refused = f"No end by its deadline {_when(table.deadline_s[place], now_s)} is promised."
+        caveat = ": nodes that are not shown are not counted" if _unshown(table, place, view) else ""
+        refused = f"No end by its deadline {_when(table.deadline_s[place], now_s)} is promised{caveat}."
         return (refused,), tuple(_offer(table, place))
     if table.open[place]:
         doubt = ", which by the current forecast may be broken" if state == "in doubt" else ""
