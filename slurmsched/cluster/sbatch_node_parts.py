@@ -41,8 +41,7 @@ def uncounted(options: Mapping[str, str], request: SbatchRequest, nodes: NodeTab
         has = getattr(nodes, _PARTS[name])
         if options.get(name, "1") != "1" or (name in options and (has > 1).any()):
             yield f"--{name}={options[name]} (which CPUs come with it)"
-    if "mem-per-gpu" in options and nodes.gpu_types.nonempty().any():
-        yield f"--mem-per-gpu={options['mem-per-gpu']} (on nodes with several types of GPUs)"
+    yield from _memory_by_gpu(options, request, nodes)
     numbers = [sum(many for _, many in choice.some) for choice in constraint_of(options.get("constraint", "")).choices]
     if max(numbers) > request.nodes:
         yield f"--constraint={options['constraint']} (numbers of nodes that are more than it asks for)"
@@ -59,6 +58,17 @@ def uncounted(options: Mapping[str, str], request: SbatchRequest, nodes: NodeTab
         yield f"--cpus-per-gpu={options['cpus-per-gpu']} (fewer CPUs than tasks)"
     if "tmp" in options and mebibytes("tmp", options["tmp"]) and (nodes.sockets == 0).any():
         yield f"--tmp={options['tmp']} (how large the disks of nodes are is not read)"
+
+
+def _memory_by_gpu(options: Mapping[str, str], request: SbatchRequest, nodes: NodeTable) -> Iterator[str]:
+    """Yield memory by GPU where Slurm counts it by rules of its own."""
+    own = "mem-per-gpu" in options
+    each_mib = float(mebibytes("mem-per-gpu", options["mem-per-gpu"])) if own else request.gpu_memory_mib
+    words = f"--mem-per-gpu={options['mem-per-gpu']}" if own else "DefMemPerGPU"
+    if own and nodes.gpu_types.nonempty().any():
+        yield f"{words} (on nodes with several types of GPUs)"
+    elif request.gpus and (nodes.memory_mib < nodes.gpus * each_mib).any():
+        yield f"{words} (on nodes without so much memory for all their GPUs)"
 
 
 def _demands(options: Mapping[str, str], request: SbatchRequest, nodes: NodeTable) -> Iterator[tuple[BoolArray, str]]:

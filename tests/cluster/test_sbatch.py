@@ -685,6 +685,12 @@ def test_memory_by_cpu_is_held_to_what_the_partition_and_whole_nodes_allow(text,
     assert not never(job("-n1 --mem=1000", where), where.nodes, where.partitions)
 
 
+def test_a_job_with_more_nodes_than_tasks_by_its_partition_has_the_cpus_of_a_task_on_each():
+    where = limited(least_nodes=2)
+    most = int(where.nodes.cpus.max())
+    assert not never(job(f"-n1 -c{most}", where), where.nodes, where.partitions)
+
+
 def test_a_job_that_names_a_node_may_have_others_for_its_gpus_which_is_said():
     assert any("--nodelist=n1" in words for words in tried("--gpus=12 -w n1").not_understood)
     assert tried("--gpus=8 -w n1 -N1").not_understood == ()
@@ -698,6 +704,7 @@ def test_a_job_that_names_a_node_may_have_others_for_its_gpus_which_is_said():
     ("text", "columns"),
     [
         ("-G2 --mem-per-gpu=2000", {"node_memory_mib": 5000.0}),
+        ("-G2 --mem-per-gpu=900000", {}),
         ("-n4 --ntasks-per-node=4", {"node_cpus": 2}),
         ("-G6", {"node_cpus": 2}),
         ("-G1 --cpus-per-gpu=2", {"cpu_memory_mib": 1000.0}),

@@ -60,7 +60,7 @@ def demand_of(jobs: JobTable, row: int) -> Demand:
     least, most = _node_range(jobs.node_range[row], nodes, int(jobs.most_nodes[row]))
     asked = read_request(jobs.node_request[row])
     named = expand(jobs.required_nodes[row]) if jobs.required_nodes[row] else ()
-    task_cpus = _task_cpus(cpus, int(jobs.ntasks[row])) if not jobs.gpu_cpus[row] else 1
+    task_cpus = _task_cpus(cpus, int(jobs.ntasks[row]), nodes) if not jobs.gpu_cpus[row] else 1
     node_gpus = {} if spread and not each else {kind: each or -(-many // nodes) for kind, many in types.items()}
     on_a_node = max(task_cpus, asked.per_node if asked else 0)
     node_mib, cpu_mib = _memory_mib(jobs, row, asked)
@@ -128,8 +128,13 @@ def _may_lose_tasks(jobs: JobTable, row: int, asked: NodeRequest | None, task_cp
     return bool(jobs.nodes[row] > 1 or jobs.per_node[row]) or asked is None or asked.per_node > task_cpus
 
 
-def _task_cpus(cpus: int, tasks: int) -> int:
-    """Return the CPUs of a task, which are on one node; 1 where they cannot be told."""
+def _task_cpus(cpus: int, tasks: int, nodes: int) -> int:
+    """Return the CPUs of a task, which are on one node; 1 where they cannot be told.
+
+    Where a partition's MinNodes gives it more *nodes* than tasks, each of them has the CPUs of one.
+    """
+    if tasks and cpus % max(tasks, nodes) == 0:
+        return cpus // max(tasks, nodes)
     return cpus // tasks if tasks and cpus % tasks == 0 else 1
 
 
