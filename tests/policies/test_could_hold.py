@@ -77,6 +77,7 @@ def why(partition: str = "all", **columns: Any) -> str:
         {"partition": "lean", "gpus": 1, "per_gpu": True, "memory_mib": 3_001.0},
         {"partition": "lean", "cpus": 3, "ntasks": 3, "cpu_memory_mib": 2_000.0},
         {"partition": "lean", "cpus": 4, "ntasks": 4, "cpu_memory_mib": 1_500.0, "most_nodes": 2, "nodes": 2},
+        {"partition": "lean", "cpus": 9, "ntasks": 9, "cpu_memory_mib": 1_500.0, "node_range": "1-2"},  # no most asked
         {"memory_mib": 16_000.0, "required_nodes": "n2"},
         {"memory_mib": 24_000.0, "nodes": 2, "cpus": 2, "gpus": 2, "gpu_type": "a100", "per_node": "gres:gpu:a100:1"},
         {"partition": "lean,all", "cpus": 8, "ntasks": 1},
@@ -117,6 +118,10 @@ def test_a_job_that_some_nodes_can_hold_could_run(runs):
         (
             {"partition": "lean", "cpus": 6, "ntasks": 6, "cpu_memory_mib": 1_500.0, "most_nodes": 2, "nodes": 2},
             "1500 MiB of memory for each of 3 CPUs on a node, and partition lean allows 3000 on one",
+        ),
+        (
+            {"partition": "lean", "cpus": 8, "ntasks": 8, "cpu_memory_mib": 1_500.0, "node_range": "1-2"},
+            "1500 MiB of memory for each of 4 CPUs on a node, and partition lean allows 3000 on one",
         ),
         ({"partition": "lean", "exclusive": True}, "has 1 CPU for a job (the most is 0)"),
         ({"partition": "one", "exclusive": True, "cpu_memory_mib": 2_001.0}, "2001 MiB of memory for each of its CPUs"),

@@ -92,6 +92,8 @@ class Cluster:
             return _NUMBERLESS
         if demand.all_memory_mib and self._is_all_memory(demand):
             demand = replace(demand, memory_mib=0.0)
+        if jobs.node_range[row] and self._may_be_guessed(demand.most_nodes, int(jobs.cpus[row])):
+            demand = replace(demand, most_nodes=NO_LIMIT, most_asked=NO_LIMIT)
         if self._charges(demand):
             by_node = 0.0 if demand.cpu_memory_mib else demand.memory_mib
             demand = replace(demand, cpus=1, task_cpus=1, node_cpus=1, memory_mib=by_node, cpu_memory_mib=0.0)
@@ -105,6 +107,15 @@ class Cluster:
                 return None
             found.append(one)
         return found[0] if len(found) == 1 else Never("; ".join(one.why for one in found), found[0].change)
+
+    def _may_be_guessed(self, most_nodes: int, cpus: int) -> bool:
+        """Return whether a range's most nodes may be those that so many *cpus* fill.
+
+        Slurm shows these of a job that has no most: by the CPUs of the largest node, or by its cores (22.05).
+        """
+        cores = self.nodes.cpus // np.maximum(self.nodes.threads, 1)
+        largest = {max(1, int(each.max(initial=1))) for each in (self.nodes.cpus, cores)}
+        return bool(self._hidden) or most_nodes in {-(-cpus // each) for each in largest}
 
     def _is_all_memory(self, demand: Demand) -> bool:
         """Return whether what a job asks for may be all memory of its nodes, of which *demand* has the mean."""
