@@ -56,8 +56,8 @@ compile-tests: setup
 test: setup
 	@$(MAKE) --no-print-directory -j2 compile-machine compile-pool lint compile-tests
 	@set -m; log=$$(mktemp); rm -f build/tests/*.xml; \
-	$(BIN)/pytest -m 'lab and not soak' -n 3 --dist loadfile --no-loadscope-reorder --junitxml build/tests/lab.xml >$$log 2>&1 & lab=$$!; \
-	nice -n 5 $(BIN)/pytest -m 'not lab and not soak' -n 3 --dist loadfile --no-loadscope-reorder --junitxml build/tests/others.xml; others=$$?; \
+	$(BIN)/pytest -m 'lab and not soak' -n 3 --dist loadfile --junitxml build/tests/lab.xml >$$log 2>&1 & lab=$$!; \
+	nice -n 5 $(BIN)/pytest -m 'not lab and not soak' -n 3 --dist loadfile --junitxml build/tests/others.xml; others=$$?; \
 	wait $$lab; labs=$$?; cat $$log; rm -f $$log; $(BIN)/python -m tests.durations; \
 	exit $$((others | labs))
 

@@ -53,16 +53,11 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 LAB_FIXTURES = {"lab", "plain_lab", "typed_lab", "uneven_lab", "limited_lab", "lab_directory"}
 
 
-FIRST = {file: place for place, file in enumerate((Path(__file__).parent / "first_files.txt").read_text().split())}
-"""The files that begin, by their places: see ``tests.durations``."""
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whatever asks for a lab is a lab test, and the longest files begin."""
+    """Whatever asks for a lab is a lab test."""
     for item in items:
         if LAB_FIXTURES & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.lab)
-    items.sort(key=lambda item: FIRST.get(item.nodeid.partition("::")[0], len(FIRST)))
 
 
 def short_directory() -> Path:

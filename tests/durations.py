@@ -4,8 +4,7 @@ A test costs what it and the processes that it waited for took of the processors
 wait run beside others.
 
 ``--write`` puts the slowest ones into CONTRIBUTING.md. ``--fast`` chooses the files that ``make test-fast`` leaves out:
-the slowest ones, until the rest takes no more than ``FAST_S`` seconds. ``--first`` chooses the files that begin: those
-that take longest from their start to their end, so that no worker still has one when the others are done.
+the slowest ones, until the rest takes no more than ``FAST_S`` seconds.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from __future__ import annotations
 import argparse
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -21,9 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "build" / "tests"
 PAGE = ROOT / "CONTRIBUTING.md"
 SLOW = ROOT / "tests" / "slow_files.txt"
-FIRST = ROOT / "tests" / "first_files.txt"
 FAST_S = 240.0
-LONG_S = 20.0
 SHOWN = 20
 SAID = 1500  # characters
 _TABLE = re.compile(r"(?<=<!-- slowest tests -->\n).*?(?=<!-- end -->)", re.DOTALL)
@@ -33,26 +30,20 @@ def durations(results: Sequence[Path]) -> dict[tuple[str, str], float]:
     """Return what each test of JUnit files cost, by its file and its name; ValueError where there is no test."""
     found = {
         (_file(case), case.get("name", "")): float(_processor_s(case) or case.get("time", 0))
-        for case in _cases(results)
+        for result in results
+        for case in ElementTree.parse(result).iter("testcase")
     }
     if not found:
         raise ValueError("no results of tests: run make test")
     return found
 
 
-def longest(results: Sequence[Path], least_s: float = LONG_S) -> list[str]:
-    """Return the files of JUnit files that took *least_s* or more, waiting and all, the longest first."""
-    sums: Counter[str] = Counter()
-    for case in _cases(results):
-        sums[_file(case)] += float(case.get("time", 0))
-    return [file for file, seconds in sums.most_common() if seconds >= least_s]
-
-
 def failures(results: Sequence[Path]) -> list[str]:
     """Return each test of JUnit files that failed or broke, and the end of what it said."""
     return [
         f"FAILED {_file(case)}::{case.get('name')}\n{(said.text or '')[-SAID:].strip()}\n"
-        for case in _cases(results)
+        for result in results
+        for case in ElementTree.parse(result).iter("testcase")
         for said in (*case.findall("failure"), *case.findall("error"))
     ]
 
@@ -91,11 +82,6 @@ def table(took_s: Mapping[tuple[str, str], float]) -> str:
     return "\n".join([*rows, ""])
 
 
-def _cases(results: Sequence[Path]) -> Iterator[ElementTree.Element]:
-    for result in results:
-        yield from ElementTree.parse(result).iter("testcase")
-
-
 def _processor_s(case: ElementTree.Element) -> str | None:
     found = case.find("properties/property[@name='processor_s']")
     return None if found is None else found.get("value")
@@ -109,7 +95,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--write", action="store_true", help="put the tables into CONTRIBUTING.md")
     parser.add_argument("--fast", action="store_true", help="choose the files that make test-fast leaves out")
-    parser.add_argument("--first", action="store_true", help="choose the files that begin: the longest ones")
     arguments = parser.parse_args()
     results = sorted(RESULTS.glob("*.xml"))
     text = table(durations(results))
@@ -118,8 +103,6 @@ def main() -> None:
     if arguments.fast:
         files = left_out(by_file(durations([RESULTS / "others.xml"])))
         SLOW.write_text("".join(f"{file}\n" for file in files))
-    if arguments.first:
-        FIRST.write_text("".join(f"{file}\n" for file in longest(results)))
     print("\n".join([text, *failures(results)]))
 
 

@@ -38,11 +38,6 @@ def test_the_fast_run_leaves_out_as_few_files_as_it_must(result):
     assert durations.left_out(sums, 18.0) == []
 
 
-def test_the_files_that_take_longest_with_all_their_waiting_begin(result):
-    assert durations.longest([result], 5.0) == ["tests/cli/test_eta.py", "tests/test_docs.py"]
-    assert durations.longest([result], 60.0) == ["tests/cli/test_eta.py"]
-
-
 def test_without_results_it_says_what_to_run():
     with pytest.raises(ValueError, match="run make test"):
         durations.durations([])
@@ -50,6 +45,5 @@ def test_without_results_it_says_what_to_run():
 
 def test_the_files_left_out_exist_and_the_page_has_a_place_for_the_table():
     root = durations.ROOT
-    for chosen in (durations.SLOW, durations.FIRST):
-        assert [file for file in chosen.read_text().split() if not (root / file).exists()] == []
+    assert [file for file in durations.SLOW.read_text().split() if not (root / file).exists()] == []
     assert len(durations._TABLE.findall(durations.PAGE.read_text())) == 1
