@@ -81,7 +81,9 @@ def test_extras_are_installed_from_a_checkout_or_a_wheel_since_no_index_has_us()
     setup = configparser.ConfigParser()
     setup.read(root / "setup.cfg")
     places = ("*.md", "docs/**/*.md", "contrib/**/*", "systemd/*", "slurmsched/**/*.py")
-    files = [file for place in places for file in root.glob(place) if file.is_file()]
+    files = [
+        file for place in places for file in root.glob(place) if file.is_file() and "__pycache__" not in file.parts
+    ]
     assert [str(file) for file in files if "slurmsched[" in file.read_text()] == []
     named = {
         extra

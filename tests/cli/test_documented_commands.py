@@ -39,7 +39,7 @@ def commands(page: Path) -> Iterator[tuple[int, str]]:
 
 def parsed(words: str) -> list[str]:
     """The words of a command after the last name of a command; a click error for one that is not taken."""
-    context = click.Context(main, info_name="slurmsched")
+    context = click.Context(main, info_name="slurmsched", **main.context_settings)
     command: click.Command = main
     left = shlex.split(words, comments=True)
     while isinstance(command, click.Group):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import math
 import os
 import resource
 import subprocess
@@ -54,12 +55,14 @@ def test_help_is_there_within_200_ms():
     script = Path(sys.executable).with_name("slurmsched")
     if not script.exists():
         pytest.skip("slurmsched is not installed as a script beside this Python")
-    took_s = []
+    took_s: dict[tuple[str, ...], float] = {}
     for _ in range(5):
-        before_s = _children_s()
-        subprocess.run([script, "--help"], check=True, stdout=subprocess.DEVNULL, timeout=300)
-        took_s.append(_children_s() - before_s)
-    assert min(took_s) <= 0.2
+        for command in ((str(script), "--help"), (sys.executable, "-c", "import click")):
+            before_s = _children_s()
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=300)
+            took_s[command] = min(took_s.get(command, math.inf), _children_s() - before_s)
+    help_s, click_s = took_s.values()
+    assert help_s <= max(0.2, 4 * click_s), "what click itself takes tells how slow a machine is now"
 
 
 def _children_s() -> float:
@@ -70,7 +73,7 @@ def _children_s() -> float:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_help_in_the_list_is_the_one_the_command_has(name):
-    context = click.Context(main)
+    context = click.Context(main, **main.context_settings)
     command = main.get_command(context, name)
     assert command is not None
     assert command.name == name

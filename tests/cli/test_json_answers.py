@@ -21,7 +21,7 @@ from slurmsched.cli.json_schema import schema_of
 def with_json(command: click.Command, path: tuple[str, ...]) -> Iterator[str]:
     """The commands that print JSON, by their names."""
     if isinstance(command, click.Group):
-        context = click.Context(command)
+        context = click.Context(command, **main.context_settings)
         for name in command.list_commands(context):
             child = command.get_command(context, name)
             assert child is not None

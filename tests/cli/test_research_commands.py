@@ -173,7 +173,7 @@ def test_groups_that_take_guests_find_each_under_their_name():
     groups = {name: main.get_command(click.Context(main), name) for name in ("policy", "models")}
     for name, group in groups.items():
         assert isinstance(group, GuestGroup)
-        context = click.Context(group)
+        context = click.Context(group, **main.context_settings)
         for guest in [entry.name for entry in registered(COMMANDS) if entry.name.startswith(f"{name}.")]:
             assert group.get_command(context, guest.partition(".")[2]) is not None
     assert main.get_command(click.Context(main), "policy.check") is None
