@@ -67,8 +67,10 @@ def _memory_by_gpu(options: Mapping[str, str], request: SbatchRequest, nodes: No
     words = f"--mem-per-gpu={options['mem-per-gpu']}" if own else "DefMemPerGPU"
     if own and nodes.gpu_types.nonempty().any():
         yield f"{words} (on nodes with several types of GPUs)"
-    elif request.gpus and (nodes.memory_mib < nodes.gpus * each_mib).any():
-        yield f"{words} (on nodes without so much memory for all their GPUs)"
+    elif each_mib and ("gpus" in options or "gpus-per-task" in options):
+        with_memory = np.minimum(nodes.gpus, nodes.memory_mib // each_mib)
+        if (with_memory < nodes.gpus).any() and with_memory.max(initial=0) < request.all_gpus:
+            yield f"{words} (on nodes without so much memory for all their GPUs)"
 
 
 def _demands(options: Mapping[str, str], request: SbatchRequest, nodes: NodeTable) -> Iterator[tuple[BoolArray, str]]:

@@ -717,3 +717,5 @@ def test_a_job_that_names_a_node_may_have_others_for_its_gpus_which_is_said():
 def test_what_limits_of_a_partition_decide_in_ways_that_are_not_counted_is_said(text, columns):
     assert tried(text, limited(**columns)).not_understood
     assert tried("-G1 -n2 -C a", limited(least_nodes=0)).not_understood == ()
+    least_mib = float(site().nodes.memory_mib.min())
+    assert tried(f"-G1 --mem-per-gpu={int(least_mib)}").not_understood == (), "one node has memory for all it asks"
