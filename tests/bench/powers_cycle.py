@@ -223,6 +223,7 @@ def knowledge(jobs: Rows) -> Callable[[ClusterState], ClusterState]:
         name: Labels.of([run[at] for run in runs]) for at, name in enumerate(("user", "name", "", "gpu_type")) if name
     }
     columns |= {"gpus": np.array([run[2] for run in runs]), "runtime_s": np.array([run[4] for run in runs])}
+    columns |= {"job_id": np.arange(1, len(runs) + 1)}  # each run counts once
     speeds.learn(table_of(OutcomeTable, len(runs), {}, columns))
     uses = [kind for kind in kinds for _ in range(LEAST)]
     usage.learn(
