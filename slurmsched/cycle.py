@@ -231,6 +231,8 @@ def _predicted(context: CycleContext, state: ClusterState, promises: PromiseTabl
 
 def _settled(context: CycleContext, promises: PromiseTable, ends: JobEnds, now_s: float) -> PromiseTable:
     """Return *promises* with outcomes settled; runs whose end was not observed come from accounting, if it answers."""
+    if not len(promises):
+        return promises
     unseen, late = ends.unseen(promises), ends.late(promises, now_s) if context.late.due else []
     if late:
         context.late.put_off(LATE_EVERY_S)

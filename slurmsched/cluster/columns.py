@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import Enum
 from functools import cache, partial
@@ -113,6 +113,15 @@ def among(wanted: IntArray, values: IntArray) -> BoolArray:
     return np.asarray(places_of(wanted, values) >= 0)
 
 
+def rows_with(values: IntArray, wanted: Collection[int]) -> list[int]:
+    """Return the rows of *values* that are one of *wanted*."""
+    if not wanted:
+        return []
+    found = np.flatnonzero(among(values, np.fromiter(wanted, np.int64, len(wanted))))
+    rows: list[int] = found.tolist()
+    return rows
+
+
 @dataclass(frozen=True, eq=False)
 class Table:
     """A table as columns: row *i* of every column describes the same thing. Columns are read-only after creation.
@@ -142,7 +151,9 @@ class Table:
                 return ()
             if not self._sources or name not in self.__dataclass_fields__:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            columns, rows = next(source for source in self._sources if source[1] is None or name in source[0])
+            columns, rows = self._sources[0]
+            if rows is not None and name not in columns:
+                columns, rows = next(source for source in self._sources if source[1] is None or name in source[0])
             column = _joined(*columns, name) if rows is None else _rows_of(columns[name], rows)
             self.__dict__[name] = column  # another thread may do the same
             return column

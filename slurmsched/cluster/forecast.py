@@ -46,7 +46,7 @@ class Forecast(Table):
     def in_whole_seconds(self) -> Forecast:
         """Return the forecast rounded to seconds: it is no more exact, and smaller changes need no new record."""
         names = ("runtime_s", "low_s", "high_s", "floor_s")
-        return replace(self, **{name: np.rint(getattr(self, name)) for name in names})
+        return self.changed(**{name: np.rint(getattr(self, name)) for name in names})
 
 
 def no_forecast(length: int) -> Forecast:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import IntEnum
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from .columns import BoolArray, FloatArray, IntArray, Labels
+from .columns import BoolArray, FloatArray, IntArray, Labels, among
 from .jobs import JobState, JobTable
 from .reasons import reason_of
 from .records.outcomes import OutcomeTable
@@ -107,6 +107,10 @@ class EndedRun:
 def outcomes_of(runs: Iterable[EndedRun]) -> OutcomeTable:
     """Return the outcomes of *runs*, oldest end first."""
     ordered = sorted(runs, key=lambda run: (run.ended_s, run.job.job_id, run.job.restarts))
+    return _as_table(ordered) if ordered else NO_OUTCOMES  # most observations show no end
+
+
+def _as_table(ordered: Sequence[EndedRun]) -> OutcomeTable:
     jobs = [run.job for run in ordered]
     columns: dict[str, Any] = {name: Labels.of(getattr(job, name) for job in jobs) for name in _TEXTS}
     columns |= {name: np.array([getattr(job, name) for job in jobs], dtype=np.int64) for name in _INTS}
@@ -126,6 +130,7 @@ def outcomes_of(runs: Iterable[EndedRun]) -> OutcomeTable:
 _TEXTS = ("name", "user", "account", "qos", "partition", "gpu_type")
 _INTS = ("job_id", "gpus", "nodes", "cpus", "interactive")
 _SECONDS = ("time_limit_s", "first_submit_s", "eligible_s", "started_s")
+NO_OUTCOMES = _as_table([])
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,7 +166,7 @@ class Index:
         """Return the index with new or changed records of *jobs* by unit, None for those that are gone."""
         if not jobs:
             return self
-        kept = ~np.isin(self.unit, list(jobs))
+        kept = ~among(self.unit, np.fromiter(jobs, np.int64, len(jobs)))
         more = self.of({unit: job for unit, job in jobs.items() if job is not None})
         order = np.argsort(np.concatenate([self.unit[kept], more.unit]))
         columns = ((getattr(self, f.name)[kept], getattr(more, f.name)) for f in fields(self))

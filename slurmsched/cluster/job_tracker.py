@@ -139,6 +139,8 @@ class JobTracker:
         return replace(state, pending=pending, running=running, ended=ended)
 
     def _dated_jobs(self, table: JobTable, now_s: float) -> JobTable:
+        if not len(table):
+            return table
         at, found = self._index.find(units_in(table))
         if not len(self._index.unit):
             return table.changed(first_submit_s=table.submitted_s, deadline_s=deadlines_from(table, table.submitted_s))
@@ -201,6 +203,8 @@ class _Page:
 
     def meet(self, table: JobTable, phase: Phase, rows: BoolArray | None = None) -> None:
         """Process the changed ones of *rows* of *table*."""
+        if not len(table):
+            return
         news = ~self.before.unchanged(table, phase)
         some = np.flatnonzero(news if rows is None else news & rows)
         if not len(some):
@@ -413,6 +417,8 @@ def _continued(table: JobTable, earlier_s: FloatArray, now_s: float) -> FloatArr
     Only a job with ``ckpt`` continues from its saved work.
     """
     continues = table.ckpt & (earlier_s > 0)
+    if not continues.any():
+        return table.ran_s
     runs = table.state == JobState.RUNNING
     this_s = np.where(runs, np.maximum(now_s - np.nan_to_num(table.started_s, nan=now_s), 0.0), 0.0)
     return np.where(continues, np.maximum(table.ran_s, earlier_s + this_s), table.ran_s)

@@ -105,6 +105,8 @@ class _Look:
 def _differences(before: _Look, now: _Look) -> Iterator[tuple[int, int, float, str, Value, Value]]:
     """Yield unit, job id, first submit time, name of the changed setting, old and new value."""
     then_rows, now_rows = before.rows_of(now)
+    if not len(now_rows):
+        return
     for what, changed in _changed(before, now, then_rows, now_rows):
         for pick in np.flatnonzero(changed).tolist():
             old, new = then_rows[pick], now_rows[pick]
@@ -122,6 +124,8 @@ def _changed(before: _Look, now: _Look, then_rows: IntArray, now_rows: IntArray)
     for what in _TEXTS:
         yield what, _texts_differ(getattr(before, what).take(then_rows), getattr(now, what).take(now_rows))
     was, is_now = before.state[then_rows], now.state[now_rows]
+    if (was == is_now).all():
+        return
     yield "suspended", (was == JobState.RUNNING) & (is_now == JobState.SUSPENDED)
     yield "resumed", (was == JobState.SUSPENDED) & (is_now == JobState.RUNNING)
 
@@ -130,6 +134,8 @@ _TEXTS = ("partition", "qos", "comment")
 
 
 def _texts_differ(old: Labels, new: Labels) -> BoolArray:
+    if old.names == new.names:
+        return np.asarray(old.codes != new.codes)
     numbers = {name: number for number, name in enumerate(old.names)}
     return np.asarray(new.map([numbers.get(name, -1) for name in new.names], np.int64) != old.codes, dtype=np.bool_)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from threading import Event
 from typing import Protocol
 
@@ -74,7 +73,7 @@ def _close_answers(own: OwnIntents, now_s: float, keep: Keep) -> None:
     """Save that our answers are no longer in AdminComments; they are taken away whether that is possible or not."""
     if written := own.of(SetAdminComment):
         try:
-            keep([replace(intent, closed_s=now_s) for intent in written])
+            keep([intent._replace(closed_s=now_s) for intent in written])
         except SlurmschedError as error:
             logger.warning("answers that were taken back are not written again by a later daemon: %s", error)
 

@@ -236,6 +236,8 @@ class Memory:
 
     def keep_promises(self, promises: PromiseTable, now_s: float) -> None:
         """Replace the present promises by *promises*, and save the changes."""
+        if promises is self._promises:
+            return
         changed = dict(rows_of(promises.take(changed_rows(self._promises, promises))))
         self._promises = promises
         if changed:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 
 import pytest
 
@@ -27,8 +26,8 @@ def intents() -> Intents:
     ("spoil", "names"),
     [
         (lambda same: same.clear(), "has an empty list"),
-        (lambda same: same.append(replace(same[0], job_id=9)), "is of another"),
-        (lambda same: same.append(replace(same[0], cycle=9, closed_s=120.0)), "closed and in the list of open"),
+        (lambda same: same.append(same[0]._replace(job_id=9)), "is of another"),
+        (lambda same: same.append(same[0]._replace(cycle=9, closed_s=120.0)), "closed and in the list of open"),
         (lambda same: same.append(same[0]), "open twice in one cycle"),
     ],
 )

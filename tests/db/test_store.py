@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -127,7 +126,7 @@ def test_only_open_and_lately_refused_intents_are_read(store):
     ]
     store.save("c", PendingWrites(intents={intent.key: intent for intent in intents}))
     assert [intent.job_id for intent in store.intents("c", 5.0)] == [1, 3]
-    seen = replace(intents[0], answered_s=11.0, seen_s=20.0, closed_s=21.0)
+    seen = intents[0]._replace(answered_s=11.0, seen_s=20.0, closed_s=21.0)
     store.save("c", PendingWrites(intents={seen.key: seen}))
     assert [intent.job_id for intent in store.intents("c", 5.0)] == [3]
 

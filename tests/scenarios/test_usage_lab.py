@@ -34,7 +34,7 @@ def test_the_cpus_and_memory_that_a_run_used_come_from_accounting(lab):
         found[:] = [slurm.usage(time.time() - 600, time.time() + 600)]
         return job in found[0].job_id.tolist()
 
-    wait_until(read, 120.0, "the run in accounting", every_s=0.5)
+    wait_until(read, 120.0, "the run in accounting", every_s=5.0)
     (use,) = found
     assert (use.user[0], use.name[0], use.gpus[0], use.nodes[0]) == (lab.user("alice"), "busy", 1, 1)
     assert 200 <= use.memory_mib[0] < 400

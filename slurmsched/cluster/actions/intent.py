@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..events import Value
 
 
-@dataclass(frozen=True, slots=True)
-class Intent:
+class Intent(NamedTuple):
     """An action in progress: planned when made, then answered or refused, then seen, then closed."""
 
     job_id: int  #: NO_JOB for a move of nodes

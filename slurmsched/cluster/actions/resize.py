@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..columns import Labels
+from ..columns import Labels, rows_with
 from ..events import Value
 from ..resized_request import gpus_asked, nodes_taken
 from .base import HALF, Action, JobAction, OwnIntents, refused_for
@@ -133,7 +133,7 @@ def own_gpus(resizes: Collection[Intent], jobs: JobTable) -> OwnGpus:
     ours = by_job(resizes)
     (own, each), times_s = np.zeros((2, len(jobs)), dtype=np.int64), np.zeros(len(jobs))
     half, taken = np.zeros(len(jobs), dtype=np.bool_), np.zeros(len(jobs), dtype=np.int64)
-    for row in np.flatnonzero(np.isin(jobs.job_id, list(ours))).tolist():
+    for row in rows_with(jobs.job_id, ours):
         intents = ours[int(jobs.job_id[row])]
         mine = [_numbers(intent.value) for intent in intents]
         times_s[row] = max(intent.requested_s for intent in intents)

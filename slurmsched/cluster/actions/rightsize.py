@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..columns import Labels
+from ..columns import Labels, rows_with
 from ..events import Value
 from ..exclusions import UNREAD
 from ..node_request import read_request
@@ -145,7 +145,7 @@ def own_sizes(sizes: Collection[Intent], restores: Collection[Intent], pending: 
     times_s, (theirs, half) = np.zeros(len(pending)), np.zeros((2, len(pending)), dtype=np.bool_)
     if ours:
         stuck = where_kind(pending, ReasonKind.CANNOT_RUN)
-    for row in np.flatnonzero(np.isin(pending.job_id, list(ours))).tolist():
+    for row in rows_with(pending.job_id, ours):
         job, present = int(pending.job_id[row]), pending.node_request[row]
         if present == UNREAD:
             continue

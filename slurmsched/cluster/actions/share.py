@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..columns import Labels
+from ..columns import Labels, rows_with
 from ..events import Value
 from ..jobs import JobState
 from ..text.tres import slots_in
@@ -181,8 +181,9 @@ def sharing(
     Our record counts, not the token: an owner may have written another comment since.
     """
     share_of = {intent.job_id: str(intent.value) for intent in shares}
-    given_back = np.isin(jobs.job_id, [intent.job_id for intent in unshares])
-    rows = np.flatnonzero(np.isin(jobs.job_id, list(share_of))).tolist()
+    given_back = np.zeros(len(jobs), dtype=np.bool_)
+    given_back[rows_with(jobs.job_id, [intent.job_id for intent in unshares])] = True
+    rows = rows_with(jobs.job_id, share_of)
     found = np.zeros(len(jobs), dtype=np.bool_)
     found[[row for row in rows if not is_untouched(jobs, row)]] = True
     ids, names = jobs.job_id.tolist(), [""]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..columns import Labels
+from ..columns import Labels, rows_with
 from ..events import Value
 from ..exclusions import ANY_TYPE, same_nodes
 from .base import Action, JobAction, OwnIntents, refused_for
@@ -137,7 +137,7 @@ def steered(steers: Collection[Intent], unsteers: Collection[Intent], jobs: JobT
     for intent in unsteers:
         let_go_s[intent.job_id] = max(intent.requested_s, let_go_s.get(intent.job_id, 0.0))
     names, codes, times_s = [""], np.zeros(len(jobs), dtype=np.int64), np.zeros(len(jobs))
-    for row in np.flatnonzero(np.isin(jobs.job_id, [*ours, *let_go_s])).tolist():
+    for row in rows_with(jobs.job_id, [*ours, *let_go_s]):
         job, excluded = int(jobs.job_id[row]), jobs.excluded_nodes[row]
         times_s[row] = let_go_s.get(job, 0.0)
         for intent in ours.get(job, []):

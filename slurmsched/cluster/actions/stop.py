@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..columns import Labels
+from ..columns import Labels, rows_with
 from ..events import Value
 from ..job_tracker import SAME_TIME_S
 from ..jobs import JobState
@@ -143,7 +143,7 @@ def ask_counts(asks: Iterable[Intent], jobs: JobTable, now_s: float) -> tuple[Fl
         elif intent.answered_s > since_s and is_answered(intent):
             answered.setdefault(intent.job_id, {})[intent.answered_s] = intent.refused is None
     last_s, often = np.full(len(jobs), np.nan), np.zeros(len(jobs), dtype=np.int64)
-    for row in np.flatnonzero(np.isin(jobs.job_id, [*answered, *unsure])).tolist():
+    for row in rows_with(jobs.job_id, [*answered, *unsure]):
         job, first_s = int(jobs.job_id[row]), jobs.first_submit_s[row] - SAME_TIME_S  # before, another job had the id
         recent = {at_s: acted for at_s, acted in answered.get(job, {}).items() if not at_s < first_s}
         last_s[row] = max((at_s for at_s, acted in recent.items() if acted), default=np.nan)
@@ -164,7 +164,7 @@ def left(asks: Collection[Intent], jobs: JobTable, now_s: float) -> tuple[Labels
             if at_s > since_s or not answered:
                 latest[intent.job_id] = max(latest.get(intent.job_id, (since_s, "")), (at_s, nodes))
     names, codes, times_s = [""], np.zeros(len(jobs), dtype=np.int64), np.zeros(len(jobs))
-    for row in np.flatnonzero(np.isin(jobs.job_id, list(latest))).tolist():
+    for row in rows_with(jobs.job_id, latest):
         at_s, nodes = latest[int(jobs.job_id[row])]
         if nodes and at_s >= jobs.first_submit_s[row] - SAME_TIME_S:  # before that another job had the id
             codes[row], times_s[row] = len(names), at_s

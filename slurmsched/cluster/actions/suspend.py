@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..columns import rows_with
 from ..job_tracker import SAME_TIME_S
 from ..jobs import JobState
 from .base import Action, JobAction, OwnIntents
@@ -48,8 +49,8 @@ class Suspend(JobAction):
     @classmethod
     def undone_of_running(cls, own: OwnIntents, running: JobTable) -> list[Action]:
         """Return the ends of our suspensions that are in force; those of others stay."""
-        ours = [intent.job_id for intent in own.of(cls)]
-        return [Resume(job) for job in running.job_id[np.isin(running.job_id, ours) & _suspended(running)].tolist()]
+        rows = rows_with(running.job_id, [intent.job_id for intent in own.of(cls)])
+        return [Resume(int(running.job_id[row])) for row in rows if _suspended(running)[row]]
 
     @classmethod
     def seen(cls, intent: Intent, look: Observation) -> bool:
@@ -100,7 +101,7 @@ def own_suspensions(own: OwnIntents, jobs: JobTable, now_s: float) -> dict[str, 
     since_s, rested_s, paused_s = np.zeros((3, len(jobs)))
     times = _times(own, now_s)
     suspended = _suspended(jobs)
-    for row in np.flatnonzero(np.isin(jobs.job_id, list(times))).tolist():
+    for row in rows_with(jobs.job_id, times):
         begun_s = float(np.nan_to_num(jobs.started_s[row], nan=-np.inf)) - SAME_TIME_S
         for from_s, until_s in times[int(jobs.job_id[row])]:
             if from_s < begun_s or (until_s is None and not suspended[row]):

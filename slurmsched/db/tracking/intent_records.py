@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import fields
 
 from sqlalchemy import Connection, or_, select
 
@@ -17,7 +16,7 @@ from ..tables import intents
 def save_intents(connection: Connection, cluster: str, some: Sequence[Intent]) -> None:
     """Write the present state of *some* intents."""
     rows = [
-        {"cluster": cluster, **{f.name: getattr(i, f.name) for f in fields(i)}, "value": json.dumps(i.value)}
+        {"cluster": cluster, **i._asdict(), "value": json.dumps(i.value)}
         for i in some
     ]
     insert_or(connection, intents, rows, replace=("answered_s", "refused", "seen_s", "closed_s"))
@@ -25,7 +24,7 @@ def save_intents(connection: Connection, cluster: str, some: Sequence[Intent]) -
 
 def load_intents(connection: Connection, cluster: str, refused_since_s: float, now_s: float) -> list[Intent]:
     """Return open intents, those refused since *refused_since_s*, and those of kinds that are remembered so long."""
-    names = [f.name for f in fields(Intent)]
+    names = Intent._fields
     lately = intents.c.refused.is_not(None) & (intents.c.answered_s >= refused_since_s)
     remembered = [
         (intents.c.kind == kind.stored) & (intents.c.answered_s >= now_s - kind.remembered_s)

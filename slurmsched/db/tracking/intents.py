@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 
 import numpy as np
 
@@ -98,7 +97,7 @@ class Intents:
             mine = mine or Intent(job_id, kind, action.value, now_s, cycle)
             # Some refused changes may have taken effect, at least in part, which the next observation shows.
             over = refused is not None and not action.stays_open(mine, refused)
-            mine = replace(mine, answered_s=now_s, refused=refused, closed_s=now_s if over else None)
+            mine = mine._replace(answered_s=now_s, refused=refused, closed_s=now_s if over else None)
             self._remember(mine)
             if action.of_sharing:
                 self._refusals[job_id] = self._refusals.get(job_id, 0) + 1 if refused is not None else 0
@@ -110,7 +109,7 @@ class Intents:
             if not over and action.accumulates:  # slurmctld may fall back to what an earlier one wrote
                 others.append(mine)
             elif not over:
-                changed += [replace(other, closed_s=now_s) for other in others]
+                changed += [other._replace(closed_s=now_s) for other in others]
                 others = [mine]
             if refused is not None and not action.settled_by_refusal:
                 self._refused_s[job_id] = now_s
@@ -124,7 +123,7 @@ class Intents:
         for key, same in list(self._open.items()):
             if (since_s := submitted_s.get(key[0])) is not None:
                 old = [intent for intent in same if intent.requested_s < since_s - SAME_TIME_S]
-                changed += [replace(intent, closed_s=now_s) for intent in old]
+                changed += [intent._replace(closed_s=now_s) for intent in old]
                 self._thin_out(key, [intent for intent in same if intent not in old])
         for job_id in submitted_s.keys() & self._refused_s.keys():
             if self._refused_s[job_id] < submitted_s[job_id] - SAME_TIME_S:
@@ -151,7 +150,7 @@ class Intents:
                 undone += [(key[0], kind) for kind in undoes]
             self._thin_out(key, [intent for intent in fresh if intent.closed_s is None])
         for key in dict.fromkeys(undone):
-            changed += [replace(intent, closed_s=now_s) for intent in self._open.pop(key, [])]
+            changed += [intent._replace(closed_s=now_s) for intent in self._open.pop(key, [])]
         return changed
 
     def delays(self) -> dict[int, Delay]:
@@ -253,7 +252,7 @@ def judged(intent: Intent, look: Observation) -> Intent:
     """Return *intent* itself, or a copy with ``seen_s``, ``closed_s`` or ``refused`` filled in by an observation."""
     kind = ACTIONS[intent.kind]
     if why := kind.in_vain(intent, look):
-        intent = replace(intent, refused=why)
+        intent = intent._replace(refused=why)
     seen_s = intent.seen_s
     if seen_s is None and kind.seen(intent, look):
         seen_s = look.now_s
@@ -261,7 +260,7 @@ def judged(intent: Intent, look: Observation) -> Intent:
     closed_s = look.now_s if over else None
     if seen_s == intent.seen_s and closed_s is None:
         return intent
-    return replace(intent, seen_s=seen_s, closed_s=closed_s)
+    return intent._replace(seen_s=seen_s, closed_s=closed_s)
 
 
 def _is_remembered(intent: Intent) -> bool:
@@ -271,4 +270,4 @@ def _is_remembered(intent: Intent) -> bool:
 
 def _not_later_than(intent: Intent, now_s: float) -> Intent:
     answered_s = None if intent.answered_s is None else min(intent.answered_s, now_s)
-    return replace(intent, requested_s=min(intent.requested_s, now_s), answered_s=answered_s)
+    return intent._replace(requested_s=min(intent.requested_s, now_s), answered_s=answered_s)

@@ -11,7 +11,7 @@ from collections.abc import Collection
 import numpy as np
 
 from ...cluster.actions import Action, AskToStop, Requeue
-from ...cluster.columns import BoolArray
+from ...cluster.columns import BoolArray, rows_with
 from ...cluster.jobs import JobState, JobTable
 from ...cluster.records.faults import Instability
 from ...cluster.state import View
@@ -29,7 +29,7 @@ def unsteady(jobs: JobTable, rules: SharingRules) -> BoolArray:
     for instability in rules.unstable:
         for job_id, restart in _runs(instability):
             bounds.setdefault(job_id, []).append((restart, instability.end_s))
-    for row in np.flatnonzero(np.isin(jobs.job_id, list(bounds))).tolist() if bounds else ():
+    for row in rows_with(jobs.job_id, bounds):
         # Ids restart on a new controller: an observation from before the submission is about another job.
         since_s = jobs.first_submit_s[row] - SAME_S
         words = bounds[int(jobs.job_id[row])]

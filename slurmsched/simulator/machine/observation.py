@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -98,8 +97,7 @@ def nodes_of(model: Controller, fleet: ClusterSpec) -> NodeTable:
     resources, nodes = model.stage.resources, fleet.nodes
     idle = resources.free.cpus == resources.has.cpus
     words = np.where(resources.up, np.where(idle, "idle", "mixed"), "down")
-    return replace(
-        nodes,
+    return nodes.changed(
         state=nodes.state if (resources.up == nodes.usable).all() else Labels.of(words.tolist()),
         usable=resources.up.copy(),
         cpus_used=resources.has.cpus - resources.free.cpus,
