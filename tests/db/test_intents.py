@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 import pytest
 
 from slurmsched.cluster.actions import AskToStop, Rank

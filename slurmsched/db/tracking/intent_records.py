@@ -15,10 +15,7 @@ from ..tables import intents
 
 def save_intents(connection: Connection, cluster: str, some: Sequence[Intent]) -> None:
     """Write the present state of *some* intents."""
-    rows = [
-        {"cluster": cluster, **i._asdict(), "value": json.dumps(i.value)}
-        for i in some
-    ]
+    rows = [{"cluster": cluster, **i._asdict(), "value": json.dumps(i.value)} for i in some]
     insert_or(connection, intents, rows, replace=("answered_s", "refused", "seen_s", "closed_s"))
 
 
