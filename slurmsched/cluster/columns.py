@@ -98,13 +98,17 @@ def numbered(codes: IntArray, size: int) -> tuple[IntArray, IntArray]:
     return np.flatnonzero(seen), (np.cumsum(seen) - 1)[codes]
 
 
-def places_of(wanted: IntArray, values: IntArray) -> IntArray:
-    """Return where each of *wanted* stands in *values*, at the last place if at several; -1 where it does not."""
+def places_of(wanted: IntArray, values: IntArray, first: bool = False) -> IntArray:
+    """Return where each of *wanted* stands in *values*; -1 where it does not.
+
+    If it stands at several places, it is the last one, or the *first*.
+    """
     if not len(values) or not len(wanted):
         return np.full(len(wanted), -1, dtype=np.int64)
     order = np.argsort(values, kind="stable")
-    at = np.searchsorted(values[order], wanted, side="right") - 1
-    places = order[at]  # before the first one is the last one, which is another value
+    ordered = values[order]
+    at = np.searchsorted(ordered, wanted) if first else np.searchsorted(ordered, wanted, side="right") - 1
+    places = order[np.minimum(at, len(order) - 1)]  # one that stands nowhere gets the place of another value
     return np.where(values[places] == wanted, places, -1)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..cluster.columns import IntArray
+from ..cluster.columns import IntArray, places_of
 from ..cluster.jobs import JobTable
 from ..cluster.nodes import by_type
 from ..cluster.records.predictions import PredictionKind, PredictionTable
@@ -77,9 +77,8 @@ def _predicted(view: View, table: PredictionTable | None) -> tuple[IntArray, Int
     none = np.full(len(jobs), -1, dtype=np.int64)
     if table is None or not len(table) or not len(jobs):
         return none[:0], none
-    order = np.argsort(table.job_id, kind="stable")
-    at = order[np.minimum(np.searchsorted(table.job_id[order], jobs.job_id), len(order) - 1)]
-    same = (table.job_id[at] == jobs.job_id) & (np.abs(table.first_submit_s[at] - jobs.first_submit_s) <= SAME_S)
+    at = places_of(jobs.job_id, table.job_id, first=True)
+    same = (at >= 0) & (np.abs(table.first_submit_s[at] - jobs.first_submit_s) <= SAME_S)
     known = same & np.isfinite(table.start_s[at]) & table.has_value[at] & (table.kind[at] != PredictionKind.RUNNING)
     rows = np.flatnonzero(known & (jobs.gpus > 0))
     return rows[np.argsort(table.start_s[at[rows]], kind="stable")], np.where(same, at, none)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..cluster.columns import BoolArray, FloatArray, IntArray
+from ..cluster.columns import BoolArray, FloatArray, IntArray, places_of
 from ..cluster.jobs import JobState
 from ..cluster.records.outcomes import OutcomeTable
 from ..cluster.records.profiles import MeasuredNodes
@@ -87,12 +87,8 @@ def node_memory(runs: OutcomeTable, use: KeptUsage) -> NodeMemory | None:
 
 def _row_of(runs: OutcomeTable, use: KeptUsage) -> IntArray:
     """Return the row of *use* of each run, by its job and the second of its end; -1 where there is none."""
-    if not len(use):
-        return np.full(len(runs), -1, dtype=np.int64)
     known, asked = (keys(table.job_id, table.ended_s) for table in (use, runs))
-    order = np.argsort(known, kind="stable")
-    row = order[np.minimum(np.searchsorted(known[order], asked), len(use) - 1)]
-    return np.where((known[row] == asked) & (runs.state != JobState.RUNNING), row, -1)
+    return np.where(runs.state == JobState.RUNNING, -1, places_of(asked, known, first=True))
 
 
 def asked_hours(runs: OutcomeTable) -> float:

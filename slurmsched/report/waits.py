@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..cluster.columns import BoolArray, FloatArray, IntArray
+from ..cluster.columns import BoolArray, FloatArray, IntArray, places_of
 from ..cluster.records.outcomes import OutcomeTable
 from ..cluster.records.prediction_records import PredictionRecords
 from .answer import Waits
@@ -38,13 +38,8 @@ def waits(runs: OutcomeTable, predictions: PredictionRecords, since_s: float, un
 def rows_of(runs: OutcomeTable, records: PredictionRecords) -> IntArray:
     """Return the row of *records* of the first prediction of each run's job; -1 where there is none."""
     first = np.flatnonzero(records.number == 0)
-    if not len(first):
-        return np.full(len(runs), -1, dtype=np.int64)
     known, asked = keys(records.job_id[first], records.first_submit_s[first]), keys(runs.job_id, runs.first_submit_s)
-    order = np.argsort(known, kind="stable")
-    place = np.minimum(np.searchsorted(known[order], asked), len(first) - 1)
-    row = order[place]
-    return np.where(known[row] == asked, first[row], -1)
+    return np.append(first, -1)[places_of(asked, known, first=True)]
 
 
 def _first_predictions(starts: OutcomeTable, records: PredictionRecords) -> tuple[FloatArray, FloatArray]:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slurmsched.cluster
-from slurmsched.cluster.columns import Labels, Table, among, places_of
+from slurmsched.cluster.columns import Labels, Table, among, places_of, rows_with
 from slurmsched.cluster.forecast import Forecast, no_forecast
 from slurmsched.cluster.jobs import job_table
 from slurmsched.cluster.nodes import AccountTable
@@ -30,11 +30,14 @@ def test_labels_hold_each_text_once_in_order_of_appearance(texts):
 
 
 @given(st.lists(st.integers(-3, 9)), st.lists(st.integers(-3, 9)))
-def test_numbers_are_found_at_their_last_place(wanted, values):
+def test_numbers_are_found_at_their_last_place_or_their_first(wanted, values):
     last = {value: place for place, value in enumerate(values)}
     ints = [np.array(numbers, dtype=np.int64) for numbers in (wanted, values)]
     assert places_of(*ints).tolist() == [last.get(number, -1) for number in wanted]
+    first = [values.index(number) if number in values else -1 for number in wanted]
+    assert places_of(*ints, first=True).tolist() == first
     assert among(*ints).tolist() == np.isin(*ints).tolist()
+    assert rows_with(ints[1], wanted) == [row for row, value in enumerate(values) if value in wanted]
 
 
 def test_a_table_with_one_changed_column_shares_the_others_and_leaves_the_first_as_it_was():

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...cluster.columns import BoolArray, FloatArray, IntArray
+from ...cluster.columns import BoolArray, FloatArray, IntArray, places_of
 from ...cluster.jobs import JobState, JobTable
 from ...cluster.records.outcomes import OutcomeTable
 from ...cluster.records.prediction_records import KeptState, PredictionRecords, kept_table
@@ -146,9 +146,8 @@ def _numbers(records: PredictionRecords, raw: PredictionTable) -> IntArray:
 
 def _at(job_id: IntArray, first_s: FloatArray, wanted: IntArray, wanted_s: FloatArray) -> IntArray:
     """Return the first row of each wanted job, by id and first submission; -1 where it is not there."""
-    if not len(job_id):
-        return np.full(len(wanted), -1, dtype=np.int64)
-    order = np.argsort(job_id, kind="stable")
-    at = order[np.minimum(np.searchsorted(job_id[order], wanted), len(order) - 1)]
-    same = (job_id[at] == wanted) & (np.abs(np.nan_to_num(first_s[at]) - np.nan_to_num(wanted_s)) < 1.0)
-    return np.where(same, at, -1)
+    at = places_of(wanted, job_id, first=True)
+    here = np.flatnonzero(at >= 0)
+    apart_s = np.abs(np.nan_to_num(first_s[at[here]]) - np.nan_to_num(wanted_s[here]))
+    at[here[~(apart_s < 1.0)]] = -1
+    return at

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...cluster.columns import IntArray, Labels
+from ...cluster.columns import IntArray, Labels, places_of
 from ...cluster.jobs import JobTable
 from .records import RecordColumns
 
@@ -37,14 +37,13 @@ def with_factors(jobs: JobTable, columns: RecordColumns) -> JobTable:
     numbers = {name: _numbers(columns[format_]) for format_, name in FIELDS.items()}
     if not len(numbers["job_id"]):
         return jobs
-    ids, first = np.unique(numbers["job_id"], return_index=True)
-    at = np.minimum(np.searchsorted(ids, jobs.job_id), len(ids) - 1)
-    is_listed = ids[at] == jobs.job_id
+    at = places_of(jobs.job_id, numbers["job_id"], first=True)
+    is_listed = at >= 0
     points: dict[str, Any] = {
-        name: np.where(is_listed, numbers[name][first[at]], 0) for name in numbers if name.endswith("_points")
+        name: np.where(is_listed, numbers[name][at], 0) for name in numbers if name.endswith("_points")
     }
-    total = sum(points.values()) - np.where(is_listed, numbers["nice"][first[at]], 0)
-    fixed = is_listed & (np.abs(numbers["priority"][first[at]] - np.maximum(total, 1)) > SLACK)
+    total = sum(points.values()) - np.where(is_listed, numbers["nice"][at], 0)
+    fixed = is_listed & (np.abs(numbers["priority"][at] - np.maximum(total, 1)) > SLACK)
     del points["assoc_points"]
     return jobs.changed(**points, fixed=fixed)
 

@@ -9,7 +9,7 @@ from typing import NotRequired
 
 import numpy as np
 
-from ....cluster.columns import BoolArray
+from ....cluster.columns import BoolArray, places_of
 from ....cluster.records.predictions import PredictionTable
 from ....cluster.records.promises import SAME_S
 from ....cluster.state import View
@@ -94,12 +94,11 @@ def _still_there(table: PredictionTable, view: View) -> BoolArray:
     """Return the mask of the rows of *table* for jobs that wait or run now, excluding others that had their ids."""
     job_id = np.concatenate([view.pending.job_id, view.running.job_id])
     first_s = np.concatenate([view.pending.first_submit_s, view.running.first_submit_s])
-    if not len(job_id):
-        return np.zeros(len(table), dtype=np.bool_)
-    order = np.argsort(job_id, kind="stable")
-    at = order[np.minimum(np.searchsorted(job_id[order], table.job_id), len(order) - 1)]
-    same = (job_id[at] == table.job_id) & (np.abs(first_s[at] - table.first_submit_s) <= SAME_S)
-    return np.asarray(same, dtype=np.bool_)
+    at = places_of(table.job_id, job_id, first=True)
+    here = np.flatnonzero(at >= 0)
+    same = np.zeros(len(table), dtype=np.bool_)
+    same[here] = np.abs(first_s[at[here]] - table.first_submit_s[here]) <= SAME_S
+    return same
 
 
 _predicted = partial(
