@@ -71,8 +71,16 @@ def tasks_on_nodes(one: SizedJob) -> bool:
 
 
 def nodes_asked(site: Site, job: int) -> tuple[int, str]:
-    """The number of nodes that a job asks for, and of tasks, CPUs and memory with them."""
-    shown = site.lab.ask(["scontrol", "show", "job", str(job)])
+    """The number of nodes that a job asks for, and of tasks, CPUs and memory with them.
+
+    While it completes, Slurm counts those of its nodes that are not done yet.
+    """
+
+    def whole() -> str:
+        shown = site.lab.ask(["scontrol", "show", "job", str(job)])
+        return "" if "JobState=COMPLETING" in shown else shown
+
+    shown = site.until(whole, "a job that does not complete")
     wanted = ("NumNodes", "NumCPUs", "NumTasks", "MinMemoryNode", "MinMemoryCPU", "TresPerNode")
     found = [f"{name}={value}" for name, value in re.findall(r"(\w+)=(\S+)", shown) if name in wanted]
     return int(re.search(r"NumNodes=(\d+)", shown)[1]), " ".join(found)
