@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 REFERENCE = DOCS / "reference"
 TEXTS = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md")), *sorted(ROOT.glob("examples/**/*.md"))]
-TEXTS += sorted(file for file in (ROOT / "contrib").rglob("*") if file.is_file())
+TEXTS += sorted(file for file in (ROOT / "contrib").rglob("*") if file.is_file() and "__pycache__" not in file.parts)
 SUBJECTS = ("ordering", "deadlines", "sharing", "profiling", "predictions", "explanation")
 TOPS = [ROOT, ROOT / "slurmsched", *(file.parent for file in (ROOT / "slurmsched").glob("*/__init__.py"))]
 """Names of files are relative to one of these."""
