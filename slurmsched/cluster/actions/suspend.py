@@ -49,8 +49,8 @@ class Suspend(JobAction):
     @classmethod
     def undone_of_running(cls, own: OwnIntents, running: JobTable) -> list[Action]:
         """Return the ends of our suspensions that are in force; those of others stay."""
-        rows = rows_with(running.job_id, [intent.job_id for intent in own.of(cls)])
-        return [Resume(int(running.job_id[row])) for row in rows if _suspended(running)[row]]
+        suspended = running.job_id[_suspended(running)]
+        return [Resume(int(suspended[row])) for row in rows_with(suspended, [one.job_id for one in own.of(cls)])]
 
     @classmethod
     def seen(cls, intent: Intent, look: Observation) -> bool:
