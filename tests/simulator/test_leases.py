@@ -140,6 +140,14 @@ def test_a_refused_job_is_asked_again_at_its_last_moment_when_nothing_is_kept_fr
     assert Deadlines.of(once).missed == pytest.approx(2 / 12)
 
 
+def test_at_its_last_moment_a_job_is_promised_what_nearly_all_such_jobs_keep():
+    crowd, long, others = [(0, 60, 1, "1@62")] * 10, [(1, 500, 4, "1@640")] * 2, [(2, 100, 1, "")] * 10
+    asked, known = jobs(*crowd, *long, *others), [60] * 10 + [500] * 2 + [100] * 10
+    for high, promised in ((510, 11), (550, 9)):  # nine in ten would keep both
+        again = chronus(asked, 10, learnt=guess(known, [60] * 10 + [high] * 2 + [100] * 10))
+        assert promises(again) == (promised, 3, 0)
+
+
 def test_after_a_refusal_more_is_kept_from_wide_jobs_than_from_as_many_gpus_of_narrow_ones():
     crowd = [(0, 60, 1, "1@62")] * 10
     assert promises(chronus(jobs(*crowd, *[(100, 90, 1, "1@95")] * 8), 10))[:2] == (17, 1)
