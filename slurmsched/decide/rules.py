@@ -81,7 +81,7 @@ class DeadlineRules(RestartedTerms):
         lengths = {"beat_s": self.lease_s, "lease_s": self.lease_s, "slack_s": self.slack_s, "solver_s": self.solver_s}
         return LeaseTerms(
             reserve=self.reserve,
-            kept_back=0.0,
+            foreseen=0.0,
             kept_whole=self.kept_back,
             last_s=0.0,  # ``again_s`` asks refused jobs again
             restart_s=self.restart_s,

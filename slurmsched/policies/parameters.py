@@ -14,8 +14,13 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound="DataclassInstance")
 
 
-def of_numbers(kind: type[T], part: str, settings: Mapping[str, str]) -> T:
-    """Return a *kind* with *settings*, texts by name; ConfigError for an unknown name or a text that is no number."""
+def of_numbers(kind: type[T], part: str, settings: Mapping[str, str], gone: Mapping[str, str] | None = None) -> T:
+    """Return a *kind* with *settings*, texts by name; ConfigError for an unknown name or a text that is no number.
+
+    *gone* says what is written in place of names of earlier versions.
+    """
+    if old := sorted(set(settings) & set(gone or {})):
+        raise ConfigError(f"{part}: there is no {old[0]} any more: {(gone or {})[old[0]]}")
     try:
         return kind(**{name: float(text) for name, text in settings.items()})
     except (TypeError, ValueError):

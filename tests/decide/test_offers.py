@@ -6,13 +6,16 @@ import numpy as np
 import pytest
 from policies.test_turns_ahead import BEAT_S, START_S, jobs
 
-from slurmsched.cluster.records.promises import promise_table
-from slurmsched.decide.deadlines.offers import Offer
+from slurmsched.cluster.records.promises import PromiseState, promise_table
+from slurmsched.decide.deadlines.foreseen_requests import ForeseenRequests
+from slurmsched.decide.deadlines.offers import NO_ROOM, TOO_LONG, Offer
+from slurmsched.errors import ConfigError
+from slurmsched.policies.contract import SELECTIONS
 from slurmsched.policies.deadlines.lease_schedule import LeaseSchedule
 from slurmsched.policies.deadlines.lease_terms import LeaseTerms
 from slurmsched.policies.deadlines.reservations import DeadlineRequests, Room
 
-TERMS = LeaseTerms(beat_s=BEAT_S, reserve=0.0, kept_back=0.0)
+TERMS = LeaseTerms(beat_s=BEAT_S, reserve=0.0, foreseen=0.0)
 
 
 def offer(held: DeadlineRequests, gpus: int = 8) -> Offer:
@@ -42,3 +45,27 @@ def test_a_job_is_not_promised_what_fits_by_gpu_time_alone():
 def test_a_promise_counts_what_the_stop_of_a_running_job_costs(resume_s, fits):
     held = jobs((1, 6 * BEAT_S, 8 * BEAT_S, True, resume_s))
     assert offer(held, gpus=1).beside(jobs((1, 2 * BEAT_S, 3 * BEAT_S, False, 0.0))) == fits
+
+
+def test_the_load_below_a_size_is_that_of_requests_of_the_last_day_that_could_be_promised():
+    states = [PromiseState.MET, PromiseState.OPEN, PromiseState.REFUSED, PromiseState.REFUSED, PromiseState.WITHDRAWN]
+    asked = promise_table(
+        7,
+        job_id=[1, 2, 3, 4, 5, 6, 3],  # the third job was refused, and asked again
+        asked_s=[START_S - 7_200.0] * 5 + [START_S - 90_000.0, START_S - 60.0],
+        gpus=[1, 2, 4, 1, 1, 1, 4],
+        needs_s=[3_600.0] * 7,
+        state=[*states, PromiseState.MET, PromiseState.OPEN],
+        reason=["", "", NO_ROOM, TOO_LONG, "", "", ""],
+    )
+    foreseen = ForeseenRequests(asked, 10, START_S, 86_400.0, (NO_ROOM,))
+    below = [foreseen.below(hours * 3_600.0) for hours in (1.0, 1.5, 2.5, 4.5, np.inf)]
+    assert below == pytest.approx([0.0, 0.05, 0.15, 0.35, 0.35])
+    assert ForeseenRequests(asked, 1, START_S, 86_400.0, (NO_ROOM,)).below(np.inf) == 1.0
+    assert ForeseenRequests(promise_table(0), 8, START_S, 86_400.0, ()).below(np.inf) == 0.0
+
+
+@pytest.mark.parametrize("name", ["kept_back", "crowded"])
+def test_a_term_of_earlier_versions_is_answered_with_what_to_write(name):
+    with pytest.raises(ConfigError, match=f"there is no {name} any more.*foreseen=0"):
+        SELECTIONS.find(f"leases {name}=0.5")

@@ -38,7 +38,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # PuLP wa
 
 MINUTE_S, HOUR_S = 60.0, 3_600.0
 SJF = find_ordering("sjf")
-TERMS = "leases kept_back=0 reserve=0"
+TERMS = "leases foreseen=0 reserve=0"
 NOBODY_STOPS = jobs((0, 30, 4, ""), (1, 60, 1, "1@305"), (1, 120, 2, "1@185"), (1, 120, 4, "1@305"), ckpt=False)
 """Three jobs that fit on four GPUs after a first one; as late as possible, the second takes a GPU of the last one."""
 

@@ -107,7 +107,7 @@ class PromiseAdmission:
         """Promise a step if quotas allow it and it fits beside the present plan; return whether it was promised."""
         request = one.by(step)
         one.refused = self._quotas.refusal(one.row, request)
-        if one.refused or not self._offer.beside(request):
+        if one.refused or not self._offer.beside(request, one.steps[step][1]):
             one.refused = one.refused or self._offer.refusal(request)
             return False
         self._quotas.add(one.row, request)

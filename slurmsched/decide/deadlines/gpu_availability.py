@@ -102,7 +102,7 @@ class GpuAvailability:
         self._begins_s, self._free = self._over_time(self.ends_s, stops_s)
 
     def count(self, rows: IntArray, share: float) -> None:
-        """Let pending *rows* request the time within which a larger *share* of such jobs end; quotas stay as they are."""
+        """Let pending *rows* request the time in which a larger *share* of such jobs end; quotas stay as they are."""
         self.needs_s = self.needs_s.copy()
         self.needs_s[rows] = np.maximum(self.needs_s, self.work.within_s(share))[rows]
 

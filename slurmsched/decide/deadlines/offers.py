@@ -14,10 +14,12 @@ from ...policies.deadlines.lease_schedule import LeaseSchedule
 from ...policies.deadlines.lease_terms import YEAR_S, LeaseTerms
 from ...policies.deadlines.reservations import DeadlineRequests, Room, together
 from ...policies.deadlines.turns_ahead import TurnsAhead
+from .foreseen_requests import ForeseenRequests
 
 NO_ROOM = "there are not enough GPUs in time beside what was promised before"
 TOO_LONG = "its planned runtime ends after that"
 KEPT_BACK = "the GPUs that are left are kept for smaller jobs, since jobs were refused for want of GPUs"
+FORESEEN = "the GPUs that are left are kept for smaller jobs with deadlines, as many as asked in the last day"
 
 SMALL = 0.1
 """Size of a job that cannot be stopped, as a share of the largest ones, up to which nothing is kept back from it."""
@@ -25,8 +27,8 @@ SMALL = 0.1
 PLANNED = 12_000
 """Maximum number of jobs planned in one decision; after that, new promises must fit beside the last plan."""
 
-LOADED_S = 3_600.0
-"""Least time over which the load of requests is counted: a burst of the first minutes is no load."""
+AT_LAST = 0.5
+"""The part of the GPUs for smaller jobs that is kept from a job at its last moment: later nobody will ask for it."""
 
 ATTEMPTS = 4
 """Number of plans that drop only the promises without a place; each later one drops half of the new promises."""
@@ -36,17 +38,16 @@ class Offer:
     """The room for new promises beside the schedule of the promises *held*, less the reserve of the *terms*.
 
     Jobs that cannot be stopped have one reservation each, and new ones are placed beside those; jobs that can are
-    planned in leases afresh each time. *asked* are all recent requests and their answers: large jobs are promised less
-    after a want of GPUs, and in a crowd if the terms say so.
+    planned in leases afresh each time. *asked* are all recent requests and their answers: a job in leases leaves room
+    for the smaller ones that are foreseen by them, and large other jobs are promised less after a want of GPUs.
     """
 
     def __init__(self, schedule: LeaseSchedule, terms: LeaseTerms, held: DeadlineRequests, asked: PromiseTable) -> None:
         self._schedule, self._terms, self._asked = schedule, terms, asked
         self._refused_s = last_refusal_s(asked)
-        self._crowded = bool(terms.crowded) and (
-            requested_load(asked, schedule.room, schedule.now_s, terms.memory_s) >= terms.crowded
-        )
         self._room, self._now_s = schedule.room.less(terms.reserve), schedule.now_s
+        gpus, wants = int(schedule.room.free.max(initial=0)), (NO_ROOM, FORESEEN)
+        self._foreseen = ForeseenRequests(asked, gpus, schedule.now_s, terms.memory_s, wants)
         self._held, self._parts = held.take(~held.stoppable), held.take(held.stoppable)
         self._starts_s, self._left, _ = schedule.reserved(self._held, 0.0, self._room)
         self._open: Room | None = None  #: the room beside reservations, for jobs in leases; None before it is needed
@@ -83,10 +84,10 @@ class Offer:
             start_s = self.earliest(request, float(later_s[0]))
         return start_s
 
-    def beside(self, request: DeadlineRequests) -> bool:
-        """Promise *request* if it fits beside the present plan; return whether it does."""
+    def beside(self, request: DeadlineRequests, worth: float = 1.0) -> bool:
+        """Promise *request*, a step of some *worth*, if it fits beside the present plan; return whether it does."""
         if request.stoppable[0]:
-            if not self._fits_in_leases(request, self._kept_back(request)):
+            if not self._fits_in_leases(request) or not self._leaves_room(request, worth):
                 return False
             self._parts = self._parts.plus(request)
             return True
@@ -152,7 +153,9 @@ class Offer:
         """Return the reason why *request* was not promised; after a want of GPUs large jobs are promised less."""
         if request.due_s[0] - request.needs_s[0] < self._now_s:
             return TOO_LONG
-        if self._kept_back(request) and self._fits_now(request):
+        if request.stoppable[0] and self._fits_in_leases(request):
+            return FORESEEN
+        if self._kept_back(request) and np.isfinite(_latest(self._left, request)):
             return KEPT_BACK
         self._refused_s = self._now_s
         return NO_ROOM
@@ -168,7 +171,7 @@ class Offer:
 
     def _may_replan(self, request: DeadlineRequests) -> bool:
         """Return whether all promises may be planned anew for the sake of this one."""
-        return not self._kept_back(request) and not (self._wary and self._terms.kept_back)
+        return not self._kept_back(request) and not (self._wary and self._terms.foreseen)
 
     @property
     def _wary(self) -> bool:
@@ -176,13 +179,10 @@ class Offer:
         return self._now_s - self._refused_s <= self._terms.memory_s
 
     def _kept_back(self, request: DeadlineRequests) -> float:
-        """Return the share of the GPUs that is kept from this job for smaller ones that come later."""
-        wary = self._wary or (self._crowded and bool(request.stoppable[0]))
-        if not request.gpus[0] or not wary or self._at_the_last_moment(request):
+        """Return the share of the GPUs that is kept from a job that cannot be stopped, for smaller ones later."""
+        if request.stoppable[0] or not request.gpus[0] or not self._wary or self._at_the_last_moment(request):
             return 0.0
         size = float(request.needs_s[0] * request.gpus[0]) / self._terms.largest_s
-        if request.stoppable[0]:
-            return self._terms.kept_back * min(1.0, size)
         return self._terms.kept_whole * min(max(0.0, (size - SMALL) / (1 - SMALL)), 1.0)
 
     def _at_the_last_moment(self, request: DeadlineRequests) -> bool:
@@ -190,42 +190,53 @@ class Offer:
         spare_s = float(request.due_s[0] - request.needs_s[0] - request.since_s[0])
         return spare_s <= self._terms.last_s and bool(np.isin(request.job_id[0], self._asked.job_id))
 
-    def _fits_now(self, request: DeadlineRequests) -> bool:
-        """Return whether a job fits beside the present plan with nothing kept from it."""
-        if request.stoppable[0]:
-            return self._fits_in_leases(request, 0.0)
-        return bool(np.isfinite(_latest(self._left, request)))
-
-    def _fits_in_leases(self, request: DeadlineRequests, share: float) -> bool:
-        """Return whether a job that can be stopped fits with a further *share* of the GPUs left over."""
-        parts = self._parts.plus(request)
-        left = self._unreserved()
-        plan = self._schedule.in_leases(parts, self._less(left, parts, share))[1]
-        if plan.hopeless[-1] or plan.late[-1] or _lateness(plan, parts) > self._late:
+    def _fits_in_leases(self, request: DeadlineRequests) -> bool:
+        """Return whether a job that can be stopped fits with all earlier promises."""
+        parts, left = self._parts.plus(request), self._unreserved()
+        if not _holds_last(self._schedule.in_leases(parts, self._less(left, parts))[1], parts, self._late):
             return False
         return self._late_in_turns(left, parts) <= self._late_turns
 
-    def _less(self, left: Room, parts: DeadlineRequests, share: float = 0.0) -> Room:
-        """Return the room of jobs in leases without the reserve and a further *share* of the GPUs."""
-        return left.less(min(self._terms.reserve + share, 1.0), int(parts.gpus.max(initial=0)))
+    def _leaves_room(self, request: DeadlineRequests, worth: float = 1.0) -> bool:
+        """Return whether a job that can be stopped fits beside the smaller ones that are foreseen.
+
+        What is worth less counts as larger. Where these jobs leave nothing, even the widest job finds no room.
+        """
+        size, terms = float(request.needs_s[0] * request.gpus[0]), self._terms
+        share = terms.foreseen * self._foreseen.below(size / worth if worth > 0 else np.inf)
+        if not share or not request.gpus[0]:
+            return True
+        parts, left = self._parts.plus(request), self._unreserved()
+        widest = int(parts.gpus.max()) if share < 1.0 else 1
+        share *= AT_LAST if self._at_the_last_moment(request) else 1.0
+        room = left.less(min(terms.reserve + share, 1.0), widest)
+        before = _lateness(self._schedule.in_leases(self._parts, room)[1], self._parts) if len(self._parts) else 0
+        return _holds_last(self._schedule.in_leases(parts, room)[1], parts, before)
+
+    def _less(self, left: Room, parts: DeadlineRequests) -> Room:
+        """Return the room of jobs in leases without the reserve."""
+        return left.less(self._terms.reserve, int(parts.gpus.max(initial=0)))
 
     def _earliest_in_leases(self, request: DeadlineRequests) -> float:
         """Return the start from which a job that can be stopped could be promised its end; NaN for none in a year."""
         needs_s, tick_s, now_s = float(request.needs_s[0]), self._schedule.tick_s, self._now_s
         if not np.isfinite(needs_s):
             return np.nan
-        low_s, high_s, share = 0.0, tick_s, self._kept_back(request)
-        if self._fits_in_leases(_by(request, now_s + needs_s), share):
+        low_s, high_s = 0.0, tick_s
+        if self._could_have(_by(request, now_s + needs_s)):
             return now_s
-        while not self._fits_in_leases(_by(request, now_s + needs_s + high_s), share):
+        while not self._could_have(_by(request, now_s + needs_s + high_s)):
             low_s, high_s = high_s, 2 * high_s
             if high_s > YEAR_S:
                 return np.nan
         while high_s - low_s > tick_s:
             middle_s = (low_s + high_s) / 2
-            fits = self._fits_in_leases(_by(request, now_s + needs_s + middle_s), share)
+            fits = self._could_have(_by(request, now_s + needs_s + middle_s))
             low_s, high_s = (low_s, middle_s) if fits else (middle_s, high_s)
         return now_s + high_s
+
+    def _could_have(self, request: DeadlineRequests) -> bool:
+        return self._fits_in_leases(request) and self._leaves_room(request)
 
     def _unreserved(self) -> Room:
         """Return the room beside reservations alone, without a share kept free."""
@@ -288,18 +299,9 @@ def last_refusal_s(promises: PromiseTable) -> float:
     return float(promises.asked_s[rows].max(initial=-np.inf))
 
 
-def requested_load(asked: PromiseTable, room: Room, now_s: float, memory_s: float) -> float:
-    """Return the GPU time that deadlines asked for in the last *memory_s*, as a share of what the *room* has in it.
-
-    Requests that no cluster could promise do not count.
-    """
-    possible = asked.reason.map([reason != TOO_LONG for reason in asked.reason.names], np.bool_)
-    recent = asked.take(possible & (asked.asked_s > now_s - memory_s) & np.isfinite(asked.needs_s))
-    gpus = int(room.free.max(initial=0))
-    if not len(recent) or not gpus:
-        return 0.0
-    since_s = max(now_s - float(recent.asked_s.min()), LOADED_S)
-    return float((recent.gpus * recent.needs_s).sum()) / (gpus * since_s)
+def _holds_last(plan: Latest, parts: DeadlineRequests, before: int) -> bool:
+    """Return whether the last of *parts* has a place in *plan*, and the others are no later than *before*."""
+    return not (plan.hopeless[-1] or plan.late[-1]) and _lateness(plan, parts) <= before
 
 
 def _lateness(plan: Latest, parts: DeadlineRequests) -> int:

@@ -7,8 +7,13 @@ from dataclasses import dataclass, fields
 from ...errors import ConfigError
 from .lateness import DOUBT
 
-_SHARES = ("reserve", "kept_back", "crowded", "kept_whole", "doubt", "lost")
+_SHARES = ("reserve", "foreseen", "kept_whole", "doubt", "lost")
 _LENGTHS = ("lease_s", "beat_s", "largest_s")
+
+GONE = dict.fromkeys(
+    ("kept_back", "crowded"), "promises leave room for as many smaller jobs as asked lately: foreseen=0 turns that off"
+)
+"""What is written in place of terms of earlier versions."""
 
 YEAR_S = 365 * 86_400.0
 
@@ -40,27 +45,25 @@ class LeaseTerms:
     reserve: float = 0.05
     """Share of the GPUs that promises leave to what plans do not include: stops, and the ends of leases."""
 
-    kept_back: float = 0.8
-    """Further share of the GPUs that promises to the largest jobs leave to smaller ones that come later.
+    foreseen: float = 1.0
+    """Part of the GPUs that smaller jobs with deadlines asked for in the last ``memory_s`` which promises leave to such
+    jobs; 0 for none.
 
-    It counts only after a refusal for want of GPUs: without it a few large jobs that came first would have many small
-    ones refused (trunk reservation)."""
-
-    crowded: float = 0.0
-    """Load of requests from which it counts before any refusal: the GPU time that deadlines asked for in ``memory_s``,
-    as a share of what there was in it; 0 for never."""
+    Without it a few large jobs that came first would have many small ones refused."""
 
     kept_whole: float = 0.0
-    """The same from jobs that cannot be stopped, which hold their GPUs to their end."""
+    """Further share of the GPUs that promises to the largest jobs that cannot be stopped leave to smaller ones.
+
+    It counts only after a refusal for want of GPUs (trunk reservation)."""
 
     largest_s: float = 86_400.0
     """GPU-seconds of the largest jobs in this sense; for smaller ones the share is proportionally smaller."""
 
     memory_s: float = 86_400.0
-    """Time for which a refusal counts."""
+    """Time for which a refusal counts, and over which requests are counted."""
 
     last_s: float = 300.0
-    """A job that was refused is answered again once it must start within this time; nothing is kept back from it."""
+    """A job that was refused is answered again once it must start within this time; less is kept back from it."""
 
     doubt: float = DOUBT
     """Probability of breaking a promise above which its owner is warned in time; see ``in_doubt``."""

@@ -19,7 +19,7 @@ from ..deadlines.lease_schedule import (
     placed_by_plans,
     steady_room,
 )
-from ..deadlines.lease_terms import LeaseTerms
+from ..deadlines.lease_terms import GONE, LeaseTerms
 from ..deadlines.promised_ends import promised_ends
 from ..deadlines.remaining_work import remaining_work
 from ..deadlines.stop_costs import resume_costs_s
@@ -184,7 +184,7 @@ SELECTIONS.add(
         "leases",
         Leases(LeaseTerms()),
         "Promised jobs in leases when the schedule needs them; the others in order beside them (Chronus).",
-        tuned=lambda settings: Leases(of_numbers(LeaseTerms, "leases", settings)),
+        tuned=lambda settings: Leases(of_numbers(LeaseTerms, "leases", settings, GONE)),
         defaults=defaults_of(LeaseTerms),
         powers=frozenset({"start", "preempt"}),
     )
