@@ -28,7 +28,7 @@ PLANNED = 12_000
 """Maximum number of jobs planned in one decision; after that, new promises must fit beside the last plan."""
 
 AT_LAST = 0.5
-"""The part of the GPUs for smaller jobs that is kept from a job at its last moment: later nobody will ask for it."""
+"""The part of the room for smaller jobs that a job leaves at its last moment: what is free then may stay so."""
 
 ATTEMPTS = 4
 """Number of plans that drop only the promises without a place; each later one drops half of the new promises."""
