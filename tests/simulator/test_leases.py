@@ -337,3 +337,5 @@ def test_on_a_contended_day_of_chronus_own_trace_every_promise_is_kept(mix, best
     assert 0 < made.broken <= 0.05 * made.promised
     assert made.warned >= 0.9 * made.broken
     assert made.alarms <= 0.1 * (made.promised - made.broken)
+    first_min = (first.end_s - day.submit_s) / MINUTE_S
+    assert first_min[day.best_effort].mean() <= best_effort_min

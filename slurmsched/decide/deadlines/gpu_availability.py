@@ -101,7 +101,7 @@ class GpuAvailability:
         self.moved = np.zeros(len(view.running), dtype=np.bool_) if stops_s is None else np.isneginf(stops_s)
         self._begins_s, self._free = self._over_time(self.ends_s, stops_s)
 
-    def count(self, rows: IntArray, share: float) -> None:
+    def request_within(self, rows: IntArray, share: float) -> None:
         """Let pending *rows* request the time in which a larger *share* of such jobs end; quotas stay as they are."""
         self.needs_s = self.needs_s.copy()
         self.needs_s[rows] = np.maximum(self.needs_s, self.work.within_s(share))[rows]

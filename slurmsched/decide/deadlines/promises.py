@@ -256,7 +256,7 @@ def _in_leases(
         offer = Offer(leased.schedule, terms, leased.held(), table)
         availability, rows = PooledGpus(view, rules.margin, rules.lead_s, terms), _pending_rows(view, table)
         again = new[~first]
-        availability.count(again[_at_last_moments(view, again, rules)], SAFE)
+        availability.request_within(again[_at_last_moments(view, again, rules)], SAFE)
         availability.open(np.concatenate([rows, new]))
         held = availability.requests(rows, _due_s(view, table, rows), view.now_s)
         quotas = Quotas(view, table, rules, availability, rows, held)
