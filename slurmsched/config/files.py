@@ -19,6 +19,11 @@ from .toml_lines import lines_of
 DEFAULT_PATH = Path("/etc/slurmsched/slurmsched.toml")
 VARIABLE = "SLURMSCHED_CONFIG"
 
+GONE = {
+    "deadline.kept_back": "remove it: promises leave room for as many smaller jobs as asked lately (deadline.foreseen)",
+}
+"""What to write in place of settings of earlier versions."""
+
 
 class Problems(ConfigError):
     """All errors in the settings, one line each."""
@@ -150,7 +155,9 @@ class _Reading:
 
     def _key(self, where: str, settings: dict[str, Setting], section: str, key: str, value: object) -> None:
         if key not in settings:
-            self.problems.append(f"{where}: {section}.{key} is no setting{suggestion(key, settings)}")
+            instead = GONE.get(f"{section}.{key}")
+            why = f" any more: {instead}" if instead else suggestion(key, settings)
+            self.problems.append(f"{where}: {section}.{key} is no setting{why}")
         else:
             self._set(settings[key], value, where, where)
 

@@ -146,9 +146,9 @@ class DeadlineSettings:
         0.9, "share of comparable runs that end within the runtime a promise plans for", least=0.5, most=0.999
     )
     reserve: float = power(0.05, "share of the GPUs that new promises leave free", least=0, most=0.9)
-    kept_back: float = expert(
-        0.0,
-        "further share that promises to the largest jobs without ckpt leave free, a day after GPUs ran short",
+    foreseen: float = expert(
+        1.0,
+        "part of the GPUs that smaller jobs with deadlines asked for in the last day which promises leave to such jobs",
         least=0,
         most=1,
     )

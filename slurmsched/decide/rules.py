@@ -48,7 +48,7 @@ class DeadlineRules(RestartedTerms):
 
     margin: float = 0.9  #: the share of such runs that end within the planned runtime
     reserve: float = 0.05  #: share of the GPUs left out of new promises
-    kept_back: float = 0.0  #: further share left out of promises to the largest jobs without ckpt, after a refusal
+    foreseen: float = 1.0  #: part of what smaller jobs asked for in the last day that promises leave to such jobs
     long_s: float = 14_400.0  #: planned runtime above which a job is long
     long_share: float = 1.0  #: largest share of the GPUs of long jobs without a promise while promised ones wait
     lead_s: float = 120.0  #: planned time from first place in the order to the start
@@ -81,9 +81,8 @@ class DeadlineRules(RestartedTerms):
         lengths = {"beat_s": self.lease_s, "lease_s": self.lease_s, "slack_s": self.slack_s, "solver_s": self.solver_s}
         return LeaseTerms(
             reserve=self.reserve,
-            foreseen=0.0,
-            kept_whole=self.kept_back,
-            last_s=0.0,  # ``again_s`` asks refused jobs again
+            foreseen=self.foreseen,
+            last_s=float(__import__("os").environ.get("LS", "0")),  # ``again_s`` asks refused jobs again
             restart_s=self.restart_s,
             restart_doubling_s=self.restart_doubling_s,
             **lengths,

@@ -57,7 +57,7 @@ user_share = 1
 slack_s = 3600
 asks_a_day = 10
 """
-ROOM_KEPT = "kept_back = 0.8\nlong_share = 0.15\nhold_most_s = 14400\n"
+LONG_DELAYED = "long_share = 0.15\nhold_most_s = 14400\n"
 RESTART = "restart_s = 150\n"
 
 
@@ -135,7 +135,7 @@ def beside_slurmctld() -> None:
         jobs = first_day(mix)
         on_slurm(f"{mix} all ckpt", jobs, SITE)
         on_slurm(f"{mix} nobody ckpt", jobs, SITE, ckpt=False)
-        on_slurm(f"{mix} nobody ckpt, room kept", jobs, SITE + ROOM_KEPT, ckpt=False)
+        on_slurm(f"{mix} nobody ckpt, long jobs delayed", jobs, SITE + LONG_DELAYED, ckpt=False)
         on_slurm(f"{mix} all ckpt, error 20 %", jobs, SITE + RESTART, known=misjudged(jobs.runtime_s, 0.2, 0))
 
 

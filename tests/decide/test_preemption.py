@@ -166,6 +166,17 @@ def test_a_promise_that_cannot_be_kept_does_not_keep_others_from_stops_for_the_m
     assert asked(planned(with_promises(what, ahead_h | {902: 24}))) == [902]
 
 
+def test_a_job_that_will_be_late_anyway_does_not_keep_running_jobs_with_a_promise_from_stops_for_others():
+    """Job 2 needs an hour and has half of one; job 901 stays, and job 902 has a promise with time to spare."""
+    ahead_h = {1: 2 + 100 / HOUR_S, 2: 0.5}
+    limits = {
+        "time_limit_s": [2 * HOUR_S, HOUR_S],
+        "deadline_s": [NOW_S + ahead * HOUR_S for ahead in ahead_h.values()],
+    }
+    what = seen(full(4, 4, ckpt=[False, True]), count=2, ckpt=np.ones(2, dtype=bool), **limits)
+    assert asked(planned(with_promises(what, ahead_h | {902: 24}))) == [902]
+
+
 @pytest.mark.parametrize("slack_s", [0.0, 10 * HOUR_S])
 def test_a_promised_job_that_only_slack_wants_to_run_now_makes_room_for_one_that_must_start(slack_s):
     what = seen(full(4, 4, ckpt=[False, True]))

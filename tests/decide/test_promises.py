@@ -15,7 +15,7 @@ from slurmsched.cluster.actions import Hold, Rank
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.forecast import Forecast
 from slurmsched.cluster.jobs import job_table
-from slurmsched.cluster.records.promises import NO_PROMISES, PromiseState
+from slurmsched.cluster.records.promises import NO_PROMISES, PromiseState, promise_table
 from slurmsched.decide.deadlines.promises import EFFORT
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import DeadlineRules, Rules, read_steps
@@ -295,32 +295,27 @@ def test_part_of_the_gpus_is_kept_from_new_promises():
     assert states(planned(what, reserve=0.4)) == ["OPEN", "REFUSED"]
 
 
-def test_after_a_refusal_large_jobs_leave_a_share_of_the_gpus_to_smaller_ones_that_come_later():
+def test_large_jobs_leave_as_many_gpus_to_smaller_ones_as_these_asked_for_in_the_last_day():
     hours = np.array([30.0, 30.0, 2.0])
-    what = seen(
-        wanted(
-            3,
-            gpus=[4, 4, 1],
-            deadline_s=np.full(3, NOW_S + 40 * HOUR_S),
-            time_limit_s=hours * HOUR_S,
-            user=["a", "b", "c"],
-        )
-    )
+    limits = {"time_limit_s": hours * HOUR_S, "deadline_s": np.full(3, NOW_S + 40 * HOUR_S)}
+    what = seen(wanted(3, gpus=[4, 2, 1], user=["a", "b", "c"], **limits))
     what = replace(what, forecast=replace(what.forecast, high_s=hours * HOUR_S, runtime_s=hours * HOUR_S))
-    assert states(planned(what, kept_back=0.8)) == ["OPEN"] * 3, "nobody was refused"
-    hopeless = seen(wanted(2, gpus=[8, 8], deadline_s=np.full(2, NOW_S + 3 * HOUR_S), job_id=[8, 9]))
-    refused = planned(hopeless, kept_back=0.8).promises
-    refused = refused.take(refused.state == PromiseState.REFUSED)
-    assert len(refused) == 1
-    after = replace(what, promises=refused)
-    assert states(planned(after)) == ["REFUSED"] + ["OPEN"] * 3, "switched off"
-    plan = planned(after, kept_back=0.8)
-    assert states(plan) == ["REFUSED", "OPEN", "REFUSED", "OPEN"]
-    told = deadline(after, plan, 2)
+    assert states(planned(what)) == ["OPEN"] * 3, "nobody has asked"
+    ago_s = NOW_S - 22 * HOUR_S
+    columns = {"gpus": [1] * 26, "needs_s": [2 * HOUR_S] * 26, "asked_s": [ago_s] * 26, "first_submit_s": [ago_s] * 26}
+    users = {"user": [f"user{row}" for row in range(26)]}
+    asked = promise_table(26, job_id=range(100, 126), state=[PromiseState.MET] * 26, **columns, **users)
+    busy = replace(what, promises=asked)  # 52 GPU-hours in 22 hours: three of the 8 GPUs
+    assert states(planned(busy, foreseen=0.0))[-3:] == ["OPEN"] * 3
+    plan = planned(busy)
+    assert states(plan)[-3:] == ["OPEN", "REFUSED", "OPEN"]
+    told = deadline(busy, plan, 2)
     assert "smaller jobs" in " ".join(told.sentences)
     assert told.earliest_s == NOW_S + 70 * HOUR_S, "after the latest end of the other large one"
-    day_later = replace(after, now_s=NOW_S + 25 * HOUR_S)
-    assert states(planned(day_later, kept_back=0.8))[-1] == "OPEN"
+    one_user = replace(busy, promises=replace(asked, user=Labels.of(["mallory"] * 26)))
+    assert states(planned(one_user, user_share=0.1))[-3:] == ["OPEN"] * 3, "who counts for a tenth alone"
+    a_day_later = replace(busy, now_s=NOW_S + 3 * HOUR_S)
+    assert states(planned(a_day_later))[-3:] == ["OPEN"] * 3
 
 
 def test_a_promised_job_comes_first_only_when_it_must_start():

@@ -121,7 +121,7 @@ class PromiseAdmission:
             if not self._quotas.refusal(one.row, one.by(step)):
                 self._quotas.add(one.row, one.by(step))
                 tried.append(one)
-        fits = self._offer.anew([one.by(step) for one in tried])
+        fits = self._offer.anew([one.by(step) for one in tried], [one.steps[step][1] for one in tried])
         for one, fitting in zip(tried, fits, strict=True):
             if fitting:
                 one.step, one.refused = step, ""

@@ -18,13 +18,28 @@ LEAST_S = 3_600.0
 
 
 class ForeseenRequests:
-    """The load of the requests *asked* in the last *memory_s*, as a share of *gpus*, by the size of the jobs.
+    """The load of the requests in *table* of the last *memory_s*, as a share of *gpus*, by the size of the jobs.
 
-    A size is in GPU-seconds. Requests that were refused for another reason than those in *wants* do not count.
+    A size is in GPU-seconds. Requests that were refused for another reason than those in *wants* do not count. Those of
+    one user count for *user_share* at most, but of users *exempt* from quotas: nobody keeps others out by asking alone.
     """
 
-    def __init__(self, asked: PromiseTable, gpus: int, now_s: float, memory_s: float, wants: tuple[str, ...]) -> None:
-        self._asked, self._gpus, self._now_s, self._memory_s, self._wants = asked, gpus, now_s, memory_s, wants
+    def __init__(
+        self,
+        table: PromiseTable,
+        gpus: int,
+        now_s: float,
+        memory_s: float,
+        wants: tuple[str, ...],
+        user_share: float = 1.0,
+        exempt: tuple[str, ...] = (),
+    ) -> None:
+        self._table, self._gpus, self._now_s, self._memory_s, self._wants = table, gpus, now_s, memory_s, wants
+        self._user_share, self._exempt = user_share, exempt
+
+    def asked(self, job_id: int) -> bool:
+        """Return whether a job has asked before."""
+        return bool((self._table.job_id == job_id).any())
 
     def below(self, size: float) -> float:
         """Return the share of the GPUs that jobs smaller than *size* ask for, at most 1."""
@@ -34,11 +49,21 @@ class ForeseenRequests:
     @cached_property
     def _loads(self) -> tuple[FloatArray, FloatArray]:
         """The sizes of the jobs, rising, and the load of those before each; the last load is that of all."""
-        asked = self._asked
-        wanted = asked.reason.map([reason in self._wants for reason in asked.reason.names], np.bool_)
-        counts = np.where(asked.state == PromiseState.REFUSED, wanted, asked.state != PromiseState.WITHDRAWN)
-        recent = asked.take(counts & (asked.asked_s > self._now_s - self._memory_s) & np.isfinite(asked.needs_s))
+        table = self._table
+        wanted = table.reason.map([reason in self._wants for reason in table.reason.names], np.bool_)
+        counts = np.where(table.state == PromiseState.REFUSED, wanted, table.state != PromiseState.WITHDRAWN)
+        recent = table.take(counts & (table.asked_s > self._now_s - self._memory_s) & np.isfinite(table.needs_s))
         _, once = np.unique(recent.job_id, return_index=True)  # a job that was refused may have asked again
-        sizes = np.sort((recent.gpus * recent.needs_s)[once])
+        recent = recent.take(once)
         since_s = max(self._now_s - float(recent.asked_s.min(initial=self._now_s)), LEAST_S)
-        return sizes, np.concatenate([[0.0], np.cumsum(sizes)]) / (max(self._gpus, 1) * since_s)
+        recent = recent.take(np.argsort(recent.gpus * recent.needs_s, kind="stable"))
+        sizes = recent.gpus * recent.needs_s
+        loads, exempt = (
+            sizes / (max(self._gpus, 1) * since_s),
+            recent.user.map([user in self._exempt for user in recent.user.names], np.bool_),
+        )
+        if self._user_share < 1:
+            for code in np.unique(recent.user.codes[~exempt]).tolist():
+                mine = recent.user.codes == code
+                loads[mine] = np.diff(np.minimum(np.cumsum(loads[mine]), self._user_share), prepend=0.0)
+        return sizes, np.concatenate([[0.0], np.cumsum(loads)])

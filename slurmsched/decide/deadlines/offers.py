@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...cluster.columns import FloatArray
-from ...cluster.records.promises import PromiseState, PromiseTable
+from ...cluster.columns import FloatArray, IntArray
 from ...policies.deadlines.latest_leases import Latest
 from ...policies.deadlines.lease_schedule import LeaseSchedule
 from ...policies.deadlines.lease_terms import YEAR_S, LeaseTerms
@@ -18,11 +17,7 @@ from .foreseen_requests import ForeseenRequests
 
 NO_ROOM = "there are not enough GPUs in time beside what was promised before"
 TOO_LONG = "its planned runtime ends after that"
-KEPT_BACK = "the GPUs that are left are kept for smaller jobs, since jobs were refused for want of GPUs"
 FORESEEN = "the GPUs that are left are kept for smaller jobs with deadlines, as many as asked in the last day"
-
-SMALL = 0.1
-"""Size of a job that cannot be stopped, as a share of the largest ones, up to which nothing is kept back from it."""
 
 PLANNED = 12_000
 """Maximum number of jobs planned in one decision; after that, new promises must fit beside the last plan."""
@@ -38,16 +33,14 @@ class Offer:
     """The room for new promises beside the schedule of the promises *held*, less the reserve of the *terms*.
 
     Jobs that cannot be stopped have one reservation each, and new ones are placed beside those; jobs that can are
-    planned in leases afresh each time. *asked* are all recent requests and their answers: a job in leases leaves room
-    for the smaller ones that are foreseen by them, and large other jobs are promised less after a want of GPUs.
+    planned in leases afresh each time. Any promise leaves room for the smaller jobs that are *foreseen*.
     """
 
-    def __init__(self, schedule: LeaseSchedule, terms: LeaseTerms, held: DeadlineRequests, asked: PromiseTable) -> None:
-        self._schedule, self._terms, self._asked = schedule, terms, asked
-        self._refused_s = last_refusal_s(asked)
+    def __init__(
+        self, schedule: LeaseSchedule, terms: LeaseTerms, held: DeadlineRequests, foreseen: ForeseenRequests
+    ) -> None:
+        self._schedule, self._terms, self._foreseen = schedule, terms, foreseen
         self._room, self._now_s = schedule.room.less(terms.reserve), schedule.now_s
-        gpus, wants = int(schedule.room.free.max(initial=0)), (NO_ROOM, FORESEEN)
-        self._foreseen = ForeseenRequests(asked, gpus, schedule.now_s, terms.memory_s, wants)
         self._held, self._parts = held.take(~held.stoppable), held.take(held.stoppable)
         self._starts_s, self._left, _ = schedule.reserved(self._held, 0.0, self._room)
         self._open: Room | None = None  #: the room beside reservations, for jobs in leases; None before it is needed
@@ -57,9 +50,7 @@ class Offer:
 
     def afresh(self) -> Offer:
         """Return the offer of the next decision, which plans all promises afresh."""
-        offer = Offer(self._schedule, self._terms, together([self._held, self._parts]), self._asked)
-        offer._refused_s = self._refused_s
-        return offer
+        return Offer(self._schedule, self._terms, together([self._held, self._parts]), self._foreseen)
 
     def earliest(self, request: DeadlineRequests, since_s: float | None = None) -> float:
         """Return the earliest start beside the plan, from *since_s* on if given; NaN if there is none."""
@@ -91,7 +82,7 @@ class Offer:
                 return False
             self._parts = self._parts.plus(request)
             return True
-        start_s = _latest(self._beyond(self._left, request), request)
+        start_s = _latest(self._beyond(self._left, request, worth), request)
         if np.isnan(start_s):
             return False
         unreserved = self._unreserved().copy() if len(self._parts) else None
@@ -105,8 +96,8 @@ class Offer:
         self._hold(request, np.array([start_s]))
         return True
 
-    def anew(self, requests: Sequence[DeadlineRequests]) -> list[bool]:
-        """Promise the *requests* that fit into a new plan of all promises; return one flag per request.
+    def anew(self, requests: Sequence[DeadlineRequests], worths: Sequence[float]) -> list[bool]:
+        """Promise the *requests*, steps of some *worths*, that fit into a new plan of all; return one flag for each.
 
         If they would displace an earlier promise, only the first half of them is tried, and so on. Jobs that can be
         stopped are planned anew by ``beside`` already.
@@ -116,10 +107,10 @@ class Offer:
         tried = [
             place
             for place, request in enumerate(requests)
-            if not request.stoppable[0] and self._may_replan(request) and np.isfinite(_latest(self._room, request))
+            if not request.stoppable[0] and np.isfinite(_latest(self._room, request))
         ]
         while tried and self._planned_jobs < PLANNED:
-            fits = self._planned([requests[place] for place in tried])
+            fits = self._planned([requests[place] for place in tried], [worths[place] for place in tried])
             if fits is not None:
                 for place, fitting in zip(tried, fits, strict=True):
                     promised[place] = fitting
@@ -150,45 +141,57 @@ class Offer:
         return set(whole) - set(tenable)
 
     def refusal(self, request: DeadlineRequests) -> str:
-        """Return the reason why *request* was not promised; after a want of GPUs large jobs are promised less."""
+        """Return the reason why *request* was not promised."""
         if request.due_s[0] - request.needs_s[0] < self._now_s:
             return TOO_LONG
-        if request.stoppable[0] and self._fits_in_leases(request):
-            return FORESEEN
-        if self._kept_back(request) and np.isfinite(_latest(self._left, request)):
-            return KEPT_BACK
-        self._refused_s = self._now_s
-        return NO_ROOM
+        if request.stoppable[0]:
+            fits = self._fits_in_leases(request)
+        else:
+            fits = np.isnan(_latest(self._beyond(self._left, request), request))
+            fits &= np.isfinite(_latest(self._left, request))
+        return FORESEEN if fits else NO_ROOM
 
-    def _beyond(self, left: Room, request: DeadlineRequests) -> Room:
-        """Return the room *left* less what is kept back from a job that cannot be stopped; its own GPUs never are."""
-        share, gpus = self._kept_back(request), int(request.gpus[0])
-        if not share:
-            return left
-        most = self._schedule.room.free.max(axis=1, initial=0)
-        kept_back = np.minimum(np.ceil(share * most - 1e-9).astype(np.int64), np.maximum(most - gpus, 0))
-        return Room(left.begins_s, left.free - kept_back[:, None])
-
-    def _may_replan(self, request: DeadlineRequests) -> bool:
-        """Return whether all promises may be planned anew for the sake of this one."""
-        return not self._kept_back(request) and not (self._wary and self._terms.foreseen)
-
-    @property
-    def _wary(self) -> bool:
-        """True for some time after a refusal for want of GPUs."""
-        return self._now_s - self._refused_s <= self._terms.memory_s
-
-    def _kept_back(self, request: DeadlineRequests) -> float:
-        """Return the share of the GPUs that is kept from a job that cannot be stopped, for smaller ones later."""
-        if request.stoppable[0] or not request.gpus[0] or not self._wary or self._at_the_last_moment(request):
+    def _share(self, request: DeadlineRequests, worth: float) -> float:
+        """Return the share of the GPUs that smaller jobs are expected to ask for; what is worth less is larger."""
+        if not self._terms.foreseen or not request.gpus[0]:
             return 0.0
-        size = float(request.needs_s[0] * request.gpus[0]) / self._terms.largest_s
-        return self._terms.kept_whole * min(max(0.0, (size - SMALL) / (1 - SMALL)), 1.0)
+        return self._terms.foreseen * self._foreseen.below(_size(request, worth))
 
-    def _at_the_last_moment(self, request: DeadlineRequests) -> bool:
-        """Return whether a job that was refused must start within ``last_s``: no smaller job took what is free then."""
+    def _at_last(self, request: DeadlineRequests) -> float:
+        """Return the part of that room which is left to them: a job that must start within ``last_s`` leaves less.
+
+        So it is if it was refused before: no smaller job took what is free then.
+        """
         spare_s = float(request.due_s[0] - request.needs_s[0] - request.since_s[0])
-        return spare_s <= self._terms.last_s and bool(np.isin(request.job_id[0], self._asked.job_id))
+        return AT_LAST if spare_s <= self._terms.last_s and self._foreseen.asked(int(request.job_id[0])) else 1.0
+
+    def _beyond(self, left: Room, request: DeadlineRequests, worth: float = 1.0) -> Room:
+        """Return the room *left* less what a job that cannot be stopped leaves to smaller ones."""
+        return Room(left.begins_s, left.free - self._for_smaller(left, self._held, self._starts_s, request, worth))
+
+    def _for_smaller(
+        self, left: Room, held: DeadlineRequests, starts_s: FloatArray, request: DeadlineRequests, worth: float
+    ) -> IntArray:
+        """Return the GPUs, row x stretch of *left*, that smaller jobs are expected to ask for and do not have yet.
+
+        What smaller ones among the jobs *held* have from *starts_s* on counts for that. A job that is alone on its
+        rows of room finds its own GPUs there.
+        """
+        kept, most = np.zeros(left.free.shape, dtype=np.int64), self._schedule.room.free.max(axis=1, initial=0)
+        share = self._share(request, worth)
+        if not share:
+            return kept
+        kept[:] = np.ceil(share * self._at_last(request) * most - 1e-9).astype(np.int64)[:, None]
+        smaller = np.flatnonzero((held.gpus * held.needs_s < _size(request, worth)) & np.isfinite(starts_s))
+        some, begin_s = held.take(smaller), starts_s[smaller]
+        change, begins_s = np.zeros((len(left.begins_s) + 1, len(most)), dtype=np.int64), left.begins_s
+        first = np.maximum(np.searchsorted(begins_s, begin_s, side="right") - 1, 0)
+        taken = some.rows * some.gpus[:, None]
+        np.add.at(change, first, taken)
+        np.subtract.at(change, np.searchsorted(begins_s, begin_s + some.needs_s, side="left"), taken)
+        kept -= np.cumsum(change, axis=0)[:-1].T
+        own = np.maximum(most - int(request.gpus[0]), 0)
+        return np.asarray(np.minimum(np.maximum(kept, 0), own[:, None]))
 
     def _fits_in_leases(self, request: DeadlineRequests) -> bool:
         """Return whether a job that can be stopped fits with all earlier promises."""
@@ -202,14 +205,12 @@ class Offer:
 
         What is worth less counts as larger. Where these jobs leave nothing, even the widest job finds no room.
         """
-        size, terms = float(request.needs_s[0] * request.gpus[0]), self._terms
-        share = terms.foreseen * self._foreseen.below(size / worth if worth > 0 else np.inf)
-        if not share or not request.gpus[0]:
+        share = self._share(request, worth)
+        if not share:
             return True
         parts, left = self._parts.plus(request), self._unreserved()
         widest = int(parts.gpus.max()) if share < 1.0 else 1
-        share *= AT_LAST if self._at_the_last_moment(request) else 1.0
-        room = left.less(min(terms.reserve + share, 1.0), widest)
+        room = left.less(min(self._terms.reserve + share * self._at_last(request), 1.0), widest)
         before = _lateness(self._schedule.in_leases(self._parts, room)[1], self._parts) if len(self._parts) else 0
         return _holds_last(self._schedule.in_leases(parts, room)[1], parts, before)
 
@@ -270,8 +271,11 @@ class Offer:
             left.lose(plan.used[:, stretch], float(bounds_s[stretch]), float(bounds_s[stretch + 1]))
         return left
 
-    def _planned(self, requests: list[DeadlineRequests]) -> list[bool] | None:
-        """Promise *requests* that fit into a new plan; return one flag each, or None if an earlier promise is lost."""
+    def _planned(self, requests: list[DeadlineRequests], worths: list[float]) -> list[bool] | None:
+        """Promise *requests* that fit into a new plan; return one flag each, or None if an earlier promise is lost.
+
+        So it is if one of them leaves too little to smaller jobs.
+        """
         self._planned_jobs += len(self._held) + len(requests)
         every = together([self._held, *requests])
         starts_s, left, _ = self._schedule.reserved(every, 0.0, self._room)
@@ -280,8 +284,14 @@ class Offer:
         lost = not np.isfinite(before_s[np.isfinite(self._starts_s)]).all()
         if lost or (unreserved is not None and not self._holds_parts(unreserved)):
             return None
-        self._left, self._open, self._starts_s = left, unreserved, before_s
         fits = np.isfinite(new_s)
+        for place in np.flatnonzero(fits).tolist():
+            request, start_s = requests[place], float(new_s[place])
+            spare = left.free - self._for_smaller(left, every, starts_s, request, worths[place])
+            during = (left.begins_s >= start_s) & (left.begins_s < start_s + request.needs_s[0])
+            if (spare[np.ix_(request.rows[0], during)] < 0).any():
+                return None
+        self._left, self._open, self._starts_s = left, unreserved, before_s
         for place in np.flatnonzero(fits).tolist():
             self._hold(requests[place], new_s[place : place + 1])
         return [bool(fit) for fit in fits]
@@ -292,11 +302,9 @@ class Offer:
         self._starts_s = np.concatenate([self._starts_s, start_s])
 
 
-def last_refusal_s(promises: PromiseTable) -> float:
-    """Return when a job was last refused for want of GPUs; minus infinity if none was."""
-    wanted = promises.reason.map([reason == NO_ROOM for reason in promises.reason.names], np.bool_)
-    rows = (promises.state == PromiseState.REFUSED) & wanted
-    return float(promises.asked_s[rows].max(initial=-np.inf))
+def _size(request: DeadlineRequests, worth: float) -> float:
+    """Return the GPU-seconds of a request, more of one that is worth less."""
+    return float(request.needs_s[0] * request.gpus[0]) / max(float(worth), 1e-9)
 
 
 def _holds_last(plan: Latest, parts: DeadlineRequests, before: int) -> bool:

@@ -50,14 +50,14 @@ def _rows_for_promises(
 ) -> IntArray:
     """Return the running rows that stop so that the *urgent* ones of the promised jobs start in time.
 
-    Those with a promise stop for tight ones alone, the most urgent of these, and only if that breaks none. For fewer
-    GPUs only those stop that no promise needs now.
+    Those with a promise stop for tight ones alone that can be kept, the most urgent of these, and only if that breaks
+    none. For fewer GPUs only those stop that no promise needs now.
     """
     assert promised.availability is not None
     able = (stopping.may | stopping.awaited) & promised.availability.holding(promised.rows[urgent])
     others = _choice(view, promised, urgent, rules, stopping).rows(able & ~stopping.promised)
     able &= ~stopping.promised | promised.spare
-    order = promised.rows[urgent & promised.tight[promised.rows]]
+    order = promised.rows[urgent & (promised.tight & ~promised.late)[promised.rows]]
     order = order[np.argsort(in_ms(promised.laxity_s[order]), kind="stable")]
     while len(order):
         rows = _choice(view, promised, np.isin(promised.rows, order), rules, stopping).rows(able)

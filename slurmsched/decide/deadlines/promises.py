@@ -20,10 +20,11 @@ from ...policies.deadlines.stop_costs import resume_costs_s, stop_costs_s
 from ...policies.deadlines.value_steps import steps_of
 from ..rules import DeadlineRules
 from .deadline_admission import PromiseAdmission, in_turn
+from .foreseen_requests import ForeseenRequests
 from .gpu_availability import GpuAvailability, PooledGpus
 from .iteration_runtime import ran_s
 from .leased_jobs import LeasedJobs
-from .offers import NO_ROOM, Offer
+from .offers import FORESEEN, NO_ROOM, Offer
 from .promise_risk import announced
 from .quotas import Quotas
 from .stops import Stops
@@ -145,7 +146,7 @@ def promise(
     schedule = LeaseSchedule(view.now_s, rules.terms.beat_s, room, view.solved, planned_before(table))
     if len(new):
         held = _held(view, table, rules, availability, placed)
-        offer = Offer(schedule, rules.terms, held, table)
+        offer = Offer(schedule, rules.terms, held, _foreseen(view, table, rules, room))
         waiting = availability.requests(rows, _due_s(view, table, rows), view.now_s)
         quotas = Quotas(view, table, rules, availability, rows, waiting)
         answers, promised = PromiseAdmission(view, rules, availability, offer, quotas).answers(new, steers)
@@ -253,7 +254,7 @@ def _in_leases(
     """Answer the *new* requests beside the lease schedule of all promises, and note those at risk."""
     if len(new):
         leased = LeasedJobs(view, table, rules, terms)
-        offer = Offer(leased.schedule, terms, leased.held(), table)
+        offer = Offer(leased.schedule, terms, leased.held(), _foreseen(view, table, rules, leased.schedule.room))
         availability, rows = PooledGpus(view, rules.margin, rules.lead_s, terms), _pending_rows(view, table)
         again = new[~first]
         availability.request_within(again[_at_last_moments(view, again, rules)], SAFE)
@@ -396,6 +397,12 @@ def _again(table: PromiseTable, view: View, rules: DeadlineRules) -> BoolArray:
     if rules.again_s:
         due |= (waited_s >= rules.again_s) & (waited_s % rules.again_s < max(rules.hold_s, 1.0))
     return np.asarray(refused & due)
+
+
+def _foreseen(view: View, table: PromiseTable, rules: DeadlineRules, room: Room) -> ForeseenRequests:
+    """Return the requests that are to be expected, by those in *table*."""
+    gpus, memory_s = int(room.free.max(initial=0)), rules.terms.memory_s
+    return ForeseenRequests(table, gpus, view.now_s, memory_s, (NO_ROOM, FORESEEN), rules.user_share, rules.exempt)
 
 
 def _news(view: View, answers: PromiseTable, first: IntArray) -> PromiseTable:

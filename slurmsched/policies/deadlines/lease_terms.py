@@ -7,11 +7,12 @@ from dataclasses import dataclass, fields
 from ...errors import ConfigError
 from .lateness import DOUBT
 
-_SHARES = ("reserve", "foreseen", "kept_whole", "doubt", "lost")
-_LENGTHS = ("lease_s", "beat_s", "largest_s")
+_SHARES = ("reserve", "foreseen", "doubt", "lost")
+_LENGTHS = ("lease_s", "beat_s")
 
 GONE = dict.fromkeys(
-    ("kept_back", "crowded"), "promises leave room for as many smaller jobs as asked lately: foreseen=0 turns that off"
+    ("kept_back", "crowded", "kept_whole", "largest_s"),
+    "promises leave room for as many smaller jobs as asked lately: foreseen=0 turns that off",
 )
 """What is written in place of terms of earlier versions."""
 
@@ -51,16 +52,8 @@ class LeaseTerms:
 
     Without it a few large jobs that came first would have many small ones refused."""
 
-    kept_whole: float = 0.0
-    """Further share of the GPUs that promises to the largest jobs that cannot be stopped leave to smaller ones.
-
-    It counts only after a refusal for want of GPUs (trunk reservation)."""
-
-    largest_s: float = 86_400.0
-    """GPU-seconds of the largest jobs in this sense; for smaller ones the share is proportionally smaller."""
-
     memory_s: float = 86_400.0
-    """Time for which a refusal counts, and over which requests are counted."""
+    """Time over which requests are counted."""
 
     last_s: float = 300.0
     """A job that was refused is answered again once it must start within this time; less is kept back from it."""

@@ -44,7 +44,7 @@ def terms(settings: Settings) -> DeadlineRules | None:
     return DeadlineRules(
         margin=section.margin,
         reserve=section.reserve,
-        kept_back=section.kept_back,
+        foreseen=section.foreseen,
         long_s=section.long_s,
         long_share=section.long_share,
         lead_s=section.lead_s,
