@@ -27,7 +27,7 @@ from slurmsched.simulator.run import decided, simulate
 from slurmsched.simulator.setup import Setup
 from slurmsched.simulator.workload.workload import Workload
 
-from .chronus import MIXES, NODE, SITE, anew
+from .chronus import MIXES, NODE, anew
 
 NODES = 60
 LOADS = (80, 90, 100, 110, 120, 140, 160)
@@ -54,7 +54,15 @@ requeue = true
 [order]
 scope = "queue"
 """
-"""The settings of a baseline beside slurmctld: jobs with ``ckpt`` yield to better ones after the same five minutes."""
+"""The settings beside slurmctld: jobs with ``ckpt`` yield to better ones after five minutes, with any policy."""
+PROMISES = {
+    "enabled": "true",
+    "yields": "true",
+    "user_share": "1",
+    "reserve": "0.15",
+    "slack_s": "1200",
+    "asks_a_day": "10",
+}
 
 
 @dataclass(frozen=True)
@@ -159,8 +167,11 @@ def jobs_of(cell: Cell) -> Workload:
 
 
 def setup_on_slurm(cell: Cell) -> Setup:
-    """Return the daemon beside the modelled slurmctld, with promises or with leases for the order."""
-    toml = SITE + "\n".join(cell.own.split()) if cell.policy == OURS else BESIDE.format(ordering=cell.policy)
+    """Return the daemon beside the modelled slurmctld, with leases for the order, and with promises if it is ours."""
+    toml = BESIDE.format(ordering=cell.policy)
+    if cell.policy == OURS:
+        own = PROMISES | dict(setting.split("=", 1) for setting in cell.own.split())
+        toml += "\n".join(["[deadline]", *(f"{name} = {value}" for name, value in own.items())])
     with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
         file.write(toml)
         file.flush()
