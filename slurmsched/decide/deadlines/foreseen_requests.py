@@ -57,13 +57,11 @@ class ForeseenRequests:
         recent = recent.take(once)
         since_s = max(self._now_s - float(recent.asked_s.min(initial=self._now_s)), LEAST_S)
         recent = recent.take(np.argsort(recent.gpus * recent.needs_s, kind="stable"))
-        sizes = recent.gpus * recent.needs_s
-        loads, exempt = (
-            sizes / (max(self._gpus, 1) * since_s),
-            recent.user.map([user in self._exempt for user in recent.user.names], np.bool_),
-        )
+        sizes, in_all = recent.gpus * recent.needs_s, max(self._gpus, 1) * since_s
+        counted = sizes.astype(np.float64)
         if self._user_share < 1:
+            exempt = recent.user.map([user in self._exempt for user in recent.user.names], np.bool_)
             for code in np.unique(recent.user.codes[~exempt]).tolist():
-                mine = recent.user.codes == code
-                loads[mine] = np.diff(np.minimum(np.cumsum(loads[mine]), self._user_share), prepend=0.0)
-        return sizes, np.concatenate([[0.0], np.cumsum(loads)])
+                mine, most = recent.user.codes == code, self._user_share * in_all
+                counted[mine] = np.diff(np.minimum(np.cumsum(sizes[mine]), most), prepend=0.0)
+        return sizes, np.concatenate([[0.0], np.cumsum(counted)]) / in_all
