@@ -82,7 +82,7 @@ class DeadlineRules(RestartedTerms):
         return LeaseTerms(
             reserve=self.reserve,
             foreseen=self.foreseen,
-            last_s=float(__import__("os").environ.get("LS", "0")),  # ``again_s`` asks refused jobs again
+            last_s=0.0,  # ``again_s`` asks refused jobs again
             restart_s=self.restart_s,
             restart_doubling_s=self.restart_doubling_s,
             **lengths,
