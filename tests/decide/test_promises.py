@@ -314,6 +314,9 @@ def test_large_jobs_leave_as_many_gpus_to_smaller_ones_as_these_asked_for_in_the
     assert told.earliest_s == NOW_S + 70 * HOUR_S, "after the latest end of the other large one"
     one_user = replace(busy, promises=replace(asked, user=Labels.of(["mallory"] * 26)))
     assert states(planned(one_user, user_share=0.1))[-3:] == ["OPEN"] * 3, "who counts for a tenth alone"
+    more = nodes((4, 4, 4))
+    elsewhere = replace(busy, nodes=replace(more, partitions=Labels.of(["gpu", "gpu", "other"])))
+    assert states(planned(elsewhere))[-3:] == ["OPEN"] * 3, "nobody knows which nodes the others asked for"
     a_day_later = replace(busy, now_s=NOW_S + 3 * HOUR_S)
     assert states(planned(a_day_later))[-3:] == ["OPEN"] * 3
 

@@ -22,6 +22,7 @@ class ForeseenRequests:
 
     A size is in GPU-seconds. Requests that were refused for another reason than those in *wants* do not count. Those of
     one user count for *user_share* at most, but of users *exempt* from quotas: nobody keeps others out by asking alone.
+    Which nodes they asked for is not known: they say nothing to the jobs *confined*, which may not run on all nodes.
     """
 
     def __init__(
@@ -33,9 +34,10 @@ class ForeseenRequests:
         wants: tuple[str, ...],
         user_share: float = 1.0,
         exempt: tuple[str, ...] = (),
+        confined: frozenset[int] = frozenset(),
     ) -> None:
         self._table, self._gpus, self._now_s, self._memory_s, self._wants = table, gpus, now_s, memory_s, wants
-        self._user_share, self._exempt = user_share, exempt
+        self._user_share, self._exempt, self.confined = user_share, exempt, confined
 
     def asked(self, job_id: int) -> bool:
         """Return whether a job has asked before."""

@@ -159,6 +159,12 @@ class GpuAvailability:
         """Return the GPUs that a pending row takes, in whole blocks."""
         return int(self.requests(np.array([row]), np.array([np.inf]), 0.0).gpus[0])
 
+    def confined(self, rows: IntArray) -> BoolArray:
+        """Select the *rows* that may not run on all nodes with GPUs that are up."""
+        nodes = self._view.nodes
+        every = nodes.usable & (nodes.gpus > 0)
+        return np.array([(every & ~self._nodes[kind]).any() for kind, *_ in self._shapes(rows)], dtype=np.bool_)
+
     def footprints(self, rows: IntArray) -> Footprints:
         """Return the rows of room that each of the pending *rows* touches."""
         shapes = [(kind, block) for kind, block, _ in self._shapes(rows)]
@@ -316,6 +322,10 @@ class PooledGpus(GpuAvailability):
     def _early_s(self) -> FloatArray:
         """No time: all jobs count in the one row."""
         return np.zeros(len(self._jobs))
+
+    def confined(self, rows: IntArray) -> BoolArray:
+        """Select none of the *rows*."""
+        return np.zeros(len(rows), dtype=np.bool_)
 
     def requests(self, rows: IntArray, due_s: FloatArray, since_s: float) -> DeadlineRequests:
         """Return the requests of jobs in *rows*."""

@@ -153,7 +153,7 @@ class Offer:
 
     def _share(self, request: DeadlineRequests, worth: float) -> float:
         """Return the share of the GPUs that smaller jobs are expected to ask for; what is worth less is larger."""
-        if not self._terms.foreseen or not request.gpus[0]:
+        if not self._terms.foreseen or not request.gpus[0] or int(request.job_id[0]) in self._foreseen.confined:
             return 0.0
         return self._terms.foreseen * self._foreseen.below(_size(request, worth))
 

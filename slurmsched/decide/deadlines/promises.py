@@ -146,7 +146,7 @@ def promise(
     schedule = LeaseSchedule(view.now_s, rules.terms.beat_s, room, view.solved, planned_before(table))
     if len(new):
         held = _held(view, table, rules, availability, placed)
-        offer = Offer(schedule, rules.terms, held, _foreseen(view, table, rules, room))
+        offer = Offer(schedule, rules.terms, held, _foreseen(view, table, rules, room, availability, new))
         waiting = availability.requests(rows, _due_s(view, table, rows), view.now_s)
         quotas = Quotas(view, table, rules, availability, rows, waiting)
         answers, promised = PromiseAdmission(view, rules, availability, offer, quotas).answers(new, steers)
@@ -254,8 +254,9 @@ def _in_leases(
     """Answer the *new* requests beside the lease schedule of all promises, and note those at risk."""
     if len(new):
         leased = LeasedJobs(view, table, rules, terms)
-        offer = Offer(leased.schedule, terms, leased.held(), _foreseen(view, table, rules, leased.schedule.room))
         availability, rows = PooledGpus(view, rules.margin, rules.lead_s, terms), _pending_rows(view, table)
+        foreseen = _foreseen(view, table, rules, leased.schedule.room, availability, new)
+        offer = Offer(leased.schedule, terms, leased.held(), foreseen)
         again = new[~first]
         availability.request_within(again[_at_last_moments(view, again, rules)], SAFE)
         availability.open(np.concatenate([rows, new]))
@@ -399,10 +400,14 @@ def _again(table: PromiseTable, view: View, rules: DeadlineRules) -> BoolArray:
     return np.asarray(refused & due)
 
 
-def _foreseen(view: View, table: PromiseTable, rules: DeadlineRules, room: Room) -> ForeseenRequests:
-    """Return the requests that are to be expected, by those in *table*."""
-    gpus, memory_s = int(room.free.max(initial=0)), rules.terms.memory_s
-    return ForeseenRequests(table, gpus, view.now_s, memory_s, (NO_ROOM, FORESEEN), rules.user_share, rules.exempt)
+def _foreseen(
+    view: View, table: PromiseTable, rules: DeadlineRules, room: Room, availability: GpuAvailability, new: IntArray
+) -> ForeseenRequests:
+    """Return the requests that are to be expected, by those in *table*, for the pending rows *new*."""
+    gpus, wants = int(room.free.max(initial=0)), (NO_ROOM, FORESEEN)
+    confined = frozenset(view.pending.job_id[new[availability.confined(new)]].tolist())
+    quota = rules.user_share, rules.exempt
+    return ForeseenRequests(table, gpus, view.now_s, rules.terms.memory_s, wants, *quota, confined)
 
 
 def _news(view: View, answers: PromiseTable, first: IntArray) -> PromiseTable:
