@@ -61,6 +61,12 @@ def test_an_unknown_key_is_an_error_with_a_suggestion_and_its_line(tmp_path):
     assert complaint(path) == f"{path}:3: daemon.modee is no setting: did you mean mode?"
 
 
+def test_a_setting_of_an_earlier_version_is_answered_with_what_to_write(tmp_path):
+    path = written(tmp_path, "[deadline]\nkept_back = 0.8")
+    assert complaint(path).startswith(f"{path}:2: deadline.kept_back is no setting any more: remove it: ")
+    assert "(deadline.foreseen)" in complaint(path)
+
+
 def test_an_unknown_section_is_an_error_with_a_suggestion_and_its_line(tmp_path):
     path = written(tmp_path, "# a site\n[deamon]\nmode = 'act'")
     assert complaint(path) == f"{path}:2: [deamon] is no section: did you mean daemon?"
