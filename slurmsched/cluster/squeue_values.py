@@ -109,6 +109,16 @@ def array_limit(text: str) -> int:
     return int(text.partition("%")[2] or 0)
 
 
+def least_and_most_nodes(tres: str, nodes: str, most: str) -> tuple[int, int]:
+    """Return the range of nodes that a pending job asks for, from the texts of tres, NumNodes and MaxNodes; 0 unknown.
+
+    The TRES have the least. NumNodes is what slurmctld took last to be on hand, often the most of a range, and stays
+    so for a moment after a change to fewer. Without a MaxNodes it is the best guess at the most.
+    """
+    least = lenient(count, part_of(tres, "node"), 0) or lenient(count, nodes, 0)
+    return least, lenient(count, most, 0) or max(least, lenient(count, nodes, 0))
+
+
 def node_counts(nodes: list[str], tres: list[str]) -> IntArray:
     """Return the numbers of nodes: those that Slurm counts, else those requested, else 1."""
     counted = each(tres, lambda text: count(part_of(text, "node")), 0, np.int64)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from headers import HEADER
 
-from slurmsched.cluster.actions import AskToStop, Rank, SetAdminComment, Share, StartShared
+from slurmsched.cluster.actions import AskToStop, Rank, Resize, SetAdminComment, Share, StartShared
 from slurmsched.errors import SlurmRefused, SlurmUnavailable
 from slurmsched.slurm.adapters.command import SlurmCommand
 from slurmsched.slurm.adapters.command_runner import CommandRunner
@@ -319,7 +319,7 @@ def test_a_line_of_an_array_that_was_refused_holds_back_those_that_follow_it_and
     script = "[ \"$1\" != show ] || exit 0; cat >> {at}/sent; echo '2_1: Job has already finished\n2_2: {words}' >&2"
     for words, reached in (("Invalid feature", False), ("No error", True)):
         commands.says("scontrol", script.format(at=commands.directory, words=words) + "; exit 1")
-        commands.says("squeue", f"{SHOWN}show 2 '' gres:gpu:1 N/A '(null)' 1 0")
+        commands.says("squeue", f"{SHOWN}show 2 '' gres:gpu:1 N/A '(null)' node=1 1 0")
         cluster.act([Share(2, "gpu", "shared", "n2", "0", "", 9.0)])
         assert ("gres:slot" in (commands.directory / "sent").read_text()) is reached
 
@@ -341,7 +341,9 @@ def test_what_slurm_refuses_for_a_moment_is_asked_again_at_once(commands, words,
     cluster = commands.cluster()
     cluster.facts()
     commands.says("scontrol", MOODY.format(at=commands.directory, words=words, times=times))
-    commands.says("squeue", f"{SHOWN}show 1 '' gres:slot:i1:1 N/A '' 1 1; show 2 '' gres:gpu:1 N/A '(null)' 1 0")
+    commands.says(
+        "squeue", f"{SHOWN}show 1 '' gres:slot:i1:1 N/A '' node=1 1 1; show 2 '' gres:gpu:1 N/A '(null)' node=1 1 0"
+    )
     answers = cluster.act([StartShared(1, "1"), Share(2, "gpu", "shared", "n2", "0", "", 9.0)])
     assert [answer.refused is not None for answer in answers] == [False, refused]
     sent = (commands.directory / "sent").read_text()
@@ -353,12 +355,27 @@ def test_what_slurm_refuses_for_a_moment_is_asked_again_at_once(commands, words,
 def test_a_job_that_asks_for_more_than_its_slots_by_the_time_of_the_write_is_not_let_start(commands):
     cluster = commands.cluster()
     cluster.facts()
-    commands.says("squeue", f"{SHOWN}show 1 gres:gpu:4 gres:slot:i1:1 N/A '' 1 1; show 2 '' gres:slot:i0:1 N/A '' 1 1")
+    commands.says(
+        "squeue",
+        f"{SHOWN}show 1 gres:gpu:4 gres:slot:i1:1 N/A '' node=1 1 1; show 2 '' gres:slot:i0:1 N/A '' node=1 1 1",
+    )
     commands.says("scontrol", f"cat >> {commands.directory}/sent")
     more, good, gone = cluster.act([StartShared(1, "1"), StartShared(2, "0"), StartShared(3, "0")])
     assert more.refused == "it asks for gres:gpu:4,gres:slot:i1:1, which is not what share=1 says"
     assert (good.refused, gone.refused) == (None, "squeue does not show it")
     assert (commands.directory / "sent").read_text() == "update jobid=2 starttime=now\n"
+
+
+def test_a_job_with_fewer_nodes_is_given_more_before_slurmctld_has_looked_at_it_again(commands):
+    cluster = commands.cluster()
+    cluster.facts()
+    asked = "case $format in *per-socket*) show 7 '' gres:gpu:1 N/A '' cpu=2,node=1 2 1;; "
+    size = "*) show 7 7 1 2 2 2 4000M cpu=2,mem=4000M,node=1 2 1 gres:gpu:1;; esac"
+    commands.says("squeue", SHOWN + asked + size)
+    commands.says("scontrol", f"cat >> {commands.directory}/sent")
+    more, other = cluster.act([Resize(7, 2, 1, 1, 1), Resize(7, 1, 2, 1, 1)])
+    assert (more.refused, other.refused) == (None, "it asks for 1 to 1 nodes by now, which is not 2")
+    assert "numnodes=2-2 numtasks=2 numcpus=4 minmemorynode=4000 " in (commands.directory / "sent").read_text()
 
 
 def test_a_controller_that_goes_away_while_writing_is_unavailable(commands):

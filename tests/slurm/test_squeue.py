@@ -170,6 +170,8 @@ def test_gpus_by_type_and_in_the_spellings_of_other_releases():
         ("cpu=1,mem=2000M,node=2,billing=1", "2", "0", "gres:gpu:1", ""),
         ("cpu=1,mem=2000M,node=1,billing=1", "1", "2", "N/A", ""),  # GPUs of the job: as many on any number of nodes
         ("cpu=8,mem=2000M,node=4,billing=1", "4", "2", "gres:gpu:2", "4-2"),  # of a change taken in part
+        ("cpu=8,mem=2000M,node=4,billing=1", "2", "2", "gres:gpu:2", "4-2"),  # the same, once slurmctld looked at it
+        ("cpu=1,mem=2000M,node=1,billing=1", "2", "1", "gres:gpu:1", ""),  # for a moment after a change to fewer nodes
         ("cpu=1", "2", "2", "gres:gpu:1", ""),
         ("node=x", "y", "z", "gres:gpu:1", ""),
     ],

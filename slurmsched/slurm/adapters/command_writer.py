@@ -24,6 +24,7 @@ from ...cluster.actions import (
     job_of,
 )
 from ...cluster.exclusions import same_nodes
+from ...cluster.squeue_values import least_and_most_nodes
 from ...cluster.text.tres import NOTHING
 from ...errors import SlurmError, SlurmRefused, SlurmUnavailable
 from ..port import ActionResult
@@ -37,7 +38,8 @@ from .job_queries import exclusions, long, of_arrays_too, request_columns
 AGAIN = 9
 """Retries of a change that Slurm refuses temporarily; after those it is left to the next cycle."""
 
-_REQUEST = ("JobID", "tres-per-job", "tres-per-node", "tres-per-socket", "tres-per-task", "NumNodes", "MaxNodes")
+_GRES = ("tres-per-job", "tres-per-node", "tres-per-socket", "tres-per-task")
+_REQUEST = ("JobID", *_GRES, "tres", "NumNodes", "MaxNodes")
 
 _BY_REQUEST = StartShared | Unshare | Resize
 """Actions whose commands depend on what the job asks for at that moment."""
@@ -211,7 +213,7 @@ class CommandWriter:
         except SlurmRefused:  # with a single job id: Slurm no longer has the job
             return {}
         rows = zip(*shown.by_name.values(), strict=True)
-        return {int(job): _request(texts, least, most) for job, *texts, least, most in rows}
+        return {int(job): _request(texts[: len(_GRES)], texts[len(_GRES) :]) for job, *texts in rows}
 
     def _sizes(self, jobs: Sequence[int]) -> dict[int, str]:
         """Return the CPUs and memory that each of *jobs* asks for now, without those that no longer wait."""
@@ -264,16 +266,11 @@ def _request_of(action: JobAction, requests: Mapping[int, Request]) -> Request:
     return requests[action.job_id]
 
 
-def _request(texts: Sequence[str], least: str, most: str) -> Request:
-    """Return the request that these texts are, on so many nodes; one without a most, such as 0, has the least."""
-    nodes = max(_number(least), 1)
+def _request(texts: Sequence[str], nodes: Sequence[str]) -> Request:
+    """Return the request that these texts are, on so many nodes."""
     per_job, per_node, per_socket, per_task = ("" if text in NOTHING else text for text in texts)
-    return Request(per_job, per_node, per_socket, per_task, nodes, _number(most) or nodes)
-
-
-def _number(text: str) -> int:
-    """Return the number that squeue prints; 0 where it prints none."""
-    return int(text) if text.isdecimal() else 0
+    least, most = least_and_most_nodes(*nodes)
+    return Request(per_job, per_node, per_socket, per_task, max(least, 1), max(most, 1))
 
 
 def _answers_of_tasks(text: str) -> dict[int, str]:

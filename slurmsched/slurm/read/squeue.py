@@ -12,7 +12,7 @@ from ...clock import local_zone
 from ...cluster.columns import declared, dtype_of
 from ...cluster.jobs import JobState, JobTable, deadlines, job_table
 from ...cluster.node_request import request_of
-from ...cluster.squeue_values import each, labels, lenient, part_of
+from ...cluster.squeue_values import each, labels, least_and_most_nodes
 from ...cluster.text.tres import NOTHING, count, memory_mib, requests_in
 from ..versions import JOB_STATES, QUEUED_FIRST, WHOLE_NODE, WHOLE_NODE_OVERSUBSCRIBE, SlurmRelease
 from .records import RecordColumns
@@ -39,8 +39,8 @@ def node_requests(columns: RecordColumns) -> dict[str, str]:
 def node_ranges(columns: RecordColumns) -> dict[str, str]:
     """Return the text of the column ``node_range`` by job id: LEAST-MOST nodes, each with as many GPUs, else nothing.
 
-    NumNodes is often the most of a range, as soon as slurmctld has looked at a job, and the TRES have the least. After
-    a change to fewer nodes that Slurm took in part, LEAST is what it counts, and MOST, which is less, what it took.
+    After a change to fewer nodes that Slurm took in part, LEAST is what it counts, and MOST, which is less, what it
+    took.
     """
     return _by_job(columns, _NODE_RANGE, _node_range)
 
@@ -53,12 +53,8 @@ def _by_job(columns: RecordColumns, names: Sequence[str], text_of: Callable[...,
 
 
 def _node_range(tres: str, nodes: str, most: str, per_node: str) -> str:
-    least = lenient(count, part_of(tres, "node"), 0)
-    taken = lenient(count, most, 0)
-    highest = max(lenient(count, nodes, 0), taken)
-    if 0 < taken < least == highest and requests_in(per_node):
-        return f"{least}-{taken}"
-    return f"{least}-{highest}" if 0 < least < highest and requests_in(per_node) else ""
+    least, most_nodes = least_and_most_nodes(tres, nodes, most)
+    return f"{least}-{most_nodes}" if 0 < least != most_nodes > 0 and requests_in(per_node) else ""
 
 
 def _node_request(tasks: str, cpus: str, per_task: str, per_node: str, memory: str, tres: str, nodes: str) -> str:
