@@ -14,6 +14,7 @@ from ..cluster.actions import (
     Avoid,
     End,
     Hold,
+    Move,
     MoveNodes,
     MovePartition,
     Preempt,
@@ -417,6 +418,11 @@ def job_is_alone(action: Action, jobs: JobTable, row: int, rules: Rules) -> str 
     return "another job shares its GPUs" if jobs.guest_gpus[row] else None
 
 
+def job_has_no_guest(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
+    """Refuse to move a job beside which others run."""
+    return "another job shares its GPUs" if jobs.guest_gpus[row] else None
+
+
 def sharing_is_on(start: Start, view: View, joined: Joined, rules: Rules) -> str | None:
     """Refuse to let jobs share GPUs without power.share."""
     return None if "share" in rules.powers else "power.share is off"
@@ -608,6 +614,7 @@ RULES: dict[type[Action], tuple[Rule, ...]] = {
     Unshare: (token_is_ours, job_is_pending),
     Start: (power_is_on, job_is_pending),
     Preempt: (power_is_on, job_is_running, job_is_alone),
+    Move: (power_is_on, job_is_running, job_has_no_guest),
 }
 """The rules of each action on a job; the first one that refuses gives the reason."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..cluster.actions import Action, Preempt, Start
+from ..cluster.actions import Action, Move, Preempt, Start
 from ..cluster.columns import BoolArray, IntArray
 from ..cluster.jobs import JobTable
 from ..cluster.state import View
@@ -21,6 +21,7 @@ from .ordering.ranking import base_priority
 from .profiling import at_home, profiling_nodes, to_profile
 from .rules import Composition, ProfilingRules, SharingRules
 from .sharing.pairing import Hosts, Join, paired
+from .sharing.separation import separate
 
 _NONE: IntArray = np.zeros(0, dtype=np.int64)
 
@@ -36,7 +37,8 @@ def start_wishes(
     """Choose among *ranked* pending rows, and among the running jobs if the selection preempts.
 
     Return a mask of the pending jobs that start, and the actions that carry it out: first the jobs that yield, then
-    those that join a running job, then those that start on GPUs of their own.
+    those that go on on other nodes, those that join a running job, and those that start on GPUs of their own. While two
+    jobs share GPUs, neither yields.
     """
     view = view if profiling is None else at_home(view, profiling)
     nodes, runs = FreeNodes(view, PLACEMENTS.find(composition.placement)), np.zeros(len(view.pending), dtype=np.bool_)
@@ -44,20 +46,33 @@ def start_wishes(
         runs[_measured_first(view, ranked, nodes, profiling)] = True
     joins = _joins(view, ranked, ~runs, nodes, sharing)
     runs[[join.row for join in joins]] = True
-    _select(view, ranked[~runs[ranked]], ordering, composition.selection, nodes)
+    _select(view, ranked[~runs[ranked]], ordering, composition.selection, nodes, [join.host for join in joins])
+    if sharing is not None:
+        separate(view, nodes, sharing)
     chosen = nodes.run_set()
     runs[chosen.rows] = True
     yields: list[Action] = [Preempt(job) for job in view.running.job_id[chosen.yields].tolist()]
-    starts = zip(view.pending.job_id[chosen.rows].tolist(), chosen.nodes, strict=True)
-    own = [Start(job, ",".join(f"{name}:{gpus}" for name, gpus in on)) for job, on in starts]
-    return runs, [*yields, *(_beside(view, join) for join in joins), *own]
+    moves, starts = (
+        [(job, ",".join(f"{name}:{gpus}" for name, gpus in on)) for job, on in zip(ids.tolist(), where, strict=True)]
+        for ids, where in (
+            (view.running.job_id[chosen.moves], chosen.moved),
+            (view.pending.job_id[chosen.rows], chosen.nodes),
+        )
+    )
+    moved, own = [Move(*move) for move in moves], [Start(*start) for start in starts]
+    return runs, [*yields, *moved, *(_beside(view, join) for join in joins), *own]
 
 
-def _select(view: View, ranked: IntArray, ordering: Ordering, line: str, nodes: FreeNodes) -> None:
-    """Let the selection start jobs on *nodes*."""
+def _select(
+    view: View, ranked: IntArray, ordering: Ordering, line: str, nodes: FreeNodes, hosts: Sequence[int]
+) -> None:
+    """Let the selection start jobs on *nodes*; running jobs that share GPUs, and *hosts*, which will, go on."""
     selection, numbers = SELECTIONS.find(line), ranked + len(view.running)
     if selection.preempts:
+        alone = (view.running.beside == 0) & (view.running.guest_gpus == 0)
+        alone[list(hosts)] = False
         numbers = _with_running(view, ranked, ordering)
+        numbers = numbers[np.append(alone, np.ones(len(view.pending), dtype=np.bool_))[numbers]]
     selection(view, numbers, nodes)
 
 

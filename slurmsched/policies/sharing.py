@@ -74,7 +74,7 @@ def gain_table(waiting: Sharers, wait_s: FloatArray, running: Sharers, packing: 
     rows, columns = np.nonzero(fits)
     speeds = expected_speeds(waiting, rows, running, columns, packing)
     gains = np.full(fits.shape, -np.inf)
-    gain_s = _gains_s(waiting, wait_s, rows, running, columns, speeds, packing)
+    gain_s = gains_of_pairs(waiting, wait_s, rows, running, columns, speeds, packing)
     gains[rows, columns] = np.where(packing.keeps_enough(*speeds), gain_s, -np.inf)
     return gains
 
@@ -95,7 +95,7 @@ def gains_s(waiting: Sharers, wait_s: FloatArray, running: Sharers, packing: Pac
     shape = len(waiting), len(running)
     rows, columns = (place.ravel() for place in np.indices(shape))
     speeds = expected_speeds(waiting, rows, running, columns, packing)
-    return _gains_s(waiting, wait_s, rows, running, columns, speeds, packing).reshape(shape)
+    return gains_of_pairs(waiting, wait_s, rows, running, columns, speeds, packing).reshape(shape)
 
 
 def _matching(waiting: Sharers, running: Sharers, packing: PackingLimits) -> BoolArray:
@@ -126,7 +126,7 @@ def expected_speeds(
     return speed * waiting.kept[rows], speed * running.kept[columns]
 
 
-def _gains_s(
+def gains_of_pairs(
     waiting: Sharers,
     wait_s: FloatArray,
     rows: IntArray,
@@ -135,7 +135,10 @@ def _gains_s(
     speeds: tuple[FloatArray, FloatArray],
     packing: PackingLimits,
 ) -> FloatArray:
-    """Return the gain of each pair of a row of *waiting* and a row of *running* at their *speeds*."""
+    """Return ``pair_gain_s`` of each pair of a row of *waiting* and one of *running* at their *speeds*; else -infinity.
+
+    That is where a forecast is missing.
+    """
     guest_speed, host_speed = speeds
     with np.errstate(invalid="ignore", divide="ignore"):
         gain_s = pair_gain_s(

@@ -89,5 +89,8 @@ class DecisionWatch:
             warned=sum(self._in_time.values()),
             alarms=sum(self._states[key] == PromiseState.MET for key in self._doubtful),
             pairs=self._actions["Share"] + self._joined,
-            yields=self._actions["Requeue"] + self._actions["AskToStop"] + self._actions["Preempt"],
+            yields=self._actions["Requeue"]
+            + self._actions["AskToStop"]
+            + self._actions["Preempt"]
+            + self._actions["Move"],
         )

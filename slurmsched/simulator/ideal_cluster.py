@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..cluster.actions import Action, MoveNodes, Preempt, Requeue, Start, job_of
+from ..cluster.actions import Action, Move, MoveNodes, Preempt, Requeue, Start, job_of
 from ..cluster.columns import FloatArray, Labels, places_of
 from ..cluster.jobs import JobTable
 from ..cluster.nodes import AccountTable
@@ -129,7 +129,10 @@ class IdealCluster(SimulatedCluster):
                 begin_on(self.model, row, self._placed(nodes), now_s)
             case Preempt() if state == RUNNING:
                 preempt(self.model, row, now_s)
-            case Start() | Preempt():
+            case Move(nodes=nodes) if state == RUNNING:
+                preempt(self.model, row, now_s)
+                begin_on(self.model, row, self._placed(nodes), now_s)
+            case Start() | Preempt() | Move():
                 return f"Job is in another state for job {job_of(action)}"
             case _:
                 refused = super()._do(action)

@@ -48,8 +48,6 @@ STEER_MARGIN_S = 5.0
 CHECKED_EACH_TIME = 1_000
 """Jobs up to which a check looks at a pool of equal nodes after each decision; with more, once at the end."""
 
-NO_PREEMPTION = "jobs that share GPUs cannot be preempted yet; accepted on this cluster: other selections"
-
 
 def simulate(
     jobs: Workload,
@@ -260,10 +258,9 @@ def decided(
 ) -> Replay:
     """Replay *jobs* through the daemon's own cycle and decide(), on a cluster that carries plans out as they are.
 
-    Where the cluster lets jobs share GPUs, the rule of the set-up pairs them, by default ``indolent``. ConfigError for
-    preemption of jobs that share. With *segments* the replay has every run with its GPUs, unless jobs share these.
-    With *check*, AssertionError names what is broken in the state of the cluster. *store* has the profiles of earlier
-    runs, by default none.
+    Where the cluster lets jobs share GPUs, the rule of the set-up pairs them, by default ``indolent``. With *segments*
+    the replay has every run with its GPUs, unless jobs share these. With *check*, AssertionError names what is broken
+    in the state of the cluster. *store* has the profiles of earlier runs, by default none.
     """
     fleet = fleet.dated(float(jobs.submit_s.min(initial=np.inf)))
     for misfit in too_large(jobs, fleet):
@@ -271,8 +268,6 @@ def decided(
     if setup.site is not None and setup.site.rules.deadlines is not None:
         raise ConfigError("a site's promises are made beside slurmctld: leave out the executor direct, or [deadline]")
     sharing, preempts = _pair_rules(jobs, fleet, setup), SELECTIONS.find(setup.selection).preempts
-    if sharing is not None and preempts:
-        raise ConfigError(NO_PREEMPTION)
     if SELECTIONS.find(setup.selection).reserves:
         _reserve_by(jobs, setup)
     forecast = forecast_of(jobs, setup, learnt)
@@ -320,7 +315,10 @@ def _pair_rules(jobs: Workload, fleet: ClusterSpec, setup: Setup) -> SharingRule
     curve = curve_of(fleet.sharing, use_of(jobs, fleet.sharing.names))
     if setup.site is not None:
         return everywhere(setup.site.rules.sharing, curve)
-    return pair_rules(setup.sharing or "indolent", wide=setup.wide_hosts, curve=curve)
+    rules = pair_rules(setup.sharing or "indolent", wide=setup.wide_hosts, curve=curve)
+    if rules is None or not SELECTIONS.find(setup.selection).preempts:
+        return rules
+    return replace(rules, apart_s=setup.restart_s)
 
 
 def _restarting(rules: SlurmctldConfig, setup: Setup) -> SlurmctldConfig:

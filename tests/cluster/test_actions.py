@@ -36,6 +36,7 @@ STORED = {
     "Unshare": actions.Unshare,
     "Start": actions.Start,
     "Preempt": actions.Preempt,
+    "Move": actions.Move,
     "MoveNodes": actions.MoveNodes,
 }
 OWN = {"profile": ("n4",), "gpu": ("n1", "n2", "n3")}

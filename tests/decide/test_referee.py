@@ -12,6 +12,7 @@ from slurmsched.cluster.actions import (
     ACTIONS,
     AskToStop,
     Hold,
+    Move,
     MoveNodes,
     MovePartition,
     NodeChange,
@@ -256,6 +257,13 @@ def test_a_job_that_shares_is_not_preempted():
         assert [refusal.rule for refusal in refusals] == ["job_is_alone"]
 
 
+def test_a_job_with_guests_is_not_moved_and_a_guest_may_be():
+    moves = [Move(901, "n2:2"), Move(902, "n2:2")]
+    allowed, refusals = judged(moves, {}, {"guest_gpus": [2, 0], "beside": [0, 901]})
+    assert allowed == moves[1:]
+    assert [refusal.rule for refusal in refusals] == ["job_has_no_guest"]
+
+
 def test_nodes_leave_the_partition_of_a_promised_job_if_the_job_may_run_there_too_or_waits_no_more():
     move = MOVES["promised_job_keeps_nodes"]
     assert verdict(move, promises=PROMISED, partition="gpu,fast") is None
@@ -411,6 +419,7 @@ def test_the_names_of_rules_are_those_that_records_metrics_and_scripts_know():
         "host_is_alone",
         "host_is_on_one_node",
         "host_is_running",
+        "job_has_no_guest",
         "job_is_alone",
         "job_is_pending",
         "job_is_running",

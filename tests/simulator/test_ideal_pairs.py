@@ -25,7 +25,6 @@ from slurmsched.decide.plan_differences import differences
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import Rules, SharingRules
 from slurmsched.decide.sharing import pairing
-from slurmsched.errors import ConfigError
 from slurmsched.models.sharing.speed_curve import SpeedCurve
 from slurmsched.policies.contract import SHARINGS, find_ordering, sharing
 from slurmsched.policies.sharing import pairs
@@ -188,9 +187,70 @@ def test_a_node_that_fails_sends_both_jobs_of_a_pair_back():
     assert (replay.end_s - replay.start_s >= jobs.runtime_s - 1e-6).all()
 
 
-def test_jobs_that_share_are_not_preempted_yet():
-    with pytest.raises(ConfigError, match="cannot be preempted yet; accepted on this cluster: other selections"):
-        decided(loaded(1), fleet(2, 2), Setup.of("srtf", sharing="indolent"))
+def saved(jobs: Workload) -> Workload:
+    """The same jobs, which all save their work."""
+    return replace(jobs, ckpt=np.ones(len(jobs), dtype=np.bool_))
+
+
+PREEMPTING = {"selection": "preemptive", "sharing": "indolent", "restart_s": 30.0}
+
+
+def test_a_guest_goes_on_with_gpus_of_its_own_as_soon_as_that_pays_for_the_restart():
+    """The first job has shown their use; the third one joins the second, and leaves it when the fourth one ends."""
+    rows = [(0, 50, 1, "light"), (100, 9000, 1, "light"), (100, 1000, 1, "other"), (200, 5000, 1, "light")]
+    replay = decided(saved(jobs_of(*rows)), fleet(1, 2), Setup.of("srtf", **PREEMPTING), check=True)
+    assert replay.start_s.tolist() == [0, 100, 100, 200]
+    assert replay.end_s[2] == 1100
+    assert (replay.stops.tolist(), replay.decisions.yields) == ([0, 0, 0, 1], 1)
+    assert replay.end_s[3] == pytest.approx(1100 + 5000 - 810 + 30), "it ran at 0.9 of its speed for 900 s"
+    assert replay.end_s[1] == pytest.approx(100 + 9000 + 90)
+
+
+@pytest.mark.parametrize(
+    ("ckpt", "cost_s", "left_s"),
+    [(True, 1000.0, 5000.0), (False, 30.0, 5000.0), (True, 30.0, 480.0)],
+    ids=["a restart costs more", "it saves no work", "it has ended before"],
+)
+def test_a_guest_stays_where_leaving_costs_more(ckpt, cost_s, left_s):
+    rows = [(0, 50, 1, "light"), (100, 9000, 1, "light"), (100, 1000, 1, "other"), (200, left_s, 1, "light")]
+    jobs = jobs_of(*rows)
+    setup = Setup.of("srtf", **PREEMPTING | {"restart_s": cost_s})
+    replay = decided(saved(jobs) if ckpt else jobs, fleet(1, 2), setup, check=True)
+    assert (replay.start_s[3], replay.decisions.pairs, replay.stops.sum()) == (200, 1, 0)
+
+
+def test_while_two_jobs_share_neither_yields_to_a_shorter_one():
+    rows = [(0, 50, 1, "light"), (100, 9000, 1, "light"), (200, 5000, 1, "light"), (300, 10, 1, "other")]
+    replay = decided(saved(jobs_of(*rows)), fleet(1, 1), Setup.of("srtf", **PREEMPTING), check=True)
+    assert replay.start_s[3] == replay.end_s[2] > 5000
+    assert replay.stops.tolist() == [0, 1, 0, 0], "once it is alone, the first yields"
+    alone = decided(saved(jobs_of(*rows[:2], rows[3])), fleet(1, 1), Setup.of("srtf", **PREEMPTING), check=True)
+    assert (alone.stops.tolist(), alone.start_s[2]) == ([0, 1, 0], 300)
+
+
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.soak) for seed in (2, 3))])
+def test_on_a_loaded_cluster_jobs_that_are_preempted_end_sooner_in_the_mean_where_they_share(seed):
+    jobs = saved(loaded(seed))
+    for selection in ("preemptive", "preemptive whole_nodes=1", "preemptive lease_s=60 whole_nodes=1"):
+        shared, alone = (
+            decided(
+                jobs, fleet(2, 2), Setup.of("srtf", selection, sharing=rule, restart_s=5.0, beat_s=30.0), check=True
+            )
+            for rule in ("indolent", "none")
+        )
+        assert shared.stops.sum() > 0
+        assert (shared.end_s - jobs.submit_s).mean() < 0.8 * (alone.end_s - jobs.submit_s).mean()
+
+
+def test_a_better_job_has_the_nodes_of_a_worse_one_where_it_needs_whole_ones_and_the_policy_says_so():
+    """One GPU of each node is free when the last job comes; the job that yields goes on beside the other."""
+    rows = [(0, 900, 1, "other"), (1, 50, 1, "other"), (2, 800, 1, "other"), (3, 60, 1, "other")]
+    jobs = saved(jobs_of(*rows, (100, 70, 2, "other")))
+    for whole, start_s, stops in ((0, 802, [0, 0, 0, 0, 0]), (1, 100, [1, 0, 0, 0, 0])):
+        setup = Setup.of("srtf", f"preemptive whole_nodes={whole}", restart_s=30.0)
+        replay = decided(jobs, ClusterSpec.of(2, 2), setup, check=True)
+        assert (replay.start_s[4], replay.stops.tolist()) == (start_s, stops)
+        assert replay.end_s[0] == 900 + 30 * whole
 
 
 def test_a_replay_calls_decide_where_the_cluster_lets_jobs_share_and_no_policy_forbids_it():

@@ -17,6 +17,7 @@ from slurmsched.cluster.actions import (
     Avoid,
     End,
     Hold,
+    Move,
     MoveNodes,
     MovePartition,
     NodeChange,
@@ -79,7 +80,9 @@ def test_every_line_is_one_of_the_few_we_may_send(action, multifactor):
 
 
 @pytest.mark.parametrize(
-    "action", [Start(3, "n1:4"), Preempt(3), End(3), Avoid(3, "steer", "1.2", "-", "BadConstraints")], ids=repr
+    "action",
+    [Start(3, "n1:4"), Preempt(3), Move(3, "n1:4"), End(3), Avoid(3, "steer", "1.2", "-", "BadConstraints")],
+    ids=repr,
 )
 def test_nothing_starts_stops_or_ends_a_job_of_a_real_slurm_in_its_place(action):
     for multifactor in (True, False):
@@ -87,7 +90,7 @@ def test_nothing_starts_stops_or_ends_a_job_of_a_real_slurm_in_its_place(action)
             lines(action, multifactor=multifactor)
 
 
-OF_SLURM = [kind for kind in ACTIONS.values() if kind not in (MoveNodes, Start, Preempt, End, Avoid)]
+OF_SLURM = [kind for kind in ACTIONS.values() if kind not in (MoveNodes, Start, Preempt, Move, End, Avoid)]
 
 
 @pytest.mark.parametrize("kind", OF_SLURM, ids=lambda kind: kind.__name__)

@@ -6,7 +6,7 @@ from .avoid import Avoid
 from .base import NO_JOB, Action, JobAction, Refusal, job_of
 from .comment import SetAdminComment
 from .hold import Hold, Release
-from .ideal import Preempt, Start
+from .ideal import Move, Preempt, Start
 from .nodes import MoveNodes, NodeChange
 from .order import Rank
 from .partitions import MovePartition
@@ -27,6 +27,7 @@ __all__ = [
     "End",
     "Hold",
     "JobAction",
+    "Move",
     "MoveNodes",
     "MovePartition",
     "NodeChange",
@@ -56,7 +57,7 @@ ACTIONS: dict[str, type[Action]] = {
     for kind in (
         *(Rank, Hold, Release, Requeue, AskToStop, End, Suspend, Resume, MovePartition, Steer, Unsteer),
         *(Rightsize, RestoreSize, Resize, Avoid, SetAdminComment, Share, StartShared, Unmark, Unshare),
-        *(Start, Preempt, MoveNodes),
+        *(Start, Preempt, Move, MoveNodes),
     )
 }
 """The classes of actions by their stored spelling: in records, intents, metrics and JSON."""

@@ -37,3 +37,18 @@ class Preempt(JobAction):
     def seen(cls, intent: Intent, look: Observation) -> bool:
         """Return True if the job waits again."""
         return look.waiting(intent.job_id) is not None
+
+
+@dataclass(frozen=True)
+class Move(JobAction):
+    """Stop a running job and let it go on at once on these nodes, with its work kept; only such a cluster can."""
+
+    nodes: str  #: with the GPUs of each, as n1:8,n2:4
+    power = "preempt"
+    stored = "Move"
+    story = (("moved", "we stopped it, and it went on at once on the node list {value}"),)
+
+    @classmethod
+    def seen(cls, intent: Intent, look: Observation) -> bool:
+        """Return True if the job runs."""
+        return look.running_row(intent.job_id) is not None

@@ -119,7 +119,7 @@ class Hosts:
         is_open = open_gpus > 0
         at = there[is_open]
         barred = (is_barred(jobs, rules) | jobs.interactive | unsteady(jobs, rules))[at]
-        sharers = _sharers(jobs, at, view.remaining.median_s[at], barred, rules)
+        sharers = sharers_of(jobs, at, view.remaining.median_s[at], barred, rules)
         sharers = replace(sharers, open_gpus=open_gpus[is_open], speed=_kept_speed(speed[is_open], sharers))
         return cls(at, sharers, nodes, places[at], nodes)
 
@@ -131,8 +131,8 @@ class Hosts:
         alone = (jobs.beside == 0) & (jobs.guest_gpus < (jobs.gpus if rules.wide else 1))
         at = np.flatnonzero(alone & (jobs.state == JobState.RUNNING) & (places >= 0))
         barred = _any_of(own_bars(jobs.take(at), rules), len(at))
-        sharers = _sharers(jobs, at, view.remaining.median_s[at], barred, rules)
-        speed = _speeds(jobs.gpu_util, *_beside(jobs), rules)
+        sharers = sharers_of(jobs, at, view.remaining.median_s[at], barred, rules)
+        speed = _speeds(jobs.gpu_util, *guests_and_hosts(jobs), rules)
         return cls(at, replace(sharers, speed=_kept_speed(speed[at], sharers)), room, places[at])
 
     def can_hold(self, jobs: JobTable, row: int) -> BoolArray:
@@ -148,7 +148,7 @@ class Hosts:
         return self.slots.best(place, self.slots.open_gpus(place, host_gpus), gpus)
 
 
-def _beside(jobs: JobTable) -> tuple[IntArray, IntArray]:
+def guests_and_hosts(jobs: JobTable) -> tuple[IntArray, IntArray]:
     """Return the rows of guests, and of the job beside which each runs."""
     guests = np.flatnonzero(jobs.beside)
     row_of = {job_id: row for row, job_id in enumerate(jobs.job_id.tolist())} if len(guests) else {}
@@ -173,7 +173,7 @@ def waiting_sharers(view: View, rows: IntArray, rules: SharingRules, slots: Shar
     """Return the pending jobs in *rows* as candidates for sharing."""
     barred = _any_of(bars(view, rows, rules, slots), len(rows))
     runtime_s = np.fmin(view.forecast.runtime_s, view.pending.time_limit_s)[rows]
-    return _sharers(view.pending, rows, runtime_s, barred, rules)
+    return sharers_of(view.pending, rows, runtime_s, barred, rules)
 
 
 Bar = tuple[BoolArray, str]
@@ -270,7 +270,8 @@ def _owe_gpus(view: View, jobs: JobTable) -> BoolArray:
     return np.array([bool(limits.requires_gpus(jobs, row)) for row in range(len(jobs))], dtype=np.bool_)
 
 
-def _sharers(jobs: JobTable, rows: IntArray, ends_s: FloatArray, barred: BoolArray, rules: SharingRules) -> Sharers:
+def sharers_of(jobs: JobTable, rows: IntArray, ends_s: FloatArray, barred: BoolArray, rules: SharingRules) -> Sharers:
+    """Return the jobs in *rows* as candidates for sharing; each ends in *ends_s* alone on its GPUs."""
     user, name = jobs.user.take(rows), jobs.name.take(rows)
     # Kinds matter only if something is known of some, and a long queue has many names.
     kinds = Labels.of(map(kind_of, user, name) if rules.failed or rules.kept else [""] * len(rows))

@@ -45,6 +45,8 @@ class RunSet:
     rows: IntArray  #: pending rows, in the order in which they were placed
     nodes: tuple[tuple[tuple[str, int], ...], ...]  #: of each row: node names and GPUs
     yields: IntArray  #: running rows
+    moves: IntArray  #: running rows of jobs that go on on other nodes, in the order of placement
+    moved: tuple[tuple[tuple[str, int], ...], ...]  #: where each of them does
 
 
 class FreeNodes:
@@ -70,11 +72,12 @@ class FreeNodes:
         if placement.by_jobs:
             resources = resources._replace(mix=_mix(requests, resources))
         held = nothing_held(self.count, int(2 * view.nodes.gpus.sum() + len(view.nodes) * max(1, self.count) + 1))
-        running = empty_line(self.count + 1)
+        most = self.count + self.jobs_running  # a running job may start again on other nodes
+        running = empty_line(most + 1)
         self.jobs = DecisionJobs(
             resources, held, requests, PlannedLife(_plan_s(self.present)), running, _accounts(view, self.present)
         )
-        self.started: Started = nothing_started(self.count, int(view.nodes.gpus.sum()) + self.count)
+        self.started: Started = nothing_started(most, int(view.nodes.gpus.sum()) + most)
         self.yields = np.zeros(self.jobs_running, dtype=np.bool_)
         self._tell_allocations()
 
@@ -93,13 +96,22 @@ class FreeNodes:
         """A mask that bars no node."""
         return np.zeros(len(self.view.nodes), dtype=np.bool_)
 
+    def of_started(self) -> BoolArray:
+        """Return a mask of the nodes on which jobs start; a selection that preempts does not count these as taken."""
+        mask = np.zeros(len(self.view.nodes), dtype=np.bool_)
+        mask[self.started.pairs[0, : self.started.first[self.started.many[0]]]] = True
+        return mask
+
     def plan(self, reservations: int) -> BackfillPlan:
         """Return an empty plan of room over time with place for so many *reservations*."""
         steps = 2 * reservations + self.jobs_running + len(self.jobs.resources.closed.ends_s) + 6
         return blank_outlook(len(self.view.nodes), min(steps, MOST_STEPS), self.count)
 
     def start(self, number: int, barred: BoolArray | None = None) -> bool:
-        """Start a pending job where its placement finds room on nodes not *barred*; return True if it started."""
+        """Start a job where its placement finds room on nodes not *barred*; return True if it started.
+
+        A running one goes on there: a guest on GPUs of another, or one that yields.
+        """
         barred = self.no_node if barred is None else barred
         return bool(start_one(self.jobs, number, barred, self.view.now_s, self.started))
 
@@ -115,8 +127,9 @@ class FreeNodes:
         many, names = int(self.started.many[0]), self.view.nodes.name
         rows, first = self.started.rows[:many], self.started.first[: many + 1].tolist()
         pairs = [(names[node], gpus) for node, gpus in self.started.pairs[:, : first[-1]].T.tolist()]
-        nodes = tuple(tuple(pairs[begin:end]) for begin, end in pairwise(first))
-        return RunSet(rows - self.jobs_running, nodes, np.flatnonzero(self.yields))
+        nodes, waited = [tuple(pairs[begin:end]) for begin, end in pairwise(first)], rows >= self.jobs_running
+        begun, moved = (tuple(nodes[at] for at in np.flatnonzero(some).tolist()) for some in (waited, ~waited))
+        return RunSet(rows[waited] - self.jobs_running, begun, np.flatnonzero(self.yields), rows[~waited], moved)
 
     def _tell_allocations(self) -> None:
         """Record the GPUs and CPUs that running jobs have on each node; those of unknown nodes stay in use."""

@@ -291,6 +291,7 @@ def stop(stage: MachineContext, row: int, now_s: float, restart_s: float) -> Non
     stage.life.left_s[row] += restart_s
     stage.life.restarts[row] += 1
     stage.life.state[row] = REQUEUED
+    end_sharing(stage, row, now_s)
     release(stage, row, now_s)
 
 
