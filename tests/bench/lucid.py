@@ -313,16 +313,12 @@ def weeks() -> None:
         some_rows(of)
 
 
-LEASED = "preemptive lease_s=1200 whole_nodes=1"
-
-
-def yielding(
-    of: Week, *, told_s: FloatArray | None = None, selection: str = LEASED, sharing: str = "indolent"
-) -> Replay:
+def yielding(of: Week, *, told_s: FloatArray | None = None, sharing: str = "indolent") -> Replay:
     """Jobs that share as under Lucid, and yield to those with the least GPU time left; all save their work."""
     told = of.told if told_s is None else replace(of.told, runtime_s=told_s, floor_s=np.zeros(len(told_s)))
     jobs, forecast = replace(of.jobs, ckpt=np.full(len(of.jobs), True)), "history" if told_s is None else "exact"
-    setup = Setup.of("srsf", selection, forecast=forecast, sharing=sharing, restart_s=RESTART_S, beat_s=300.0)
+    details = {"forecast": forecast, "sharing": sharing, "restart_s": RESTART_S, "beat_s": 300.0}
+    setup = Setup.of("srsf", "preemptive lease_s=1200", **details)
     return decided(jobs, fleet(), setup, told, store=profiles_before(of))
 
 
@@ -335,7 +331,6 @@ def preempting() -> None:
         best = preemptive(of)
         ours = trained_row("sharing and preemption", yielding, of)
         row("exact forecasts", partial(yielding, of, told_s=of.jobs.runtime_s))
-        row("nobody moves for whole nodes", partial(yielding, of, selection="preemptive lease_s=1200"))
         row("preemption alone", partial(yielding, of, sharing="none"))
         print(f"{best / ours:.3f} times as fast as the best tiresias; without any wait {best / runtime_s:.3f} times")
 

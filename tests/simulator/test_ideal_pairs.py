@@ -13,7 +13,7 @@ from simulator.test_cycle_driver import fleet_of, jobs_of
 from simulator.worlds import decided, simulate
 
 from examples import examples
-from slurmsched.cluster.actions import Preempt, Start
+from slurmsched.cluster.actions import Move, Preempt, Start
 from slurmsched.cluster.jobs import JobTable
 from slurmsched.config import Settings
 from slurmsched.cycle import CycleReport
@@ -26,7 +26,7 @@ from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import Rules, SharingRules
 from slurmsched.decide.sharing import pairing
 from slurmsched.models.sharing.speed_curve import SpeedCurve
-from slurmsched.policies.contract import SHARINGS, find_ordering, sharing
+from slurmsched.policies.contract import SELECTIONS, SHARINGS, find_ordering, sharing
 from slurmsched.policies.sharing import pairs
 from slurmsched.powers import decide
 from slurmsched.powers.share import packing
@@ -51,6 +51,7 @@ USE = {  # GPU use by program: utilisation, of the memory too, MiB
 }
 
 
+LEASED = "preemptive lease_s=60"
 CURVE = SpeedCurve(np.array([0.2, 1.0, 2.0]), np.array([0.95, 0.85, 0.3]))
 
 
@@ -68,9 +69,13 @@ def loaded(seed: int) -> Workload:
 
 def driver(jobs: Workload, world: ClusterSpec, setup: Setup, **more: object) -> IdealDriver:
     """The cycles of a replay of *jobs*, with the state of the cluster checked after each step."""
-    conf = SlurmConf(rules_of("strict", 0.0, setup.depth))
-    cluster = IdealCluster(jobs, world, conf, outages=outages_of(jobs, world), checked=True)
+    preempts = SELECTIONS.find(setup.selection).preempts
+    rules = rules_of("preemptive" if preempts else "strict", setup.beat_s, setup.depth)
+    steps = setup.ordering.steps if preempts else ()
+    cluster = IdealCluster(jobs, world, SlurmConf(rules), outages=outages_of(jobs, world), checked=True, steps=steps)
     sharing = pair_rules(setup.sharing, wide=setup.wide_hosts, curve=CURVE)
+    if preempts and sharing is not None:
+        sharing = replace(sharing, apart_s=setup.restart_s)
     policy = composed(setup.ordering, setup.composition, sharing)
     return IdealDriver(cluster, policy, FixedForecast(jobs.job_id, forecast_of(jobs, setup, None)), **more)
 
@@ -228,10 +233,26 @@ def test_while_two_jobs_share_neither_yields_to_a_shorter_one():
     assert (alone.stops.tolist(), alone.start_s[2]) == ([0, 1, 0], 300)
 
 
+@pytest.mark.parametrize("saves", [True, False])
+def test_a_small_job_goes_to_another_node_where_a_guest_finds_no_whole_one_otherwise(saves):
+    """A pair has the first of three nodes; on each other one a long job of one GPU is left beside a free GPU."""
+    rows = [(0, 50, 2, "light"), (100, 9000, 2, "light"), (101, 9000, 1, "other"), (102, 500, 1, "other")]
+    rows += [(103, 9000, 1, "other"), (104, 550, 1, "other"), (200, 5000, 2, "light")]
+    jobs = saved(jobs_of(*rows))
+    jobs = replace(jobs, ckpt=jobs.ckpt & (saves | ~np.isin(np.arange(len(jobs)), (2, 4))))
+    replay = decided(jobs, fleet(3, 2), Setup.of("srtf", **PREEMPTING), check=True)
+    assert replay.start_s[6] == 200
+    assert replay.decisions.pairs == 1
+    assert replay.stops.tolist() == ([0, 0, 1, 0, 0, 0, 1] if saves else [0] * 7)
+    if saves:
+        assert replay.end_s[2] == 101 + 9000 + 30
+        assert replay.end_s[6] == pytest.approx(654 + 5000 - 0.9 * 454 + 30)
+
+
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.soak) for seed in (2, 3))])
 def test_on_a_loaded_cluster_jobs_that_are_preempted_end_sooner_in_the_mean_where_they_share(seed):
     jobs = saved(loaded(seed))
-    for selection in ("preemptive", "preemptive whole_nodes=1", "preemptive lease_s=60 whole_nodes=1"):
+    for selection in ("preemptive", LEASED):
         shared, alone = (
             decided(
                 jobs, fleet(2, 2), Setup.of("srtf", selection, sharing=rule, restart_s=5.0, beat_s=30.0), check=True
@@ -240,17 +261,6 @@ def test_on_a_loaded_cluster_jobs_that_are_preempted_end_sooner_in_the_mean_wher
         )
         assert shared.stops.sum() > 0
         assert (shared.end_s - jobs.submit_s).mean() < 0.8 * (alone.end_s - jobs.submit_s).mean()
-
-
-def test_a_better_job_has_the_nodes_of_a_worse_one_where_it_needs_whole_ones_and_the_policy_says_so():
-    """One GPU of each node is free when the last job comes; the job that yields goes on beside the other."""
-    rows = [(0, 900, 1, "other"), (1, 50, 1, "other"), (2, 800, 1, "other"), (3, 60, 1, "other")]
-    jobs = saved(jobs_of(*rows, (100, 70, 2, "other")))
-    for whole, start_s, stops in ((0, 802, [0, 0, 0, 0, 0]), (1, 100, [1, 0, 0, 0, 0])):
-        setup = Setup.of("srtf", f"preemptive whole_nodes={whole}", restart_s=30.0)
-        replay = decided(jobs, ClusterSpec.of(2, 2), setup, check=True)
-        assert (replay.start_s[4], replay.stops.tolist()) == (start_s, stops)
-        assert replay.end_s[0] == 900 + 30 * whole
 
 
 def test_a_replay_calls_decide_where_the_cluster_lets_jobs_share_and_no_policy_forbids_it():
@@ -375,11 +385,13 @@ def demand_sound(jobs: JobTable) -> None:
 @given(
     world=sharing_worlds(),
     name=st.sampled_from(["fifo", "sjf", "qssf", "srtf", "las"]),
-    selection=st.sampled_from(["strict", "backfill", "easy", "conservative"]),
+    selection=st.sampled_from(["strict", "backfill", "easy", "conservative", "preemptive", LEASED]),
 )
 def test_in_any_world_two_jobs_at_most_share_every_job_ends_and_each_decision_can_be_made_again(world, name, selection):
     jobs, spec = world
-    setup = Setup.of(name, selection, sharing="indolent")
+    setup = Setup.of(name, selection, sharing="indolent", beat_s=60.0)
+    jobs = replace(jobs, ckpt=jobs.job_id % 3 > 0)
+    preempts = SELECTIONS.find(setup.selection).preempts
 
     def watch(report: CycleReport) -> None:
         demand_sound(report.view.running)
@@ -389,7 +401,7 @@ def test_in_any_world_two_jobs_at_most_share_every_job_ends_and_each_decision_ca
         again = decide(report.view, policy.ordering, policy.rules)
         assert again.actions == report.plan.actions
         assert again.jobs.equals(report.plan.jobs)
-        assert not any(isinstance(action, Preempt) for action in again.actions)
+        assert preempts or not any(isinstance(action, Preempt | Move) for action in again.actions)
 
     driven = driver(jobs, spec, setup, watch=watch)
     driven.run()

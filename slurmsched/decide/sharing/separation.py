@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...cluster.columns import FloatArray, IntArray
+from ...cluster.columns import BoolArray, FloatArray, IntArray
+from ...cluster.jobs import JobState
 from ...cluster.state import View
 from ...policies.deadlines.lease_schedule import can_be_stopped
 from ...policies.selection.free_nodes import FreeNodes
@@ -16,24 +17,31 @@ from ...policies.sharing_candidates import Sharers
 from ..rules import SharingRules
 from .pairing import guests_and_hosts, sharers_of
 
+MOVED = 0.1
+"""The part of its time that a job may lose by moves for others: it is not moved before it ran for so long."""
+
 
 def separate(view: View, nodes: FreeNodes, rules: SharingRules) -> None:
     """Start guests on GPUs that are free on nodes where nobody starts, those first that lose most where they are.
 
     They are those that would not join their host if all they had to wait for were the restart (``apart_s``), by the
-    rule that made the pair: ``pair_gain_s``. Each saves its work.
+    rule that made the pair: ``pair_gain_s``. Each saves its work. Where the free GPUs are on several nodes, smaller
+    jobs go from one of them to others, if their restarts cost less than the guest loses.
     """
     if not np.isfinite(rules.apart_s):
         return
     taken = nodes.of_started()
-    for guest in _worst_first(view, rules):
+    others = _movable(view, nodes, taken, rules.apart_s)
+    for guest, lost_s in _worst_first(view, rules):
         if not nodes.jobs.resources.counts.gpus.any():
             return
-        nodes.start(guest, taken)
+        most = int(lost_s / rules.apart_s) if rules.apart_s else len(view.running)
+        if not nodes.start(guest, taken) and others.leave_room(guest, most):
+            nodes.start(guest, taken)
 
 
-def _worst_first(view: View, rules: SharingRules) -> Iterator[int]:
-    """Yield the rows of the guests whose pair is a loss."""
+def _worst_first(view: View, rules: SharingRules) -> Iterator[tuple[int, float]]:
+    """Yield the rows of the guests whose pair is a loss, and the loss beyond the restart in seconds."""
     jobs, (guests, hosts) = view.running, guests_and_hosts(view.running)
     stoppable = can_be_stopped(jobs)[guests]
     guests, hosts = guests[stoppable], hosts[stoppable]
@@ -46,7 +54,7 @@ def _worst_first(view: View, rules: SharingRules) -> Iterator[int]:
     gain_s = gains_of_pairs(mine, np.full(len(guests), rules.apart_s), at, theirs, at, speeds, packing)
     for place in np.lexsort((jobs.job_id[guests], gain_s)).tolist():
         if -np.inf < gain_s[place] < 0.0:
-            yield int(guests[place])
+            yield int(guests[place]), -float(gain_s[place])
 
 
 def _sharers(view: View, rows: IntArray, rules: SharingRules) -> Sharers:
@@ -61,3 +69,84 @@ def _without_each(guests: IntArray, hosts: IntArray, speed: FloatArray) -> Float
         others = (hosts == hosts[at]) & (guests != guests[at])
         left[at] = speed[others].min(initial=1.0)
     return left
+
+
+def _movable(view: View, nodes: FreeNodes, taken: BoolArray, cost_s: float) -> _Movable:
+    """Return the jobs alone on GPUs of one node that may go on elsewhere, where nobody starts."""
+    jobs, number = view.running, {name: at for at, name in enumerate(view.nodes.name)}
+    place = jobs.node_list.map([number.get(name, -1) for name in jobs.node_list.names], np.int64)
+    able = can_be_stopped(jobs) & (jobs.state == JobState.RUNNING) & (place >= 0) & (jobs.gpus > 0) & ~nodes.yields
+    able &= (jobs.beside == 0) & (jobs.guest_gpus == 0) & (view.now_s - jobs.started_s >= cost_s / MOVED)
+    able[able] = ~taken[place[able]]
+    at: dict[int, list[int]] = {}
+    for row in sorted(np.flatnonzero(able).tolist(), key=lambda row: (-int(jobs.gpus[row]), int(jobs.job_id[row]))):
+        at.setdefault(int(place[row]), []).append(row)
+    return _Movable(jobs.gpus, nodes, taken, at)
+
+
+@dataclass(frozen=True)
+class _Movable:
+    """Jobs that may leave their nodes for others."""
+
+    gpus: IntArray
+    nodes: FreeNodes
+    taken: BoolArray
+    at: dict[int, list[int]]  #: by node, the widest first
+
+    def leave_room(self, guest: int, most: int) -> bool:
+        """Move at most so many jobs, the fewest, off one node until a *guest* fits there; return whether they did.
+
+        Each has fewer GPUs, and goes where GPUs are free.
+        """
+        found = [(len(rows), place, rows) for place, rows in self._ways(guest, most)]
+        if not found:
+            return False
+        _, place, rows = min(found)
+        barred = self.taken.copy()
+        barred[place] = True
+        for row in rows:
+            self.at[place].remove(row)
+            self.nodes.stop(row)
+            self.nodes.yields[row] = not self.nodes.start(row, barred)
+        return not self.nodes.yields[rows].any()
+
+    def _ways(self, guest: int, most: int) -> Iterator[tuple[int, list[int]]]:
+        """Yield nodes, and the jobs that would leave each and find GPUs on others."""
+        room, need = self._room(), self._need(guest)
+        for place in self.at if self._allowed(guest).any() else ():
+            leave: list[int] = []
+            lacks = need - room[:, place]
+            for row in self.at[place]:
+                if (lacks > 0).any() and self.gpus[row] < self.gpus[guest]:
+                    leave.append(row)
+                    lacks = lacks - self._need(row)
+            if leave and len(leave) <= most and (lacks <= 0).all() and self._allowed(guest)[place]:
+                elsewhere = room.copy()
+                elsewhere[:, place] = -1.0
+                if self._fit(leave, elsewhere):
+                    yield place, leave
+
+    def _fit(self, rows: Sequence[int], room: FloatArray) -> bool:
+        """Return whether each of *rows* finds a node with *room*, which is less afterwards."""
+        for row in rows:
+            need = self._need(row)
+            fits = np.flatnonzero((room >= need[:, None]).all(axis=0) & self._allowed(row))
+            if not len(fits):
+                return False
+            room[:, fits[np.argmin(room[0, fits])]] -= need
+        return True
+
+    def _room(self) -> FloatArray:
+        """Return the GPUs, CPUs and memory that are free on each node; less than nothing where jobs start."""
+        resources = self.nodes.jobs.resources
+        free = np.array([resources.free.gpus, resources.free.cpus, resources.free.memory_mib], dtype=np.float64)
+        return np.where(resources.up & ~self.taken, free, -1.0)
+
+    def _need(self, row: int) -> FloatArray:
+        """Return the GPUs, CPUs and memory that a job of one node needs there."""
+        requests = self.nodes.jobs.requests
+        return np.array([requests.gpus[row], requests.cpus[row], requests.memory_mib[row]], dtype=np.float64)
+
+    def _allowed(self, row: int) -> BoolArray:
+        allowed: BoolArray = self.nodes.places.allowed[self.nodes.jobs.requests.kind[row]]
+        return allowed

@@ -35,14 +35,9 @@ def backfill(view: View, order: IntArray, nodes: FreeNodes) -> None:
 
 @dataclass(frozen=True)
 class Preemptive:
-    """The best jobs run, and the others yield: with a lease only those with ``ckpt`` that have run that long.
-
-    With *whole_nodes* any worse job yields too where a better one finds no nodes otherwise, and goes on at once where
-    there is room.
-    """
+    """The best jobs run, and the others yield: with a lease only those with ``ckpt`` that have run that long."""
 
     lease_s: float = 0.0
-    whole_nodes: float = 0.0
 
     def __call__(self, view: View, order: IntArray, nodes: FreeNodes) -> None:
         """Start jobs, and let running ones yield."""
@@ -51,23 +46,13 @@ class Preemptive:
             stays = ~can_be_stopped(runs) | (view.now_s - runs.started_s < self.lease_s)
             first = np.append(stays, np.zeros(len(view.pending), dtype=np.bool_))[order]
             order = np.concatenate([order[first], order[~first]])
-        run_in_order(order, nodes, firm=len(order) if self.whole_nodes else 0)
-        if self.whole_nodes and nodes.yields.any():
-            _go_on_elsewhere(order, nodes)
+        run_in_order(order, nodes)
 
 
-def _go_on_elsewhere(order: IntArray, nodes: FreeNodes) -> None:
-    """Let jobs that yield start again on nodes that are free, and that no job of this decision gets."""
-    taken = nodes.of_started()
-    for number in order[order < nodes.jobs_running].tolist():
-        if nodes.yields[number] and nodes.start(number, taken):
-            nodes.yields[number] = False
-
-
-def run_in_order(order: IntArray, nodes: FreeNodes, *, firm: int = 0) -> None:
-    """Let jobs run in *order*, whatever ran before, and the others yield; the first *firm* ones for whole nodes too."""
-    spare, now_s = no_spare(nodes.jobs.resources, nodes.count), nodes.view.now_s
-    run_best(nodes.jobs, order, nodes.runs, firm, spare, nodes.no_node, nodes.yields, nodes.started, now_s)
+def run_in_order(order: IntArray, nodes: FreeNodes) -> None:
+    """Let jobs run in *order*, whatever ran before, and the others yield."""
+    spare = no_spare(nodes.jobs.resources, nodes.count)
+    run_best(nodes.jobs, order, nodes.runs, 0, spare, nodes.no_node, nodes.yields, nodes.started, nodes.view.now_s)
 
 
 @dataclass(frozen=True)
