@@ -143,7 +143,7 @@ class SharingRules:
     least_speed: float = PackingLimits.least_speed  #: what two jobs must be expected to keep, as the mean of both
     least_speed_each: float = PackingLimits.least_speed_each  #: and each of them
     margin: float = PackingLimits.margin  #: by which the expected mean must exceed ``least_speed``
-    apart_s: float = np.inf  #: what it costs to give a guest GPUs of its own, where plans happen as they are
+    apart_s: float | None = None  #: the cost of giving a guest GPUs of its own, where plans happen as they are
 
     @property
     def makes_pairs(self) -> bool:

@@ -28,19 +28,20 @@ def separate(view: View, nodes: FreeNodes, rules: SharingRules) -> None:
     rule that made the pair: ``pair_gain_s``. Each saves its work. Where the free GPUs are on several nodes, smaller
     jobs go from one of them to others, if their restarts cost less than the guest loses.
     """
-    if not np.isfinite(rules.apart_s):
+    cost_s = rules.apart_s
+    if cost_s is None:
         return
     taken = nodes.of_started()
-    others = _movable(view, nodes, taken, rules.apart_s)
-    for guest, lost_s in _worst_first(view, rules):
+    others = _movable(view, nodes, taken, cost_s)
+    for guest, lost_s in _worst_first(view, rules, cost_s):
         if not nodes.jobs.resources.counts.gpus.any():
             return
-        most = int(lost_s / rules.apart_s) if rules.apart_s else len(view.running)
+        most = int(lost_s / cost_s) if cost_s else len(view.running)
         if not nodes.start(guest, taken) and others.leave_room(guest, most):
             nodes.start(guest, taken)
 
 
-def _worst_first(view: View, rules: SharingRules) -> Iterator[tuple[int, float]]:
+def _worst_first(view: View, rules: SharingRules, cost_s: float) -> Iterator[tuple[int, float]]:
     """Yield the rows of the guests whose pair is a loss, and the loss beyond the restart in seconds."""
     jobs, (guests, hosts) = view.running, guests_and_hosts(view.running)
     stoppable = can_be_stopped(jobs)[guests]
@@ -51,7 +52,7 @@ def _worst_first(view: View, rules: SharingRules) -> Iterator[tuple[int, float]]
     mine, theirs = _sharers(view, guests, rules), _sharers(view, hosts, rules)
     speeds = expected_speeds(mine, at, theirs, at, packing)
     theirs = replace(theirs, speed=_without_each(guests, hosts, speeds[1]))
-    gain_s = gains_of_pairs(mine, np.full(len(guests), rules.apart_s), at, theirs, at, speeds, packing)
+    gain_s = gains_of_pairs(mine, np.full(len(guests), cost_s), at, theirs, at, speeds, packing)
     for place in np.lexsort((jobs.job_id[guests], gain_s)).tolist():
         if -np.inf < gain_s[place] < 0.0:
             yield int(guests[place]), -float(gain_s[place])
