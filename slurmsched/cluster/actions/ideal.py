@@ -46,7 +46,7 @@ class Move(JobAction):
     nodes: str  #: with the GPUs of each, as n1:8,n2:4
     power = "preempt"
     stored = "Move"
-    story = (("moved", "we stopped it, and it went on at once on the node list {value}"),)
+    story = (("relocated", "we stopped it, and it went on at once on the node list {value}"),)
 
     @classmethod
     def seen(cls, intent: Intent, look: Observation) -> bool:
