@@ -415,7 +415,7 @@ def job_is_alone(action: Action, jobs: JobTable, row: int, rules: Rules) -> str 
     """Refuse to preempt a job that shares its GPUs: they would not come free."""
     if other := int(jobs.beside[row]):
         return f"it shares its GPUs with job {other}"
-    return "another job shares its GPUs" if jobs.guest_gpus[row] else None
+    return job_has_no_guest(action, jobs, row, rules)
 
 
 def job_has_no_guest(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:

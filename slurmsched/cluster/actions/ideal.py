@@ -41,7 +41,7 @@ class Preempt(JobAction):
 
 @dataclass(frozen=True)
 class Move(JobAction):
-    """Stop a running job and let it go on at once on these nodes, with its work kept; only such a cluster can."""
+    """Stop a running job and let it go on at once on these nodes with its work kept; only a simulated cluster can."""
 
     nodes: str  #: with the GPUs of each, as n1:8,n2:4
     power = "preempt"

@@ -113,15 +113,15 @@ class _Movable:
 
     def _ways(self, guest: int, most: int) -> Iterator[tuple[int, list[int]]]:
         """Yield nodes, and the jobs that would leave each and find GPUs on others."""
-        room, need = self._room(), self._need(guest)
-        for place in self.at if self._allowed(guest).any() else ():
+        room, need, allowed = self._room(), self._need(guest), self._allowed(guest)
+        for place in self.at:
             leave: list[int] = []
             lacks = need - room[:, place]
             for row in self.at[place]:
                 if (lacks > 0).any() and self.gpus[row] < self.gpus[guest]:
                     leave.append(row)
                     lacks = lacks - self._need(row)
-            if leave and len(leave) <= most and (lacks <= 0).all() and self._allowed(guest)[place]:
+            if leave and len(leave) <= most and (lacks <= 0).all() and allowed[place]:
                 elsewhere = room.copy()
                 elsewhere[:, place] = -1.0
                 if self._fit(leave, elsewhere):
