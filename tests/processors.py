@@ -30,15 +30,16 @@ def without_vector_units() -> dict[str, str]:
     }
 
 
-def printed_elsewhere(module: str, *words: str) -> Any:
+def printed_elsewhere(module: str, *words: str, compiles: bool = True) -> Any:
     """Return the JSON that *module* of the tests prints on a processor without vector units, with other threads.
 
-    It is called with *words*.
+    It is called with *words*. Unless it *compiles* for that processor, Python itself runs what Numba would compile: one
+    operation after the other, as no vector unit does.
     """
     done = subprocess.run(
         [sys.executable, "-m", module, *words],
         cwd=Path(__file__).parent,
-        env=without_vector_units(),
+        env=without_vector_units() | ({} if compiles else {"NUMBA_DISABLE_JIT": "1"}),
         capture_output=True,
         text=True,
         timeout=600,

@@ -13,9 +13,10 @@ from slurmsched.policies.resizing import SIZE_DIVISIONS
 from slurmsched.powers import decide
 
 
-@pytest.mark.parametrize("views", [3, pytest.param(6, marks=pytest.mark.soak)])
-def test_recorded_and_drawn_cycles_have_the_same_plans_on_a_processor_without_vector_units(views):
-    here, there = plans(views), printed_elsewhere("decide.processor_cycles", str(views))
+# To compile for the other processor takes ten times as long as all decisions.
+@pytest.mark.parametrize(("views", "compiles"), [(3, False), pytest.param(6, True, marks=pytest.mark.soak)])
+def test_recorded_and_drawn_cycles_have_the_same_plans_on_a_processor_without_vector_units(views, compiles):
+    here, there = plans(views), printed_elsewhere("decide.processor_cycles", str(views), compiles=compiles)
     assert list(there) == list(here)
     assert [name for name in here if here[name] != there[name]] == []
 
@@ -27,8 +28,9 @@ def test_a_tie_between_gain_and_loss_stops_no_job_whatever_its_speeds():
             assert not any(isinstance(one, AskToStop) for one in decide(seen, find_ordering("fifo"), rules).actions)
 
 
-def test_the_order_of_rows_changes_no_order_of_jobs_and_stops_no_other_job():
-    for seed in range(20):
+@pytest.mark.parametrize("views", [7, pytest.param(40, marks=pytest.mark.soak)])
+def test_the_order_of_rows_changes_no_order_of_jobs_and_stops_no_other_job(views):
+    for seed in range(views):
         random = np.random.default_rng(seed)
         seen = lively_view(random)
         rows = random.permutation(len(seen.pending))
