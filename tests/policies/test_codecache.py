@@ -42,8 +42,8 @@ import numba
 import slurmsched.policies.compiled
 
 numba.njit(lambda number: number)(1)
-for name in [name for name in sys.modules if name.partition(".")[0] == "slurmsched"]:
-    del sys.modules[name]  # each process imports them for itself
+for name in ("codecache", "compiled", "fingerprint"):
+    del sys.modules[f"slurmsched.policies.{name}"]  # each process imports them for itself
 for line in sys.stdin:
     program, user, environment, printed = json.loads(line)
     child = os.fork()
