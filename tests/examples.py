@@ -14,7 +14,10 @@ def fewer(count: int) -> int:
     return max(count // 4, 5)
 
 
-def examples(count: int, **others: Any) -> settings:
-    """Return settings with *count* examples in ``make soak``, with fewer for each change, and with *others*."""
+def examples(count: int, each_change: int = 0, **others: Any) -> settings:
+    """Return settings with *count* examples in ``make soak``, with fewer for each change, and with *others*.
+
+    Where a quarter of many is still much, *each_change* says how many.
+    """
     by_chance = not settings().derandomize
-    return settings(max_examples=count if by_chance else fewer(count), **others)
+    return settings(max_examples=count if by_chance else each_change or fewer(count), **others)

@@ -78,7 +78,7 @@ def test_promised_jobs_take_turns_where_less_than_these_would_break_a_promise():
     assert found.broken == 0
 
 
-@pytest.mark.parametrize("seed", [1, 3, *(pytest.param(seed, marks=pytest.mark.soak) for seed in (0, 2, 4, 5))])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.soak) for seed in (0, 2, 3, 4, 5))])
 def test_no_promise_is_broken_beside_slurm_in_a_crowd(seed):
     found = on_slurm(crowd(seed))
     assert found.promised >= 20

@@ -124,7 +124,7 @@ def worlds(draw) -> tuple[list[Job], int]:
 
 
 @pytest.mark.parametrize("selection", ["easy", "conservative"])
-@examples(1000)
+@examples(1000, each_change=80)
 @given(world=worlds())
 def test_jobs_start_when_a_plan_second_by_second_starts_them(selection, world):
     jobs, gpus = world
