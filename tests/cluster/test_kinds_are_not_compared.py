@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -51,9 +52,11 @@ def compared(text: str) -> Iterator[str]:
 def test_nobody_compares_kinds_of_actions():
     words, found = words_of_actions(), set()
     assert {"Rank", "ranked", "held", "steered", "asked to stop"} <= words
+    quoted = re.compile(f"""["']({"|".join(map(re.escape, words))})["']""")
     for file in PRODUCT.rglob("*.py"):
-        name = file.relative_to(PRODUCT).as_posix()
-        found |= {(name, word) for word in compared(file.read_text()) if word in words}
+        name, text = file.relative_to(PRODUCT).as_posix(), file.read_text()
+        if quoted.search(text):
+            found |= {(name, word) for word in compared(text) if word in words}
     assert found == OTHER_MEANINGS
 
 

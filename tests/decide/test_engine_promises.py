@@ -59,8 +59,8 @@ def churn(cluster: FakeSlurm, number: int) -> None:
 @pytest.mark.parametrize(
     ("mode", "powers", "cycles"),
     [
-        ("observe", {"order", "hold", "requeue"}, 40),
-        ("advise", {"order"}, 40),
+        ("observe", {"order", "hold", "requeue"}, 20),
+        ("advise", {"order"}, 20),
         pytest.param("observe", {"order", "hold", "requeue"}, 1000, marks=pytest.mark.soak),
     ],
 )
@@ -78,7 +78,7 @@ def test_with_no_power_on_act_writes_nothing_either():
     cluster = Refuses(nodes=1)
     here = world(cluster, powers=frozenset())
     refused = 0
-    for number in range(1, 41):
+    for number in range(1, 21):
         churn(cluster, number)
         refused += len(run_cycle(here, number, cluster.now_s, "act").plan.refusals)
     assert refused > 0
@@ -145,13 +145,14 @@ def look(cluster: FakeSlurm) -> View:
 
 
 @pytest.mark.parametrize(("load", "starvation_s"), [(1.0, 2 * HOUR_S), (1.1, 2 * DAY_S)], ids=["busy", "too much"])
-def test_short_jobs_without_end_never_starve_a_long_one(load, starvation_s):
-    """Thirty days of an adversary who always has a shorter job, on one GPU with a cycle every hour."""
+@pytest.mark.parametrize("days", [14, pytest.param(30, marks=pytest.mark.soak)])
+def test_short_jobs_without_end_never_starve_a_long_one(days, load, starvation_s):
+    """Days of an adversary who always has a shorter job, on one GPU with a cycle every hour."""
     cluster = FakeSlurm(nodes=1, gpus_per_node=1)
     rules = Rules(powers=frozenset({"order"}), scope="queue", starvation_s=starvation_s)
     bound_s: dict[int, float] = {}  # latest start, known from the moment the job starves
     longest_s, owed = 0.0, 0.0
-    for hour in range(30 * 24):
+    for hour in range(days * 24):
         if hour % 40 == 0:
             cluster.submit(5 * HOUR_S)
         owed += load - 5 / 40

@@ -4,13 +4,13 @@ import importlib
 import re
 import shutil
 from dataclasses import replace
+from functools import cache
 from html.parser import HTMLParser
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from simulator.worlds import simulate
 
 from slurmsched.errors import ConfigError
 from slurmsched.pages.scales import ratios
@@ -21,6 +21,7 @@ from slurmsched.simulator.report.charts import POINTS, change_bars, charts
 from slurmsched.simulator.report.harm import GroupChange, GroupChanges
 from slurmsched.simulator.report.page import labels_of, page
 from slurmsched.simulator.report.time_labels import span
+from slurmsched.simulator.run import simulate
 from slurmsched.simulator.setup import Setup
 from slurmsched.simulator.workload.synthetic import SyntheticSpec, synthetic
 from slurmsched.simulator.workload.workload import Workload, workload
@@ -31,7 +32,16 @@ JOBS = synthetic(SyntheticSpec(jobs=400, cluster_gpus=16, load=1.2, partitions=3
 
 
 def replays(jobs: Workload, *names: str) -> list[Replay]:
-    return [simulate(jobs, ClusterSpec.of(2, 8), Setup.of(name, placement="pool")) for name in names]
+    return [replay_of_them(name) if jobs is JOBS else replayed(jobs, name) for name in names]
+
+
+def replayed(jobs: Workload, name: str) -> Replay:
+    return simulate(jobs, ClusterSpec.of(2, 8), Setup.of(name, placement="pool"))
+
+
+@cache
+def replay_of_them(name: str) -> Replay:
+    return replayed(JOBS, name)
 
 
 def renamed(jobs: Workload, user: str) -> Workload:
