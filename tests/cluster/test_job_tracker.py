@@ -47,7 +47,7 @@ def table(rows) -> JobTable:
 def look(*rows, melted=()) -> ClusterState:
     pending = [row for row in rows if row["state"] == JobState.PENDING]
     over = [row for row in rows if JobState(row["state"]).ended]
-    live = [row for row in rows if row not in pending and row not in over]
+    live = [row for row in rows if row["state"] != JobState.PENDING and not JobState(row["state"]).ended]
     others = (empty(NodeTable), empty(PartitionTable), empty(QosTable))
     return ClusterState(table(pending), table(live), table(over), *others, np.array(melted, dtype=np.int64))
 

@@ -34,9 +34,15 @@ PERFECT = with_limits(busy_site(420), busy_site(420).runtime_s)
 
 
 @pytest.fixture(scope="module")
-def trained() -> Trained:
+def said() -> list[str]:
+    """What the training of ``trained`` says is under way."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def trained(said: list[str]) -> Trained:
     """With a model that cannot be read in its place."""
-    return train_runtime(PERFECT, Artifact("runtime", 0.0, 1.0, {}, {"nothing": 1}))
+    return train_runtime(PERFECT, Artifact("runtime", 0.0, 1.0, {}, {"nothing": 1}), report=said.append)
 
 
 def test_a_model_that_beats_the_baseline_is_promoted_and_can_be_read_again(trained: Trained, tmp_path: Path):
@@ -50,9 +56,7 @@ def test_a_model_that_beats_the_baseline_is_promoted_and_can_be_read_again(train
     assert read.scores["baseline_pinball"] == trained.scores["baseline"]["pinball"]
 
 
-def test_a_training_says_what_is_under_way():
-    said: list[str] = []
-    train_runtime(PERFECT, report=said.append)
+def test_a_training_says_what_is_under_way(trained: Trained, said: list[str]):
     assert said[0] == "judging candidate 1 of 4, last two of user and name"
     assert said[3:] == ["judging candidate 4 of 4, additive", "fitting requested limit to 420 runs"]
 

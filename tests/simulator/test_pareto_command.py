@@ -21,7 +21,7 @@ SMALL = (
     "--gpus",
     "32",
     "--jobs",
-    "40",
+    "20",
     "--samples",
     "1",
     "--evaluations",
@@ -114,7 +114,7 @@ def test_a_page_that_cannot_be_written_is_told(tmp_path):
 
 
 def test_beside_slurm_rigid_jobs_are_ordered_and_each_setting_caps_nothing():
-    words = ("--trace", "synthetic:90:1.6", "--nodes", "2", "--executor", "slurm", "--jobs", "15", "--samples", "1")
+    words = ("--trace", "synthetic:90:1.6", "--nodes", "2", "--executor", "slurm", "--jobs", "10", "--samples", "1")
     result = called(*words, "--evaluations", "4", "--population", "4", "--json")
     assert result.exit_code == 0, result.output
     facts = answer_of(["pareto"], result.output)
