@@ -44,9 +44,10 @@ def site(seed, users=25, weeks=6):
     return runs([(number, *row[1:]) for number, row in enumerate(rows, 1)])
 
 
-def test_suggested_limits_cover_95_percent_of_the_runs_of_the_next_week():
+@pytest.mark.parametrize("later_sites", [8, pytest.param(16, marks=pytest.mark.soak)])
+def test_suggested_limits_cover_95_percent_of_the_runs_of_the_next_week(later_sites):
     covered, asked = 0, 0
-    for seed in (*range(4), *range(100, 116)):  # the last sixteen were drawn after the model was made: 0.944
+    for seed in (*range(4), *range(100, 100 + later_sites)):  # these were drawn after the model was made: 0.944
         table = site(seed)
         week_s = 5 * WEEK_S
         suggester = Suggester(table.take(table.ended_s < week_s), table_of(KeptUsage, 0, {}, {}))

@@ -135,7 +135,7 @@ def run(directory: Path, program: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_plug_in_whose_import_hangs_or_ends_the_process_is_left_out_and_named(tmp_path):
-    install(tmp_path, "hangs", "while True: pass\n")
+    install(tmp_path, "hangs", "import time\nwhile True:\n    time.sleep(60)\n")
     install(tmp_path, "leaves", "import os\nos._exit(0)\n")
     done = run(
         tmp_path,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import product
 
 import numpy as np
@@ -14,6 +15,8 @@ from gaming import (
     NEVER,
     ORDERINGS,
     STRATEGIES,
+    Gamed,
+    Strategy,
     alternating,
     bait_under_fresh_names,
     gamed,
@@ -21,6 +24,7 @@ from gaming import (
     waits,
 )
 
+from slurmsched.cluster.forecast import Forecast
 from slurmsched.models.runtime.overruns import FAR_FOR_MEDIANS
 from slurmsched.models.runtime.point_predictors import LAST_OF_NAME, repeating
 from slurmsched.simulator.cluster_spec import ClusterSpec
@@ -42,12 +46,27 @@ def sites() -> list[Workload]:
     return [synthetic(spec) for spec in specs]
 
 
+@cache
+def with_cheater(site: Workload, strategy: Strategy, seed: int) -> Gamed:
+    return gamed(site, strategy, GPUS, seed)
+
+
+@cache
+def known(of: Gamed, far: float) -> Forecast:
+    return learnt(of.jobs, far=far)
+
+
+@cache
+def known_to_a_model(of: Gamed) -> Forecast:
+    return trained(of.jobs, every_s=15 * DAY_S, how=repeating(LAST_OF_NAME))
+
+
 def waited_h(sites, strategy, draws: int, far: float = FAR_FOR_MEDIANS, orderings=ORDERINGS) -> np.ndarray:
     """Mean wait of the cheater's jobs, and of all others', in each ordering: shape (orderings, 2)."""
     found = []
     for site, seed in product(sites, range(draws)):
-        of = gamed(site, strategy, GPUS, seed)
-        forecast = learnt(of.jobs, far=far)
+        of = with_cheater(site, strategy, seed)
+        forecast = known(of, far)
         found.append([waits(of, forecast, FLEET, ordering) for ordering in orderings])
     return np.mean([[(w.cheater_h, w.others_h) for w in row] for row in found], axis=0)
 
@@ -85,8 +104,8 @@ def test_where_nobody_cheats_jobs_take_no_longer(sites, honestly, draws):
 
 
 def test_records_move_the_order_and_no_forecast(sites):
-    of = gamed(sites[0], bait_under_fresh_names, GPUS)
-    without, ranked = learnt(of.jobs, far=NEVER), learnt(of.jobs)
+    of = with_cheater(sites[0], bait_under_fresh_names, 0)
+    without, ranked = known(of, NEVER), known(of, FAR_FOR_MEDIANS)
     for name in ("low_s", "runtime_s", "high_s"):
         assert np.array_equal(getattr(without, name), getattr(ranked, name))
     assert not without.floor_s.any()
@@ -98,7 +117,6 @@ def test_records_move_the_order_and_no_forecast(sites):
 def test_bait_does_not_pay_against_a_trained_model_either(sites, strategy):
     waited = []
     for how in (honest, strategy):
-        of = gamed(sites[0], how, GPUS)
-        ranked = trained(of.jobs, every_s=15 * DAY_S, how=repeating(LAST_OF_NAME))
-        waited.append([waits(of, ranked, FLEET, ordering).cheater_h for ordering in ORDERINGS])
+        of = with_cheater(sites[0], how, 0)
+        waited.append([waits(of, known_to_a_model(of), FLEET, ordering).cheater_h for ordering in ORDERINGS])
     assert (np.divide(*waited) <= GAIN).all()
