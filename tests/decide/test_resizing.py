@@ -534,7 +534,7 @@ def test_whatever_the_cluster_a_gang_keeps_whole_nodes_and_what_starts_now_has_i
 
 @pytest.mark.parametrize("division", SIZE_DIVISIONS)
 @given(clusters())
-@examples(150)
+@examples(150, each_change=15)
 def test_whatever_the_cluster_a_number_is_one_that_its_owner_and_the_nodes_allow_and_grows_once_in_a_while(
     division, seen
 ):

@@ -267,7 +267,7 @@ def queues(draw):
 
 
 @given(queues())
-@examples(300)
+@examples(300, each_change=30)
 def test_whatever_the_queue_a_job_that_is_sent_somewhere_can_start_there_and_a_second_look_changes_nothing(seen):
     plan = decide(seen, FIFO, RULES)
     assert not plan.refusals, "no wish breaks a rule"

@@ -92,7 +92,7 @@ def calibration() -> Calibration:
     return Calibration.of(kept, NOW_S)
 
 
-@examples(200)
+@examples(200, each_change=25)
 @given(states())
 def test_every_answer_has_the_same_remaining_time_and_the_same_start(seen):
     left_s = seen.remaining.median_s

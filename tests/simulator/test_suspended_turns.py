@@ -161,7 +161,7 @@ def by_seconds(left_s: int, host_s: float, most_s: int, since_s: int | None, res
 
 
 @given(data=st.data())
-@examples(300)
+@examples(300, each_change=30)
 def test_the_suspensions_to_come_are_those_of_a_play_by_seconds(data):
     draw = data.draw
     left_s, most_s = draw(st.integers(1, 900)), draw(st.integers(10, 200))

@@ -123,7 +123,7 @@ def test_with_leases_gavel_lets_jobs_take_turns_on_the_type_where_they_are_faste
         ckpt=[True] * 3,
     )
     types = files.performance(jobs, fleet)
-    terms = {"executor": "slurm", "steer": True, "restart_s": 60.0, "beat_s": 120.0}
+    terms = {"executor": "slurm", "steer": True, "restart_s": 60.0, "beat_s": 240.0}
     turns = simulate(jobs, fleet, Setup.of("gavel", preemption="lease 1h", **terms), types=types, check=True)
     assert turns.stops[0] == 0
     assert min(turns.stops[1:]) >= 3, "they yield to each other"
