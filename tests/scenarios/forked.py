@@ -8,21 +8,38 @@ import select
 import signal
 import socket
 import subprocess
+import sys
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from processor_time import elsewhere_s
 
+from slurmsched.lab.processes import MARK
+from slurmsched.lab.users import nobody_gid
+
 PROGRAM = Path(__file__).with_name("nursery.py")
+OTHER = 65534  #: a user's number that no lab has
+ANY_LAB = "-" * 32  #: room for the mark of a lab, which has ten characters
+
+
+@cache
+def path_of_others() -> list[str]:
+    """Where Python finds its modules if any user runs it; nowhere if others may not run it with all that we need."""
+    as_other = ["setpriv", f"--reuid={OTHER}", f"--regid={nobody_gid()}", "--clear-groups"]
+    words = "import slurmsched.cli.daemon.build, numpy, psycopg, json, sys; print(json.dumps(sys.path))"
+    done = subprocess.run([*as_other, sys.executable, "-P", "-c", words], cwd="/", capture_output=True, timeout=60)
+    found: list[str] = [] if done.returncode else json.loads(done.stdout)
+    return found
 
 
 class Nursery:
     """A Python that has read our modules, and forks one that goes on for each process asked for.
 
-    It belongs to its lab, whose mark is in its environment: with the lab it is taken down.
+    Each of these belongs to its lab, whose mark is in its environment: with the lab it is taken down.
     """
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], directory: Path) -> None:
@@ -40,10 +57,22 @@ class Nursery:
         return self._process.poll() is None
 
     def start(
-        self, words: Sequence[str], environment: Mapping[str, str], directory: Path, output: int, errors: int
+        self,
+        words: Sequence[str],
+        environment: Mapping[str, str],
+        directory: Path,
+        output: int,
+        errors: int,
+        owner: tuple[int, int] | None = None,
     ) -> Forked:
-        """Start ``python WORDS``; *output* and *errors* are open files."""
-        request = {"start": [*words], "environment": {**environment}, "directory": str(directory)}
+        """Start ``python WORDS``; *output* and *errors* are open files, *owner* its uid and gid if they are others."""
+        request = {
+            "start": [*words],
+            "environment": {**environment},
+            "directory": str(directory),
+            "owner": owner,
+            "path": path_of_others() if owner else None,
+        }
         return Forked(self._ask(request, output, errors)["pid"], [*words], self)
 
     def wait(self, pid: int) -> int:
@@ -57,6 +86,13 @@ class Nursery:
             socket.send_fds(self._socket, [json.dumps(request).encode()], files)
             answer: dict[str, Any] = json.loads(self._socket.recv(1 << 16))
         return answer
+
+
+@cache
+def for_all_labs() -> Nursery:
+    """The one whose processes may belong to every lab, and to every user that may run this Python."""
+    more = {MARK: ANY_LAB, "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
+    return Nursery([sys.executable, "-P", str(PROGRAM)], os.environ | more, Path("/"))
 
 
 @dataclass

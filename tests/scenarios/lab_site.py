@@ -15,7 +15,7 @@ import sys
 import sysconfig
 import tempfile
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from forked import PROGRAM, Forked, Nursery
+from forked import PROGRAM, Forked, Nursery, for_all_labs, path_of_others
 from json_forms import answer_of
 
 import slurmsched
@@ -59,12 +59,9 @@ UNCERTAIN = (KeyError, IndexError, ValueError, OSError, sqlite3.Error, LabError)
 ALSO_NEEDED = ("rich*", "markdown_it*", "mdurl*", "pygments*", "typing_extensions*")
 
 
-@cache
 def interpreter(lab_directory: Path, uid: int) -> tuple[str, str]:
     """A Python that *uid* may run, and its PYTHONPATH; a copy of what we need where our own is closed to others."""
-    as_user = ["setpriv", f"--reuid={uid}", f"--regid={nobody_gid()}", "--clear-groups"]
-    test = [*as_user, sys.executable, "-c", "import slurmsched.cli.daemon.build, numpy, psycopg"]
-    if subprocess.run(test, cwd="/", capture_output=True, timeout=60).returncode == 0:
+    if uid == os.geteuid() or path_of_others():
         return sys.executable, ""
     return copied(lab_directory)
 
@@ -86,7 +83,7 @@ def _made(directory: Path) -> Path:
 
 
 nurseries: dict[tuple[Path, int], Nursery] = {}
-"""By lab and user, those that were started; a lab that is taken down takes its own along."""
+"""By lab and user, those with a Python of their own; a lab that is taken down takes them along."""
 
 
 def fresh_names() -> list[str]:
@@ -181,9 +178,15 @@ class Site:
     def python(self, *words: str) -> list[str]:
         return self.lab.command([interpreter(self.lab.directory, self.uid)[0], *words], user=self.user)
 
-    @property
-    def nursery(self) -> Nursery:
-        """What forks our processes: most of what one takes to start is to read our modules."""
+    def fork(self, words: Sequence[str], output: int, errors: int) -> Forked:
+        """Start ``python WORDS`` as the site's user; most of what a process takes to start is to read our modules."""
+        if interpreter(self.lab.directory, self.uid)[0] == sys.executable and self.lab.spec.slurm_root is None:
+            nursery, owner = for_all_labs(), (self.uid, nobody_gid()) if self.user else None
+        else:
+            nursery, owner = self._own_nursery(), None
+        return nursery.start(words, self.environment, self.directory, output, errors, owner)
+
+    def _own_nursery(self) -> Nursery:
         key = (self.lab.directory, self.uid)
         if key not in nurseries or not nurseries[key].alive:
             copy = self.directory / PROGRAM.name  # the tree may be closed to the site's user
@@ -195,7 +198,7 @@ class Site:
         """One command to its end."""
         with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
             asked = ["-m", "slurmsched", "--config", str(self.file), *words]
-            process = self.nursery.start(asked, self.environment, self.directory, output.fileno(), errors.fileno())
+            process = self.fork(asked, output.fileno(), errors.fileno())
             try:
                 status = process.wait(timeout_s)
             finally:
@@ -236,7 +239,7 @@ class Site:
         with (self.directory / "log").open("ab") as log:
             if command[: len(python)] == python:
                 words, file = command[len(python) :], log.fileno()
-                return self.nursery.start(words, self.environment, self.directory, file, file)
+                return self.fork(words, file, file)
             return subprocess.Popen(command, env=self.environment, cwd=self.directory, stderr=log, stdout=log)
 
     def kill_at(self, moment: str, cycle: int = 1, patience_s: float | None = None) -> bool:
@@ -249,7 +252,7 @@ class Site:
         try:
             if patience_s and cycle > 1:
                 self.until(lambda: self.cycles() > before or process.poll() is not None, "a first cycle")
-            assert process.wait(patience_s or 120.0) == -signal.SIGKILL
+            assert process.wait(patience_s or 120.0) == -signal.SIGKILL, self.log
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait(60.0)

@@ -1,19 +1,25 @@
 """A Python that has read our modules and forks: nursery.py FD. What a start takes is mostly reading them.
 
 Each request on the socket FD is JSON: ``start`` (the words that Python gets behind its own name, the environment, the
-directory, with files for output and errors), or ``wait`` (a process that is over). A child goes on as a Python of its
-own would that just began.
+directory, with files for output and errors, and, where this process is root's and the child is to be another user's,
+the numbers of user and group and where they find Python's modules), or ``wait`` (a process that is over). A child goes
+on as a Python of its own would that just began.
 """
 
 from __future__ import annotations
 
+import ctypes
 import gc
+import importlib
 import json
 import os
 import runpy
 import socket
 import sys
 from typing import Any
+
+PR_SET_DUMPABLE = 4
+MARK = b"SLURMSCHED_LAB"
 
 
 def serve(requests: socket.socket) -> tuple[dict[str, Any], list[int]]:
@@ -42,6 +48,9 @@ def become(request: dict[str, Any], files: list[int]) -> None:
     for file, number in zip(files, (1, 2), strict=True):
         os.dup2(file, number)
         os.close(file)
+    belong(request["environment"])
+    if request["owner"]:
+        become_user(*request["owner"], request["path"])
     os.chdir(request["directory"])
     os.environ.clear()
     os.environ.update(request["environment"])
@@ -53,6 +62,29 @@ def become(request: dict[str, Any], files: list[int]) -> None:
     else:
         sys.argv = words
         runpy.run_path(words[0], run_name="__main__")
+
+
+def belong(environment: dict[str, str]) -> None:
+    """Let a lab find this process: /proc shows its environment as of the start, where there is room for the lab's mark.
+
+    Without that room it was the lab that started us, so that the mark is there.
+    """
+    libc = ctypes.CDLL(None)
+    libc.getenv.restype = ctypes.c_void_p
+    mark, room = environment[MARK.decode()].encode(), os.environb[MARK]
+    if mark != room:
+        assert len(mark) <= len(room)
+        ctypes.memmove(libc.getenv(MARK), mark.ljust(len(room), b"\0"), len(room))
+
+
+def become_user(uid: int, gid: int, path: list[str]) -> None:
+    """Go on as another user, who may read about this process what users may read about those of their own."""
+    sys.path[:] = path  # the modules of this Python may be closed to others, who then have those of Debian
+    importlib.invalidate_caches()
+    os.setgroups([])
+    os.setresgid(gid, gid, gid)
+    os.setresuid(uid, uid, uid)
+    ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
 
 
 if __name__ == "__main__":
