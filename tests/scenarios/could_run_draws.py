@@ -5,6 +5,12 @@ from __future__ import annotations
 import random
 import re
 from dataclasses import dataclass
+from typing import NamedTuple
+
+import could_run_limits
+from could_run_limits import PAIR
+
+from slurmsched.lab import LabSpec
 
 SHAPES = (
     "CPUs=8 RealMemory=16000 Gres=gpu:a100:2,gpu:v100:2 Feature=ib,fast",
@@ -138,3 +144,47 @@ def _draft(chance: random.Random) -> Draft:
         names[WITH[name][0]] = None
     options = tuple((name, chance.choice(VALUES[name].split() or [""])) for name in names)
     return Draft(tuple(partitions), options, chance.random() < 0.5)
+
+
+class Size(NamedTuple):
+    """How many jobs are compared at a time."""
+
+    cells: int  #: groups of nodes with partitions of their own, each as good as an idle cluster
+    groups: int  #: the same with limits
+
+    @property
+    def nodes(self) -> str:
+        return f"n[1-{self.cells * len(SHAPES)}]"
+
+    @property
+    def last(self) -> int:
+        """A node that stays drained, for one job that waits for it: slurmctld counts no pass without a job to see."""
+        return self.cells * len(SHAPES) + 1
+
+    @property
+    def every(self) -> str:
+        """All other nodes."""
+        return f"n[1-{self.last - 1},{self.last + 1}-{self.last + PAIR * self.groups}]"
+
+    @property
+    def spec(self) -> LabSpec:
+        limited = PAIR * self.groups
+        return LabSpec(
+            nodes=self.last + limited,
+            shapes=(*SHAPES * self.cells, "CPUs=1 RealMemory=4000", *(could_run_limits.SHAPE,) * limited),
+            users={},
+            operators=(),
+            extra_conf=(
+                "SchedulerParameters=bf_interval=1,bf_continue,sched_interval=1,batch_sched_delay=0",
+                "EnforcePartLimits=NO",
+                "AccountingStorageEnforce=associations,limits,qos",
+                *lines_of(self.cells),
+                *could_run_limits.lines_of(self.last + 1, self.groups),
+                f"PartitionName=last Nodes=n{self.last} State=UP",
+            ),
+        )
+
+
+SMALL, LARGE = Size(20, 8), Size(48, 16)
+SEED = 10
+"""It draws jobs of all kinds for the cells of a small one."""

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 from slurmsched.lab import Lab
 
-GROUPS = 16
-"""Pairs of nodes, each with a partition, QOS and accounts of its own, for one job at a time."""
+PAIR = 2
+"""The nodes of a group, which has a partition, QOS and accounts of its own, for one job at a time."""
 
-NODES = 2 * GROUPS
 SHAPE = "CPUs=4 RealMemory=8000 Gres=gpu:2"
 
 QOS = {
@@ -81,10 +80,10 @@ class Limited:
         return {self.partition, self.account, self.qos, *(name for name, _ in self.options)} & KINDS
 
 
-def limited_of(seed: int) -> list[Limited]:
+def limited_of(seed: int, groups: int) -> list[Limited]:
     """Draw a job for each group."""
     chance = random.Random(f"limits {seed}")
-    return [_drawn(chance) for _ in range(GROUPS)]
+    return [_drawn(chance) for _ in range(groups)]
 
 
 def _drawn(chance: random.Random) -> Limited:
@@ -97,31 +96,34 @@ def _drawn(chance: random.Random) -> Limited:
     )
 
 
-def lines_of(first: int) -> list[str]:
-    """Return the partitions of all groups, in lines of slurm.conf; *first* is the number of their first node."""
+def lines_of(first: int, groups: int) -> list[str]:
+    """Return the partitions of so many groups, in lines of slurm.conf; *first* is the number of their first node."""
     return [
-        f"PartitionName={name}{group} Nodes=n[{first + 2 * group}-{first + 2 * group + 1}] DefaultTime=5 State=UP"
-        for group in range(GROUPS)
+        f"PartitionName={name}{group} Nodes=n[{first + PAIR * group}-{first + PAIR * group + 1}] DefaultTime=5 State=UP"
+        for group in range(groups)
         for name in PARTITIONS
     ]
 
 
-def set_limits(lab: Lab) -> None:
+def set_limits(lab: Lab, groups: int) -> None:
     """Set all limits: all QOS at once, as each command waits for slurmdbd, then accounts, which lock each other out."""
     with ThreadPoolExecutor(4) as beside:
-        limits = [("ofpartition", PARTITIONS["bound"]), *((_names(name), limit) for name, limit in QOS.items())]
+        limits = [("ofpartition", PARTITIONS["bound"]), *((_names(name, groups), limit) for name, limit in QOS.items())]
         list(
             beside.map(
                 lambda one: lab.ask(["sacctmgr", "-i", "add", "qos", one[0], *one[1].split()], timeout_s=120.0), limits
             )
         )
-    accounts, qos = ",".join(map(_names, ACCOUNTS)), ",".join(["normal", *map(_names, QOS)])
-    lines = [f"add account {_names(name)} cluster={lab.cluster} {limit}" for name, limit in ACCOUNTS.items()]
+    accounts, qos = (
+        ",".join(_names(name, groups) for name in ACCOUNTS),
+        ",".join(["normal", *(_names(name, groups) for name in QOS)]),
+    )
+    lines = [f"add account {_names(name, groups)} cluster={lab.cluster} {limit}" for name, limit in ACCOUNTS.items()]
     lines.append(f"add user root account={accounts} qos={qos}")
     lab.ask(["sacctmgr", "-i"], input="\n".join([*lines, "quit"]), timeout_s=120.0)
-    lines = [f"update partitionname=bound{group} qos=ofpartition" for group in range(GROUPS)]
+    lines = [f"update partitionname=bound{group} qos=ofpartition" for group in range(groups)]
     lab.ask(["scontrol"], input="\n".join([*lines, "quit"]))
 
 
-def _names(of: str) -> str:
-    return ",".join(f"{of}{group}" for group in range(GROUPS))
+def _names(of: str, groups: int) -> str:
+    return ",".join(f"{of}{group}" for group in range(groups))

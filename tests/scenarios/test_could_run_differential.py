@@ -17,7 +17,7 @@ from typing import NamedTuple
 import could_run_limits
 import numpy as np
 import pytest
-from could_run_draws import ALL_KINDS, GPU_OPTIONS, SHAPES, Draft, batch_of, lines_of
+from could_run_draws import ALL_KINDS, GPU_OPTIONS, LARGE, SEED, SMALL, Draft, Size, batch_of
 from could_run_limits import Limited, limited_of
 from hypothesis import strategies as st
 from lab_search import passes, search
@@ -32,7 +32,7 @@ from slurmsched.errors import ConfigError, LabError, SlurmError
 from slurmsched.explain.obstacles import cannot_run
 from slurmsched.explain.unexplained_waits import SETTLED_S, unexplained
 from slurmsched.foresee.predict_completion import predict_completion
-from slurmsched.lab import Lab, LabSpec
+from slurmsched.lab import Lab
 from slurmsched.lab.programs import slurm_release
 from slurmsched.lab.waiting import wait_until
 from slurmsched.models.runtime.baseline import RuntimeModel
@@ -41,33 +41,9 @@ from slurmsched.slurm.adapters.command import SlurmCommand
 from slurmsched.slurm.adapters.command_runner import CommandRunner
 from slurmsched.slurm.port import ClusterInfo
 
-CELLS = 48
-"""Groups of nodes with partitions of their own, each for one job at a time: as good as so many idle clusters."""
-
-NODES = f"n[1-{CELLS * len(SHAPES)}]"
-LAST = f"n{CELLS * len(SHAPES) + 1}"
-"""A node that stays drained, for one job that waits for it: slurmctld counts no pass without a job to look at."""
-
-FIRST_LIMITED = CELLS * len(SHAPES) + 2
-EVERY = f"n[1-{CELLS * len(SHAPES)},{FIRST_LIMITED}-{FIRST_LIMITED + could_run_limits.NODES - 1}]"
-
 READINGS = (frozenset[str](), frozenset({"excluded_nodes", "node_request", "node_range"}))
 """The columns that an observation has only where somebody needs them: none, and all."""
 
-SPEC = LabSpec(
-    nodes=len(SHAPES) * CELLS + 1 + could_run_limits.NODES,
-    shapes=(*SHAPES * CELLS, "CPUs=1 RealMemory=4000", *(could_run_limits.SHAPE,) * could_run_limits.NODES),
-    users={},
-    operators=(),
-    extra_conf=(
-        "SchedulerParameters=bf_interval=1,bf_continue,sched_interval=1,batch_sched_delay=0",
-        "EnforcePartLimits=NO",
-        "AccountingStorageEnforce=associations,limits,qos",
-        *lines_of(CELLS),
-        *could_run_limits.lines_of(FIRST_LIMITED),
-        f"PartitionName=last Nodes={LAST} State=UP",
-    ),
-)
 
 SOON_S = 60.0
 
@@ -108,38 +84,39 @@ class Bench:
 
     lab: Lab
     clusters: list[SlurmCommand]
+    size: Size
     jobs: list[int] = field(default_factory=list)  #: of the last batch
     untold: list[Limited] = field(default_factory=list)  #: of the last batch, refused by Slurm and not by us
 
     @classmethod
-    def start(cls) -> Bench:
-        lab = Lab(Path(tempfile.mkdtemp(prefix="sslab-", dir="/tmp")), SPEC)
+    def start(cls, size: Size) -> Bench:
+        lab = Lab(Path(tempfile.mkdtemp(prefix="sslab-", dir="/tmp")), size.spec)
         lab.up()
-        return cls.of(lab)
+        return cls.of(lab, size)
 
     def start_again(self) -> None:
         """Begin with a lab of its own; slurmctld would read the jobs again over which it hung."""
         self.lab.down()
-        other = Bench.start()
+        other = Bench.start(self.size)
         self.lab, self.clusters, self.jobs = other.lab, other.clusters, []
 
     @classmethod
-    def of(cls, lab: Lab) -> Bench:
+    def of(cls, lab: Lab, size: Size) -> Bench:
         def cluster(columns: frozenset[str]) -> SlurmCommand:
             runner = CommandRunner(environment=lab.env(), prefix=tuple(lab.command([])))
             return SlurmCommand(runner, apart=lambda: columns)
 
-        could_run_limits.set_limits(lab)
-        lab.ask(["scontrol", "update", f"nodename={LAST}", "state=drain", "reason=stays"])
+        could_run_limits.set_limits(lab, size.groups)
+        lab.ask(["scontrol", "update", f"nodename=n{size.last}", "state=drain", "reason=stays"])
         lab.submit("--partition=last", "-o/dev/null", "--wrap=true")
-        return cls(lab, [cluster(columns) for columns in READINGS])
+        return cls(lab, [cluster(columns) for columns in READINGS], size)
 
     def judge(self, batch: Sequence[Draft], limited: Sequence[Limited] = ()) -> list[Judged]:
         """Let Slurm have the jobs of a batch, each on nodes of its own; return what came of those that it took."""
         self._end()
         idle, facts = view_of(self.clusters[0].observe()), self.clusters[0].known_facts()
         told = [eta_of(idle, facts, shlex.join(draft.argv(cell))) for cell, draft in enumerate(batch)]
-        self.lab.ask(["scontrol", "update", f"nodename={NODES}", "state=drain", "reason=not yet"])
+        self.lab.ask(["scontrol", "update", f"nodename={self.size.nodes}", "state=drain", "reason=not yet"])
         jobs = self._submitted(batch)
         for one in jobs.values():
             one.eta = next(eta for draft, eta in zip(batch, told, strict=True) if draft is one.draft)
@@ -148,7 +125,7 @@ class Bench:
             said = never(state.pending, state.nodes, state.partitions)
             for row, job in ours(state, jobs):
                 jobs[job].before.append(said[row].why if row in said else "")
-        self.lab.ask(["scontrol", "update", f"nodename={NODES}", "state=resume"])
+        self.lab.ask(["scontrol", "update", f"nodename={self.size.nodes}", "state=resume"])
         if held := [job for job, one in jobs.items() if one.draft.held or one.refused]:
             self.lab.run(["scontrol", "release", *map(str, held)])  # of some it says why they cannot start
         foretold = self._foretold(limited)
@@ -215,7 +192,7 @@ class Bench:
             return
         for kill in (["--state=PENDING"], ["--full", "--signal=KILL"]):
             self.lab.run(["scancel", "--quiet", *kill, *map(str, self.jobs)])
-        states = ["sinfo", "-h", "-n", EVERY, "-N", "-o", "%T"]
+        states = ["sinfo", "-h", "-n", self.size.every, "-N", "-o", "%T"]
         wait_until(lambda: set(self.lab.ask(states).split()) == {"idle"}, 300.0, "idle nodes", every_s=0.1)
 
 
@@ -257,9 +234,18 @@ def view_of(state: ClusterState) -> View:
 
 @pytest.fixture(scope="module")
 def bench() -> Iterator[Bench]:
+    yield from started(SMALL)
+
+
+@pytest.fixture(scope="module")
+def large_bench() -> Iterator[Bench]:
+    yield from started(LARGE)
+
+
+def started(size: Size) -> Iterator[Bench]:
     if os.geteuid():
         pytest.skip("only root brings up accounting")
-    bench = Bench.start()
+    bench = Bench.start(size)
     try:
         yield bench
     finally:
@@ -372,13 +358,19 @@ ALTERNATIVES = [
 
 
 def compare(
-    bench: Bench, batches: int, capsys: pytest.CaptureFixture[str], *, fixed: Sequence[Draft] = (), soak: bool = False
+    bench: Bench,
+    seeds: st.SearchStrategy[int],
+    batches: int,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    fixed: Sequence[Draft] = (),
+    soak: bool = False,
 ) -> Counter[str]:
     """Draw *batches* of jobs beside *fixed* ones, and let Slurm judge; return how often each kind was drawn."""
     counts, ends, unsaid, untimed, hung = Counter[str](), Counter[str](), Counter[str](), Counter[str](), list[str]()
 
     def faults(seed: int) -> Iterator[str]:
-        batch, limited = [*fixed, *batch_of(seed, CELLS - len(fixed))], limited_of(seed)
+        batch, limited = [*fixed, *batch_of(seed, bench.size.cells - len(fixed))], limited_of(seed, bench.size.groups)
         try:
             judged = bench.judge(batch, limited)
         except (LabError, SlurmError) as error:
@@ -400,7 +392,7 @@ def compare(
 
     newer = slurm_release(None) >= (24, 11)
     told = {"drawn": counts, "ends": ends, "not said": unsaid, "times wrong": untimed}
-    search(st.integers(0, 2**32), batches, faults, told, capsys, derandomize=not soak)
+    search(seeds, batches, faults, told, capsys, derandomize=not soak)
     waits = ends.total() - ends["starts"] - ends["refused in any case"]
     # Some drawn jobs keep a thread of slurmctld 22.05.8 in an endless loop (gres_select_filter_select_and_set).
     assert len(hung) <= batches / 10, hung
@@ -410,13 +402,13 @@ def compare(
 
 @pytest.mark.lab
 def test_what_we_say_of_drawn_jobs_is_what_becomes_of_them_on_idle_nodes(bench, capsys):
-    counts = compare(bench, 1, capsys, fixed=ALTERNATIVES)
+    counts = compare(bench, st.just(SEED), 1, capsys, fixed=ALTERNATIVES)
     assert counts.keys() >= ALL_KINDS
 
 
 @pytest.mark.lab
 @pytest.mark.soak
 @pytest.mark.draws
-def test_what_we_say_of_many_drawn_jobs_is_what_becomes_of_them_on_idle_nodes(bench, capsys):
-    counts = compare(bench, -(-5000 // (CELLS + could_run_limits.GROUPS)), capsys, soak=True)
+def test_what_we_say_of_many_drawn_jobs_is_what_becomes_of_them_on_idle_nodes(large_bench, capsys):
+    counts = compare(large_bench, st.integers(0, 2**32), -(-5000 // sum(LARGE)), capsys, soak=True)
     assert counts.keys() == ALL_KINDS | could_run_limits.KINDS
