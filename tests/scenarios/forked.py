@@ -64,12 +64,17 @@ class Nursery:
         output: int,
         errors: int,
         owner: tuple[int, int] | None = None,
+        promises: bool = False,
     ) -> Forked:
-        """Start ``python WORDS``; *output* and *errors* are open files, *owner* its uid and gid if they are others."""
+        """Start ``python WORDS``, which may decide about *promises*.
+
+        *output* and *errors* are open files, *owner* is its uid and gid where they are not ours.
+        """
         request = {
             "start": [*words],
             "environment": {**environment},
             "directory": str(directory),
+            "promises": promises,
             "owner": owner,
             "path": path_of_others() if owner else None,
         }

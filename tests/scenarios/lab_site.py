@@ -53,6 +53,7 @@ UNANSWERED = re.compile(
     re.MULTILINE,
 )
 """What commands say where the daemon did not answer in time."""
+PAUSE_S = 0.25
 CYCLE_S = 2.0  #: longer than a cycle goes on after it wrote; those that are lost never end
 UNCERTAIN = (KeyError, IndexError, ValueError, OSError, sqlite3.Error, LabError)
 """What a question raises of which no answer came, or only a part."""
@@ -184,7 +185,8 @@ class Site:
             nursery, owner = for_all_labs(), (self.uid, nobody_gid()) if self.user else None
         else:
             nursery, owner = self._own_nursery(), None
-        return nursery.start(words, self.environment, self.directory, output, errors, owner)
+        promises = "enabled = true" in self.settings.get("deadline", [])
+        return nursery.start(words, self.environment, self.directory, output, errors, owner, promises)
 
     def _own_nursery(self) -> Nursery:
         key = (self.lab.directory, self.uid)
@@ -294,11 +296,13 @@ class Site:
     def until(self, condition: Any, what: str, timeout_s: float = 120.0) -> Any:
         """Wait; a wait in vain tells the last failure of the condition and the end of the log.
 
-        Where a busy machine lets a question go unanswered, the condition raises, and is tried again.
+        Where a busy machine lets a question go unanswered, the condition raises, and is tried again. What takes long is
+        asked for less often: each question costs processors, here and in slurmctld.
         """
-        failures = [""]
+        failures, began_s = [""], time.monotonic()
 
         def holds() -> Any:
+            time.sleep(min(PAUSE_S, 0.1 * (time.monotonic() - began_s)))
             try:
                 return condition()
             except (*UNCERTAIN, subprocess.TimeoutExpired) as error:

@@ -1,13 +1,15 @@
 """A Python that has read our modules and forks: nursery.py FD. What a start takes is mostly reading them.
 
-Each request on the socket FD is JSON: ``start`` (the words that Python gets behind its own name, the environment, the
-directory, with files for output and errors, and, where this process is root's and the child is to be another user's,
-the numbers of user and group and where they find Python's modules), or ``wait`` (a process that is over). A child goes
-on as a Python of its own would that just began.
+Each request on the socket FD is JSON. ``start`` has the words that Python gets behind its own name, the environment,
+the directory, whether it may decide about promises, whose compiled code takes long to load, and, where this process is
+root's and the child is to be another user's, the numbers of user and group and where they find Python's modules; files
+for output and errors come along. ``wait`` has a process that is over. A child goes on as a Python of its own would that
+just began.
 """
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import gc
 import importlib
@@ -16,6 +18,7 @@ import os
 import runpy
 import socket
 import sys
+import threading
 from typing import Any
 
 PR_SET_DUMPABLE = 4
@@ -33,6 +36,8 @@ def serve(requests: socket.socket) -> tuple[dict[str, Any], list[int]]:
             _, status = os.waitpid(child, 0)
             answer: dict[str, Any] = {"status": status, "took_s": sum(os.times()[:4])}
         else:
+            if request["promises"] and HAVE_NUMBA:
+                load_decisions()
             child = os.fork()
             if not child:
                 requests.close()
@@ -56,12 +61,27 @@ def become(request: dict[str, Any], files: list[int]) -> None:
     os.environ.update(request["environment"])
     limit_blas_threads()  # our modules did so in the environment from before
     words = request["start"]
-    if words[0] == "-m":
-        sys.argv = words[1:]
-        runpy.run_module(words[1], run_name="__main__", alter_sys=True)
-    else:
-        sys.argv = words
-        runpy.run_path(words[0], run_name="__main__")
+    try:
+        if words[0] == "-m":
+            sys.argv = words[1:]
+            runpy.run_module(words[1], run_name="__main__", alter_sys=True)
+        else:
+            sys.argv = words
+            runpy.run_path(words[0], run_name="__main__")
+    except SystemExit as end:
+        leave(end.code)
+    leave(None)
+
+
+def leave(status: Any) -> None:
+    """End as Python does, without taking apart what we have read: that would cost more than most commands do."""
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    if isinstance(status, str):
+        print(status, file=sys.stderr)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(1 if isinstance(status, str) else (status or 0) & 0xFF)
 
 
 def belong(environment: dict[str, str]) -> None:
@@ -96,6 +116,7 @@ if __name__ == "__main__":
     import slurmsched.cli.query
     import slurmsched.daemon.api.query_handlers
     import slurmsched.slurm.adapters.backend  # noqa: F401
+    from slurmsched.daemon.compiled_code import HAVE_NUMBA, load_decisions
     from slurmsched.interpreter import limit_blas_threads
 
     gc.freeze()  # so that a child need not copy what only looking for garbage would change
