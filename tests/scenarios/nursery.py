@@ -99,7 +99,12 @@ def belong(environment: dict[str, str]) -> None:
 
 def become_user(uid: int, gid: int, path: list[str]) -> None:
     """Go on as another user, who may read about this process what users may read about those of their own."""
-    sys.path[:] = path  # the modules of this Python may be closed to others, who then have those of Debian
+    for ours, theirs in zip(sys.path, path, strict=True):  # this Python's modules may be closed to others
+        if ours != theirs:
+            for module in list(sys.modules.values()):
+                if isinstance(places := getattr(module, "__path__", None), list):
+                    places[:] = [place.replace(f"{ours}/", f"{theirs}/", 1) for place in places]
+    sys.path[:] = path
     importlib.invalidate_caches()
     os.setgroups([])
     os.setresgid(gid, gid, gid)
