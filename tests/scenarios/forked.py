@@ -27,13 +27,11 @@ ANY_LAB = "-" * 32  #: room for the mark of a lab, which has ten characters
 
 
 @cache
-def path_of_others() -> list[str]:
-    """Where Python finds its modules if any user runs it; nowhere if others may not run it with all that we need."""
+def open_to_others() -> bool:
+    """Whether any user may run this Python with all that we need."""
     as_other = ["setpriv", f"--reuid={OTHER}", f"--regid={nobody_gid()}", "--clear-groups"]
-    words = "import slurmsched.cli.daemon.build, numpy, psycopg, json, sys; print(json.dumps(sys.path))"
-    done = subprocess.run([*as_other, sys.executable, "-P", "-c", words], cwd="/", capture_output=True, timeout=60)
-    found: list[str] = [] if done.returncode else json.loads(done.stdout)
-    return found
+    test = [*as_other, sys.executable, "-c", "import slurmsched.cli.daemon.build, numpy, psycopg"]
+    return subprocess.run(test, cwd="/", capture_output=True, timeout=60).returncode == 0
 
 
 class Nursery:
@@ -63,20 +61,14 @@ class Nursery:
         directory: Path,
         output: int,
         errors: int,
-        owner: tuple[int, int] | None = None,
         promises: bool = False,
     ) -> Forked:
-        """Start ``python WORDS``, which may decide about *promises*.
-
-        *output* and *errors* are open files, *owner* is its uid and gid where they are not ours.
-        """
+        """Start ``python WORDS``, which may decide about *promises*; *output* and *errors* are open files."""
         request = {
             "start": [*words],
             "environment": {**environment},
             "directory": str(directory),
             "promises": promises,
-            "owner": owner,
-            "path": path_of_others() if owner else None,
         }
         return Forked(self._ask(request, output, errors)["pid"], [*words], self)
 
@@ -95,7 +87,7 @@ class Nursery:
 
 @cache
 def for_all_labs() -> Nursery:
-    """The one whose processes may belong to every lab, and to every user that may run this Python."""
+    """The one whose processes are of our own user, and may belong to every lab."""
     more = {MARK: ANY_LAB, "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
     return Nursery([sys.executable, "-P", str(PROGRAM)], os.environ | more, Path("/"))
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from forked import PROGRAM, Forked, Nursery, for_all_labs, path_of_others
+from forked import PROGRAM, Forked, Nursery, for_all_labs, open_to_others
 from json_forms import answer_of
 
 import slurmsched
@@ -62,9 +62,8 @@ ALSO_NEEDED = ("rich*", "markdown_it*", "mdurl*", "pygments*", "typing_extension
 
 def interpreter(lab_directory: Path, uid: int) -> tuple[str, str]:
     """A Python that *uid* may run, and its PYTHONPATH; a copy of what we need where our own is closed to others."""
-    if uid == os.geteuid() or path_of_others():
-        return sys.executable, ""
-    return copied(lab_directory)
+    ours = uid == os.geteuid() or open_to_others()
+    return (sys.executable, "") if ours else copied(lab_directory)
 
 
 @cache
@@ -84,7 +83,7 @@ def _made(directory: Path) -> Path:
 
 
 nurseries: dict[tuple[Path, int], Nursery] = {}
-"""By lab and user, those with a Python of their own; a lab that is taken down takes them along."""
+"""By lab and user, those of other users than ours; a lab that is taken down takes them along."""
 
 
 def fresh_names() -> list[str]:
@@ -181,12 +180,10 @@ class Site:
 
     def fork(self, words: Sequence[str], output: int, errors: int) -> Forked:
         """Start ``python WORDS`` as the site's user; most of what a process takes to start is to read our modules."""
-        if interpreter(self.lab.directory, self.uid)[0] == sys.executable and self.lab.spec.slurm_root is None:
-            nursery, owner = for_all_labs(), (self.uid, nobody_gid()) if self.user else None
-        else:
-            nursery, owner = self._own_nursery(), None
+        shared = self.user is None and self.lab.spec.slurm_root is None
+        nursery = for_all_labs() if shared else self._own_nursery()
         promises = "enabled = true" in self.settings.get("deadline", [])
-        return nursery.start(words, self.environment, self.directory, output, errors, owner, promises)
+        return nursery.start(words, self.environment, self.directory, output, errors, promises)
 
     def _own_nursery(self) -> Nursery:
         key = (self.lab.directory, self.uid)

@@ -1,10 +1,8 @@
 """A Python that has read our modules and forks: nursery.py FD. What a start takes is mostly reading them.
 
-Each request on the socket FD is JSON. ``start`` has the words that Python gets behind its own name, the environment,
-the directory, whether it may decide about promises, whose compiled code takes long to load, and, where this process is
-root's and the child is to be another user's, the numbers of user and group and where they find Python's modules; files
-for output and errors come along. ``wait`` has a process that is over. A child goes on as a Python of its own would that
-just began.
+Each request on the socket FD is JSON: ``start`` (the words that Python gets behind its own name, the environment, the
+directory, and whether it may decide about promises, whose compiled code takes long to load, with files for output and
+errors), or ``wait`` (a process that is over). A child goes on as a Python of its own would that just began.
 """
 
 from __future__ import annotations
@@ -12,7 +10,6 @@ from __future__ import annotations
 import atexit
 import ctypes
 import gc
-import importlib
 import json
 import os
 import runpy
@@ -21,7 +18,6 @@ import sys
 import threading
 from typing import Any
 
-PR_SET_DUMPABLE = 4
 MARK = b"SLURMSCHED_LAB"
 
 
@@ -54,8 +50,6 @@ def become(request: dict[str, Any], files: list[int]) -> None:
         os.dup2(file, number)
         os.close(file)
     belong(request["environment"])
-    if request["owner"]:
-        become_user(*request["owner"], request["path"])
     os.chdir(request["directory"])
     os.environ.clear()
     os.environ.update(request["environment"])
@@ -95,21 +89,6 @@ def belong(environment: dict[str, str]) -> None:
     if mark != room:
         assert len(mark) <= len(room)
         ctypes.memmove(libc.getenv(MARK), mark.ljust(len(room), b"\0"), len(room))
-
-
-def become_user(uid: int, gid: int, path: list[str]) -> None:
-    """Go on as another user, who may read about this process what users may read about those of their own."""
-    for ours, theirs in zip(sys.path, path, strict=True):  # this Python's modules may be closed to others
-        if ours != theirs:
-            for module in list(sys.modules.values()):
-                if isinstance(places := getattr(module, "__path__", None), list):
-                    places[:] = [place.replace(f"{ours}/", f"{theirs}/", 1) for place in places]
-    sys.path[:] = path
-    importlib.invalidate_caches()
-    os.setgroups([])
-    os.setresgid(gid, gid, gid)
-    os.setresuid(uid, uid, uid)
-    ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
 
 
 if __name__ == "__main__":
