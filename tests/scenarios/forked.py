@@ -30,7 +30,8 @@ ANY_LAB = "-" * 32  #: room for the mark of a lab, which has ten characters
 def open_to_others() -> bool:
     """Whether any user may run this Python with all that we need."""
     as_other = ["setpriv", f"--reuid={OTHER}", f"--regid={nobody_gid()}", "--clear-groups"]
-    test = [*as_other, sys.executable, "-c", "import slurmsched.cli.daemon.build, numpy, psycopg"]
+    words = "import slurmsched.cli.app, numpy, psycopg"
+    test = [*as_other, sys.executable, "-c", words]
     return subprocess.run(test, cwd="/", capture_output=True, timeout=60).returncode == 0
 
 
