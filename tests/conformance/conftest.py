@@ -194,10 +194,11 @@ class LabWorld:
         )
 
     def until(self, wanted: Callable[[ClusterState], bool], what: str, timeout_s: float = 120.0) -> ClusterState:
-        state = self.cluster.observe()
+        state, began_s = self.cluster.observe(), time.monotonic()
 
         def holds() -> bool:
             nonlocal state
+            time.sleep(min(0.5, 0.1 * (time.monotonic() - began_s)))  # a look is half a dozen commands
             state = self.cluster.observe()
             return wanted(state)
 

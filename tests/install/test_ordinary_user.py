@@ -70,7 +70,14 @@ def test_a_job_that_is_not_there_is_status_3_for_an_ordinary_user_too(host, daem
 
 
 @pytest.mark.parametrize(
-    "words", [("queue",), ("status",), ("eta",), ("why", "1"), ("explain", "1"), ("story", "1"), ("deadline", "1")]
+    "words",
+    [
+        *(("queue",), ("status",), ("deadline", "1")),
+        *(
+            pytest.param(words, marks=pytest.mark.soak)
+            for words in (("eta",), ("why", "1"), ("explain", "1"), ("story", "1"))
+        ),
+    ],
 )
 def test_without_a_daemon_a_user_hears_that_and_nothing_of_settings_or_databases(host, words):
     status, text, trouble = as_alice(host, *words)

@@ -16,6 +16,8 @@ from slurmsched.cluster.text.hostlist import expand
 from slurmsched.lab import Lab
 
 POWER = "order = true\nhold = true\nrequeue = true\nresize = true"
+PHASES = ("send", "answer", "record")
+"""Of a cycle, those at which a kill leaves other things behind."""
 
 
 @pytest.fixture
@@ -159,8 +161,14 @@ def test_a_typed_job_keeps_its_type(typed_site):
     free(site, *fillers)
 
 
-@pytest.mark.parametrize("phase", ["send", "answer", "record"])
-@pytest.mark.parametrize("gres", ["--gres=gpu:3", "--gpus=3"])
+@pytest.mark.parametrize(
+    ("phase", "gres"),
+    [
+        *((phase, "--gres=gpu:3") for phase in PHASES),
+        ("answer", "--gpus=3"),
+        *(pytest.param(phase, "--gpus=3", marks=pytest.mark.soak) for phase in ("send", "record")),
+    ],
+)
 def test_after_a_kill_between_two_steps_a_job_can_start_and_release_all_restores_what_is_ours_alone(site, phase, gres):
     fillers = fill(site, soon=True)
     one = submit_sized(site, 4, 0.1, f"-J{site.names[0]}", gres=gres)
@@ -204,7 +212,7 @@ def test_a_job_on_a_node_gets_a_second_one_when_the_queue_empties_and_does_every
     free(site, *fillers)
 
 
-@pytest.mark.parametrize("phase", ["send", "answer", "record"])
+@pytest.mark.parametrize("phase", PHASES)
 def test_after_a_kill_a_job_by_nodes_can_start_and_has_its_own_number_of_nodes_back(site, phase):
     by_nodes(site)
     fillers = fill(site, soon=True)
