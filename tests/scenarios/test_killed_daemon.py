@@ -54,7 +54,7 @@ def kill(site: Site, cycle_to_die: int, phase: str) -> list[int]:
             if Counter(site.states().values())["PENDING"] < BATCH:
                 jobs += burst(site)
             with suppress(subprocess.TimeoutExpired):
-                process.wait(0.1)
+                process.wait(0.3)
             assert time.monotonic() < until_s, f"never came to {phase}: {site.log[-3000:]}"
         assert process.returncode == -signal.SIGKILL, site.log[-3000:]
         return jobs
