@@ -186,5 +186,5 @@ class Size(NamedTuple):
 
 
 SMALL, LARGE = Size(20, 8), Size(48, 16)
-SEED = 10
-"""It draws jobs of all kinds for the cells of a small one."""
+SEED = 4360
+"""It draws jobs of all kinds for the cells of a small one; ten of them wait for ever, of which we have to say so."""
