@@ -25,6 +25,11 @@ STARTS = re.compile(
     r"|(.*\.)?(ProcessPoolExecutor|LocalCluster|Parallel|create_subprocess_\w+)"
 )
 """Calls by which a process comes into being."""
+SAYS_SO = re.compile(
+    r"subprocess\s*\.|create_subprocess|\bos\s*\.\s*(exec|spawn|posix_spawn|system|popen|fork)|\bpty\s*\."
+    r"|\.\s*(Process|Pool)\b|ProcessPoolExecutor|LocalCluster|Parallel\b"
+)
+"""A word that every text with such a call has: reading the others as code would take long."""
 
 ANYWHERE = {
     "job.py:_queue_again": "the job's own user, in a job",
@@ -66,7 +71,8 @@ def starts(source: str, file: str) -> Iterator[Start]:
         for child in ast.iter_child_nodes(node):
             yield from walk(child, function, guarded)
 
-    yield from walk(ast.parse(source), "", False)
+    if SAYS_SO.search(source):
+        yield from walk(ast.parse(source), "", False)
 
 
 def in_root(call: ast.Call) -> bool:
@@ -193,11 +199,13 @@ def call(directory: Path, *words: str, conf: str = "/nonexistent/slurm.conf") ->
     return subprocess.run(argv, cwd=directory, env=environment, capture_output=True, text=True, timeout=300)
 
 
-COMMANDS = ("db upgrade", "once", "what-if --policy sjf", "status")
-OTHERS = ("check", "history import", "pause", "resume", "release-all --budget 5", "queue", "config show", "lab status")
+ALONE = ("db upgrade", "once", "status")
+"""Commands whose way does not end where no Slurm answers."""
+COMMANDS = ("once", "what-if --policy sjf")
+OTHERS = ("what-if --policy sjf", "check", "history import", "pause", "resume", "release-all --budget 5", "queue", "config show", "lab status")
 
 
-@pytest.mark.parametrize("words", [*COMMANDS, *(pytest.param(words, marks=pytest.mark.soak) for words in OTHERS)])
+@pytest.mark.parametrize("words", [*ALONE, *(pytest.param(words, marks=pytest.mark.soak) for words in OTHERS)])
 def test_no_command_runs_code_of_the_directory_it_is_called_from(hostile, words):
     done = call(hostile, *words.split())
     assert left(hostile) == "", done.stderr
@@ -207,9 +215,9 @@ def test_no_command_runs_code_of_the_directory_it_is_called_from(hostile, words)
 def test_no_command_does_so_on_a_cluster_that_answers(hostile, lab):
     conf = str(lab.layout.slurm_conf)
     lab.ask(["sbatch", "--array=1-40", "--gres=gpu:1", "--time=10", "--wrap=sleep 300"], user="alice")
-    ends = {words: call(hostile, *words.split(), conf=conf) for words in COMMANDS if words != "lab status"}
+    ends = {words: call(hostile, *words.split(), conf=conf) for words in COMMANDS}
     assert left(hostile) == ""
-    assert {words for words, done in ends.items() if done.returncode} <= {"status", "check"}, ends  # no daemon, rights
+    assert {words for words, done in ends.items() if done.returncode} == set(), ends
 
 
 PARENTS = {

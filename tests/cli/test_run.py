@@ -9,22 +9,28 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from json_forms import answer_of
+from scenarios.forked import PROGRAM, Nursery
 
 from slurmsched.lab import Lab
 from slurmsched.lab.waiting import wait_until
 
 
-class Shop:
-    """A settings file, the environment of a lab, and the command line in it."""
+EVERY_S = 0.5
+"""Time between two commands that ask for the same: each takes some of a processor."""
 
-    def __init__(self, lab: Lab, directory: Path) -> None:
-        self.lab, self.directory = lab, directory
+
+class Shop:
+    """A settings file, the environment of a lab, and the command line in it, whose commands a nursery forks."""
+
+    def __init__(self, lab: Lab, directory: Path, nursery: Nursery) -> None:
+        self.lab, self.directory, self.nursery = lab, directory, nursery
         self.file = directory / "slurmsched.toml"
         self.write("sjf")
 
@@ -40,7 +46,16 @@ class Shop:
         return [sys.executable, "-m", "slurmsched", "--config", str(self.file), *words]
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(self.argv(*words), env=self.lab.env(), capture_output=True, text=True, timeout=300)
+        python, *asked = self.argv(*words)
+        with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+            files = output.fileno(), errors.fileno()
+            process = self.nursery.start(asked, self.lab.env(), self.directory, *files)
+            try:
+                status = process.wait(300)
+            finally:
+                process.kill()
+            said = [(file.seek(0), file.read().decode())[1] for file in (output, errors)]
+        return subprocess.CompletedProcess([python, *asked], status, *said)
 
     def said(self, *words: str) -> dict:
         return answer_of(words, self.run(*words, "--json").stdout)
@@ -53,12 +68,18 @@ class Shop:
                 return holds(self.said(*words))
             return None
 
-        wait_until(answered, 120.0, what)
+        wait_until(answered, 120.0, what, EVERY_S)
+
+
+@pytest.fixture(scope="module")
+def nursery(lab_of_the_session: Lab) -> Nursery:
+    command = [sys.executable, "-P", str(PROGRAM)]
+    return Nursery(command, lab_of_the_session.env(), lab_of_the_session.layout.work)
 
 
 @pytest.fixture
-def shop(lab: Lab, tmp_path: Path) -> Shop:
-    return Shop(lab, tmp_path)
+def shop(lab: Lab, tmp_path: Path, nursery: Nursery) -> Shop:
+    return Shop(lab, tmp_path, nursery)
 
 
 @pytest.fixture
@@ -66,7 +87,7 @@ def daemon(shop: Shop) -> Iterator[subprocess.Popen[str]]:
     log = (shop.directory / "log").open("w")
     process = subprocess.Popen(shop.argv("run"), env=shop.lab.env(), stderr=log, text=True)
     try:
-        wait_until(lambda: shop.run("status").returncode == 0, 120.0, "a daemon that is well")
+        wait_until(lambda: shop.run("status").returncode == 0, 120.0, "a daemon that is well", EVERY_S)
         yield process
     finally:
         if process.poll() is None:
@@ -111,7 +132,7 @@ def test_a_daemon_is_asked_reloaded_paused_and_stopped_through_the_command_line(
         return told.returncode == 0 and all(one["finish_by_s"] for one in json.loads(told.stdout)["eta"])
 
     if importlib.util.find_spec("numba"):
-        wait_until(foretold, 400.0, "predictions")
+        wait_until(foretold, 400.0, "predictions", EVERY_S)
         first, _, last = (shop.said("eta", str(job))["eta"][0] for job in reversed(jobs))
         assert first["start_s"] < last["start_s"]
         partition = shop.said("queue")["queue"][0]["partition"]
@@ -160,7 +181,7 @@ def test_history_comes_from_sacct_once(shop):
         "an end in sacct",
     )
     assert shop.run("db", "upgrade").returncode == 0
-    new = wait_until(lambda: shop.said("history", "import", "--days", "1")["new"], 120.0, "a run in the history")
+    new = wait_until(lambda: shop.said("history", "import", "--days", "1")["new"], 120.0, "a run in the history", EVERY_S)
     # ends of earlier tests' jobs may still be on their way to slurmdbd
     new += sum(iter(lambda: shop.said("history", "import")["new"], 0))
     assert shop.said("history", "stats")["runs"] == new, "no run is there twice"

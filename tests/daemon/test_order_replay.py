@@ -45,9 +45,9 @@ class Orders(Player):
 class Ordered(Site):
     """A busy site on which short jobs get more points, where our order is in force."""
 
-    def __init__(self, seed, error=0.0, *, days=1.0, load=0.9, points=None, conf=None, beat_s=60.0):
+    def __init__(self, seed, error=0.0, *, days=1.0, load=0.9, points=None, conf=None, beat_s=60.0, every_s=EVERY_S):
         super().__init__(seed, error, days=days, load=load, holders=0)
-        self.held_s, self.conf, self.beat_s = self.busy_s, conf or SlurmConf(), beat_s
+        self.held_s, self.conf, self.beat_s, self.every_s = self.busy_s, conf or SlurmConf(), beat_s, every_s
         self.points = points or (lambda forecast_s: (1e8 / np.maximum(forecast_s, 1.0)).astype(np.int64))
 
     def wanted(self, pending):
@@ -75,7 +75,7 @@ class Ordered(Site):
             Orders(ours), lambda news: sums.update({key: sums.get(key, 0) + news[key] for key in news}), clock
         )
         while not cluster.drained or service._other.later.waiting.any():
-            for _ in range(round(EVERY_S / self.beat_s)):
+            for _ in range(round(self.every_s / self.beat_s)):
                 clock.now_s += self.beat_s
                 cluster.advance(clock.now_s)
                 if ours:
@@ -100,11 +100,11 @@ class Ordered(Site):
         return self.mean_wait_s(ordered=True) - self.mean_wait_s(ordered=False)
 
 
-def share_counted(seeds, *, ours, conf=None, beat_s=60.0):
+def share_counted(seeds, *, ours, days=0.5, **others):
     """What the daemon adds up at these sites together, as a part of what two replays of the whole time say."""
     counted, known = 0.0, 0.0
     for seed in seeds:
-        site = Ordered(seed, days=0.5, load=1.2, conf=conf, beat_s=beat_s)
+        site = Ordered(seed, days=days, load=1.2, **others)
         counted += site.counted_s(ours=ours) * len(site.gpus)
         known += site.known_s() * len(site.gpus)
     return counted / known
@@ -112,14 +112,15 @@ def share_counted(seeds, *, ours, conf=None, beat_s=60.0):
 
 @pytest.mark.parametrize("ours", [True, False])
 def test_where_both_orders_are_the_same_nothing_is_played_and_no_job_waits_more_or_less(ours):
-    site = Ordered(3, days=0.3, points=lambda forecast_s: np.zeros(len(forecast_s), dtype=np.int64))
+    site = Ordered(3, days=0.1, points=lambda forecast_s: np.zeros(len(forecast_s), dtype=np.int64))
     sums, service = site.replay(ours=ours)
     assert {key.what.split(":")[0] for key in sums} == {REPLAY_JOBS}
     assert service._player.plays == 0
 
 
 def test_what_is_added_up_at_one_site_is_of_the_size_that_two_replays_of_the_whole_time_say():
-    assert 0.4 < share_counted((13,), ours=False, beat_s=EVERY_S) < 1.6
+    every_s = 2 * EVERY_S
+    assert 0.4 < share_counted((12,), ours=False, days=0.3, beat_s=every_s, every_s=every_s) < 1.6
 
 
 @pytest.mark.soak
