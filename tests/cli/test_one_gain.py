@@ -13,6 +13,7 @@ from slurmsched.clock import ManualClock
 from slurmsched.cluster.columns import Labels, table_of
 from slurmsched.cluster.jobs import JobState
 from slurmsched.cluster.records.outcomes import OutcomeTable
+from slurmsched.foresee import whatif
 from slurmsched.slurm.adapters.fake import FakeSlurm
 
 DAY_S = 86_400.0
@@ -28,6 +29,12 @@ RUNTIME_S = np.array([600.0, 36_000.0] * (USERS // 2))
 """A user's jobs all take as long, so that every forecast is exact: half of the users have short ones."""
 USED_S = np.where(RUNTIME_S == 600.0, 400_000.0, 20_000.0)
 """What each user has used beside these: fair share lets those with long jobs go first."""
+
+
+@pytest.fixture(autouse=True)
+def few_draws(monkeypatch):
+    """As few as of a long queue: every draw has the same runtimes."""
+    monkeypatch.setattr(whatif, "MOST_DRAWS", whatif.FEWEST_DRAWS)
 
 
 def runs(

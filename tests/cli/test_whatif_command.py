@@ -12,6 +12,7 @@ from cli.fake_site import NOW_S, FakeSite, json_of, run
 from slurmsched.clock import SystemClock
 from slurmsched.cluster.state import ClusterState
 from slurmsched.db.store import Store
+from slurmsched.foresee import whatif
 from slurmsched.lab import wait_until
 from slurmsched.slurm.adapters.command import SlurmCommand
 from slurmsched.slurm.adapters.command_runner import CommandRunner
@@ -37,12 +38,18 @@ def busy() -> FakeSlurm:
 
 
 @pytest.fixture
-def site(tmp_path):
+def few_draws(monkeypatch):
+    """As few draws as of a long queue."""
+    monkeypatch.setattr(whatif, "MOST_DRAWS", whatif.FEWEST_DRAWS)
+
+
+@pytest.fixture
+def site(tmp_path, few_draws):
     return site_of(tmp_path, busy())
 
 
 @pytest.fixture
-def unordered(tmp_path):
+def unordered(tmp_path, few_draws):
     """The same without an ordering of ours: the answer has only how things are."""
     return site_of(tmp_path, busy(), ordering="fifo")
 
@@ -57,7 +64,8 @@ def test_a_policy_stands_beside_how_things_are_now(site):
     assert [one["user"] for one in sjf["worst_off"]] == ["carol"]
 
 
-def test_people_are_told_what_is_assumed_and_who_loses(site):
+def test_people_are_told_what_is_assumed_and_who_loses(tmp_path):
+    site = site_of(tmp_path, busy())
     result = run(site, "what-if", "--policy", "sjf")
     assert result.exit_code == 0, result.output
     assert "3 jobs waiting, 1 running, as of " in result.output
@@ -78,7 +86,7 @@ def test_what_is_assumed_of_fair_share_comes_first(unordered):
     assert lines[2] == "not modelled of Slurm's priority: INCR_ONLY"
 
 
-def test_while_we_act_as_now_is_our_own_policy(tmp_path):
+def test_while_we_act_as_now_is_our_own_policy(tmp_path, few_draws):
     site = site_of(tmp_path, busy(), mode="act")
     now, sjf, _ideal = json_of(site, "what-if", "--policy", "sjf")["rows"]
     assert sjf["gain"] == {"ratio": 1.0, "low": 1.0, "high": 1.0}
@@ -180,7 +188,7 @@ class WithoutPast(SlurmCommand):
 
 
 @pytest.mark.lab
-def test_on_a_real_slurm_a_burst_is_told_to_wait_less_and_nothing_changes(lab, tmp_path):
+def test_on_a_real_slurm_a_burst_is_told_to_wait_less_and_nothing_changes(lab, tmp_path, few_draws):
     operator = tuple(lab.command([], user="operator"))
     cluster = WithoutPast(CommandRunner(environment=lab.env(), prefix=operator))
     for _ in range(4):
