@@ -6,11 +6,13 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner
+from scenarios.forked import PROGRAM, Nursery, as_text
 
 from slurmsched.cli import main
 from slurmsched.cli.guests import GuestGroup
@@ -51,6 +53,21 @@ def without_research(tmp_path_factory) -> Path:
         if path.name not in ("research", "__pycache__"):
             (directory / "slurmsched" / path.name).symlink_to(path)
     return directory
+
+
+@pytest.fixture(scope="module")
+def called(without_research) -> Iterator[Callable[..., subprocess.CompletedProcess[str]]]:
+    """Calls commands of what lies there, each in a process that one forks which has read all but the research."""
+    reads = "import runpy, slurmsched.cli.study.simulate, slurmsched.simulator.sweep"
+    program = f"{PLAIN}; {reads}; runpy.run_path({str(PROGRAM)!r}, run_name='__main__')"
+    environment = os.environ | {"PYTHONPATH": str(without_research)}
+    nursery = Nursery([sys.executable, "-c", program], environment, Path("/"))
+
+    def call(*words: str) -> subprocess.CompletedProcess[str]:
+        return as_text(nursery.run(["-m", "slurmsched", *words], environment, Path("/"), 300.0))
+
+    yield call
+    nursery.close()
 
 
 def test_commands_of_the_research_stand_below_a_heading_of_their_own():
@@ -117,8 +134,8 @@ def test_a_part_of_the_research_is_loaded_when_it_is_named_and_no_sooner():
     ],
     ids=" ".join,
 )
-def test_what_is_not_installed_is_answered_with_the_package(without_research, words):
-    done = call(without_research, *words)
+def test_what_is_not_installed_is_answered_with_the_package(called, words):
+    done = called(*words)
     assert done.returncode in (1, 2)
     assert f"install the package {PACKAGE}" in done.stderr
     assert "Traceback" not in done.stderr
@@ -139,13 +156,13 @@ def test_a_settings_file_that_names_what_is_not_installed_is_refused_with_the_pa
         assert f"install the package {PACKAGE}" in text, file
 
 
-def test_without_the_research_all_else_works_and_help_does_not_list_it(without_research):
+def test_without_the_research_all_else_works_and_help_does_not_list_it(without_research, called):
     shown = call(without_research, "--help")
     assert shown.returncode == 0, shown.stderr
     assert "Research" not in shown.stdout
-    done = call(without_research, "simulate", "synthetic:50", "--nodes", "2", "--policy", "sjf", "--no-baseline")
+    done = called("simulate", "synthetic:50", "--nodes", "2", "--policy", "sjf", "--no-baseline")
     assert done.returncode == 0, done.stderr
-    unknown = call(without_research, "simulate", "synthetic:50", "--nodes", "2", "--policy", "mine")
+    unknown = called("simulate", "synthetic:50", "--nodes", "2", "--policy", "mine")
     assert "there are: afs-l, " in unknown.stderr
 
 

@@ -9,14 +9,13 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from json_forms import answer_of
-from scenarios.forked import PROGRAM, Nursery
+from scenarios.forked import PROGRAM, Nursery, as_text
 
 from slurmsched.lab import Lab
 from slurmsched.lab.waiting import wait_until
@@ -46,16 +45,7 @@ class Shop:
         return [sys.executable, "-m", "slurmsched", "--config", str(self.file), *words]
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        python, *asked = self.argv(*words)
-        with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
-            files = output.fileno(), errors.fileno()
-            process = self.nursery.start(asked, self.lab.env(), self.directory, *files)
-            try:
-                status = process.wait(300)
-            finally:
-                process.kill()
-            said = [(file.seek(0), file.read().decode())[1] for file in (output, errors)]
-        return subprocess.CompletedProcess([python, *asked], status, *said)
+        return as_text(self.nursery.run(self.argv(*words)[1:], self.lab.env(), self.directory, 300.0))
 
     def said(self, *words: str) -> dict:
         return answer_of(words, self.run(*words, "--json").stdout)
@@ -72,9 +62,10 @@ class Shop:
 
 
 @pytest.fixture(scope="module")
-def nursery(lab_of_the_session: Lab) -> Nursery:
-    command = [sys.executable, "-P", str(PROGRAM)]
-    return Nursery(command, lab_of_the_session.env(), lab_of_the_session.layout.work)
+def nursery(lab_of_the_session: Lab) -> Iterator[Nursery]:
+    started = Nursery([sys.executable, "-P", str(PROGRAM)], lab_of_the_session.env(), lab_of_the_session.layout.work)
+    yield started
+    started.close()
 
 
 @pytest.fixture

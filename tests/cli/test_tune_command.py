@@ -85,7 +85,7 @@ def test_the_database_is_searched_and_the_lines_to_add_are_printed(app: App, tmp
 
 
 def test_a_trace_is_tried_and_people_are_told_why_not(app: App):
-    said = run(app, "tune", "--trace", "synthetic:600:0.15", "--nodes", "4", "--evaluations", "2", "--ckpt", "0.5")
+    said = run(app, "tune", "--trace", "synthetic:420:0.15", "--nodes", "4", "--evaluations", "2", "--ckpt", "0.5")
     assert said.exit_code == 0, said.output
     assert "sharing was not tried" in said.output
     assert "recommended" in said.output

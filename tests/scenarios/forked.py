@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -73,6 +74,30 @@ class Nursery:
         }
         return Forked(self._ask(request, output, errors)["pid"], [*words], self)
 
+    def run(
+        self,
+        words: Sequence[str],
+        environment: Mapping[str, str],
+        directory: Path,
+        timeout_s: float = 600.0,
+        promises: bool = False,
+    ) -> subprocess.CompletedProcess[bytes]:
+        """``python WORDS`` to its end, as ``start`` has it."""
+        with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+            process = self.start(words, environment, directory, output.fileno(), errors.fileno(), promises)
+            try:
+                status = process.wait(timeout_s)
+            finally:
+                process.kill()
+            said = [(file.seek(0), file.read())[1] for file in (output, errors)]
+        return subprocess.CompletedProcess([*words], status, *said)
+
+    def close(self) -> None:
+        """Let it end, whose time counts then as that of every process that was waited for."""
+        self._socket.close()
+        elsewhere_s.pop(self._process.pid, None)
+        self._process.wait(60.0)
+
     def wait(self, pid: int) -> int:
         """The exit status of a process that is over."""
         answer = self._ask({"wait": pid})
@@ -133,3 +158,8 @@ class Forked:
                 self.returncode = self.nursery.wait(self.pid)
                 os.close(self._over)
         return self.returncode
+
+
+def as_text(done: subprocess.CompletedProcess[bytes]) -> subprocess.CompletedProcess[str]:
+    """The same with what was written as text."""
+    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())

@@ -13,9 +13,8 @@ import sqlite3
 import subprocess
 import sys
 import sysconfig
-import tempfile
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -23,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from forked import PROGRAM, Forked, Nursery, for_all_labs, open_to_others
+from forked import PROGRAM, Forked, Nursery, as_text, for_all_labs, open_to_others
 from json_forms import answer_of
 
 import slurmsched
@@ -178,12 +177,15 @@ class Site:
     def python(self, *words: str) -> list[str]:
         return self.lab.command([interpreter(self.lab.directory, self.uid)[0], *words], user=self.user)
 
-    def fork(self, words: Sequence[str], output: int, errors: int) -> Forked:
-        """Start ``python WORDS`` as the site's user; most of what a process takes to start is to read our modules."""
+    @property
+    def nursery(self) -> Nursery:
+        """What forks our processes: most of what one takes to start is to read our modules."""
         shared = self.user is None and self.lab.spec.slurm_root is None
-        nursery = for_all_labs() if shared else self._own_nursery()
-        promises = "enabled = true" in self.settings.get("deadline", [])
-        return nursery.start(words, self.environment, self.directory, output, errors, promises)
+        return for_all_labs() if shared else self._own_nursery()
+
+    @property
+    def _promises(self) -> bool:
+        return "enabled = true" in self.settings.get("deadline", [])
 
     def _own_nursery(self) -> Nursery:
         key = (self.lab.directory, self.uid)
@@ -195,15 +197,8 @@ class Site:
 
     def completed(self, *words: str, timeout_s: float = 600.0) -> subprocess.CompletedProcess[bytes]:
         """One command to its end."""
-        with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
-            asked = ["-m", "slurmsched", "--config", str(self.file), *words]
-            process = self.fork(asked, output.fileno(), errors.fileno())
-            try:
-                status = process.wait(timeout_s)
-            finally:
-                process.kill()
-            said = [(file.seek(0), file.read())[1] for file in (output, errors)]
-        return subprocess.CompletedProcess(asked, status, *said)
+        asked = ["-m", "slurmsched", "--config", str(self.file), *words]
+        return self.nursery.run(asked, self.environment, self.directory, timeout_s, self._promises)
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         """One command to its end, and again while the daemon runs but was too slow to answer it."""
@@ -238,7 +233,7 @@ class Site:
         with (self.directory / "log").open("ab") as log:
             if command[: len(python)] == python:
                 words, file = command[len(python) :], log.fileno()
-                return self.fork(words, file, file)
+                return self.nursery.start(words, self.environment, self.directory, file, file, self._promises)
             return subprocess.Popen(command, env=self.environment, cwd=self.directory, stderr=log, stdout=log)
 
     def kill_at(self, moment: str, cycle: int = 1, patience_s: float | None = None) -> bool:
@@ -408,11 +403,6 @@ class Site:
         priority = {int(job_id): int(value) for job_id, value in rows}
         here = [priority[job] for job in jobs]
         return len(set(here)) == len(here) and here == sorted(here)
-
-
-def as_text(done: subprocess.CompletedProcess[bytes]) -> subprocess.CompletedProcess[str]:
-    """The same with what was written as text."""
-    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 def history(lab: Lab, names: list[str]) -> OutcomeTable:

@@ -81,13 +81,13 @@ def leave(status: Any) -> None:
 def belong(environment: dict[str, str]) -> None:
     """Let a lab find this process: /proc shows its environment as of the start, where there is room for the lab's mark.
 
-    Without that room it was the lab that started us, so that the mark is there.
+    Where it was the lab that started us, its mark is there already.
     """
-    libc = ctypes.CDLL(None)
-    libc.getenv.restype = ctypes.c_void_p
-    mark, room = environment[MARK.decode()].encode(), os.environb[MARK]
-    if mark != room:
+    mark, room = environment.get(MARK.decode(), "").encode(), os.environb.get(MARK, b"")
+    if mark and mark != room:
         assert len(mark) <= len(room)
+        libc = ctypes.CDLL(None)
+        libc.getenv.restype = ctypes.c_void_p
         ctypes.memmove(libc.getenv(MARK), mark.ljust(len(room), b"\0"), len(room))
 
 
