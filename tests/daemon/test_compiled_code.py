@@ -33,7 +33,7 @@ def test_answers_wait_until_the_code_is_compiled_and_no_longer():
 
 def test_nothing_is_compiled_before_somebody_needs_it():
     needed = threading.Event()
-    with closing(CompiledCode(WORKER, needed.is_set)) as code:
+    with closing(CompiledCode("tests.daemon.sleeping_worker", needed.is_set)) as code:
         code.start()
         assert (code.missing(), compiling(), code.wait(0.0)) == ("", [], True)
         needed.set()
@@ -53,25 +53,33 @@ from slurmsched.daemon.compiled_code import OF_DECISIONS, CompiledCode
 from slurmsched.policies.compiled import Compiled
 from slurmsched.foresee.warm_up import promises
 
+functions = [one for module in OF_DECISIONS for one in vars(module).values() if isinstance(one, Compiled)]
+
 def loaded():
-    functions = [one for module in OF_DECISIONS for one in vars(module).values() if isinstance(one, Compiled)]
     return {(one.__name__, str(types)) for one in functions for types in one.dispatcher.signatures}
 
-if {loads}:
-    CompiledCode("not started", lambda: True).before_first_cycle()
-before = loaded()
+at_first = loaded()
+CompiledCode("not started", lambda: True).before_first_cycle()
+before, called, call = loaded(), set(), Compiled.__call__
+
+def noted(one, *arguments):
+    called.update({one.__name__} if one in functions else ())
+    return call(one, *arguments)
+
+Compiled.__call__ = noted
 promises()
-print(len(before), len(loaded() - before))
+print(len(at_first), len(before), len(called), len(loaded() - before))
 """
 
 
 def test_a_daemon_has_loaded_the_stored_code_before_its_first_cycle_decides():
-    nothing, stored = (loaded(loads) for loads in (False, True))
-    assert nothing[0] == 0
-    assert stored[0] >= nothing[1] > 0 == stored[1]
+    at_first, before, called, more = loaded()
+    assert at_first == more == 0
+    assert before >= called > 0
 
 
-def loaded(loads: bool) -> tuple[int, ...]:
-    """How many functions a new process has loaded before decisions with promises, and how many more after them."""
-    program = [sys.executable, "-c", DECIDES.replace("{loads}", str(loads))]
+def loaded() -> tuple[int, ...]:
+    """In a new process: the functions of decisions loaded at first and before the first cycle; those that decisions
+    with promises then call, and those loaded for them."""
+    program = [sys.executable, "-c", DECIDES]
     return tuple(map(int, subprocess.run(program, check=True, capture_output=True, text=True).stdout.split()))
