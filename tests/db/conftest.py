@@ -25,7 +25,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/slurmsched.db"
     server: Server = request.getfixturevalue("server")
-    return server.new_database()
+    return server.new_database(like=server.with_tables) if "store" in request.fixturenames else server.new_database()
 
 
 @pytest.fixture
@@ -34,6 +34,5 @@ def store(url: str) -> Iterator[Store]:
         store = new_store(Path(url.removeprefix("sqlite:///")), timeout_s=2.0)
     else:
         store = Store(url, timeout_s=2.0)
-        store.upgrade()
     yield store
     store.close()

@@ -8,11 +8,14 @@ import secrets
 import shutil
 import subprocess
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from tempfile import mkdtemp
 
 import pytest
 from sqlalchemy import create_engine, text
+
+from slurmsched.db.store import Store
 
 
 @dataclass
@@ -56,13 +59,23 @@ class Server:
             self.stop()
         shutil.rmtree(self.home)
 
-    def new_database(self, encoding: str = "UTF8") -> str:
+    def new_database(self, encoding: str = "UTF8", like: str = "template0") -> str:
+        """The address of a new one, a copy of another."""
         name = f"t{secrets.token_hex(6)}"
         engine = create_engine(self.url("postgres").replace("postgresql:", "postgresql+psycopg:"))
         with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-            connection.execute(text(f"CREATE DATABASE {name} ENCODING '{encoding}' TEMPLATE template0"))
+            connection.execute(text(f"CREATE DATABASE {name} ENCODING '{encoding}' TEMPLATE {like}"))
         engine.dispose()
         return self.url(name)
+
+    @cached_property
+    def with_tables(self) -> str:
+        """The name of a database with tables as ``upgrade`` makes them, which nobody writes: others are copies of it."""
+        url = self.new_database()
+        store = Store(url, timeout_s=60.0)
+        store.upgrade()
+        store.close()
+        return url.partition("@/")[2].partition("?")[0]
 
 
 def new_server() -> Server:
