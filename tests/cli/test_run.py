@@ -20,7 +20,6 @@ from scenarios.forked import PROGRAM, Nursery, as_text
 from slurmsched.lab import Lab
 from slurmsched.lab.waiting import wait_until
 
-
 EVERY_S = 0.5
 """Time between two commands that ask for the same: each takes some of a processor."""
 
@@ -172,7 +171,8 @@ def test_history_comes_from_sacct_once(shop):
         "an end in sacct",
     )
     assert shop.run("db", "upgrade").returncode == 0
-    new = wait_until(lambda: shop.said("history", "import", "--days", "1")["new"], 120.0, "a run in the history", EVERY_S)
+    imported = ("history", "import", "--days", "1")
+    new = wait_until(lambda: shop.said(*imported)["new"], 120.0, "a run in the history", EVERY_S)
     # ends of earlier tests' jobs may still be on their way to slurmdbd
     new += sum(iter(lambda: shop.said("history", "import")["new"], 0))
     assert shop.said("history", "stats")["runs"] == new, "no run is there twice"

@@ -70,7 +70,7 @@ class Server:
 
     @cached_property
     def with_tables(self) -> str:
-        """The name of a database with tables as ``upgrade`` makes them, which nobody writes: others are copies of it."""
+        """The name of a database with tables as ``upgrade`` makes them; those for tests are its copies."""
         url = self.new_database()
         store = Store(url, timeout_s=60.0)
         store.upgrade()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,7 @@ from slurmsched.slurm.read.topology import read_topology
 GOLDEN = Path(__file__).parents[1] / "golden"
 
 
-def cycles(count, jobs_there=300, seed=0):
+def cycles(count, jobs_there=100, seed=0):
     """Records of which each differs a little from the one before."""
     random = np.random.default_rng(seed)
     record = decision(1, 1000.0, jobs_there)
@@ -51,9 +52,15 @@ def cycles(count, jobs_there=300, seed=0):
         yield record
 
 
+@cache
+def kept_cycles(count):
+    """The records of so many cycles, made once for both kinds of database."""
+    return list(cycles(count))
+
+
 @pytest.mark.parametrize("count", [25, pytest.param(60, marks=pytest.mark.soak)])
 def test_every_record_of_a_long_run_comes_back_bit_for_bit(store, count):
-    kept = list(cycles(count))
+    kept = kept_cycles(count)
     for record in kept:
         store.save_decision("c", record)
     for record in kept:
@@ -72,7 +79,7 @@ def test_a_record_gives_the_topology_of_its_cycle_back_and_a_flat_one_after_it(s
 
 def test_two_daemons_that_use_the_same_numbers_leave_whole_records(store, url):
     other = Store(url, timeout_s=5.0)
-    for mine, theirs in zip(cycles(12), cycles(12, seed=1), strict=True):
+    for mine, theirs in zip(cycles(6), cycles(6, seed=1), strict=True):
         store.save_decision("c", mine)
         other.save_decision("c", theirs)
         assert same_decision(theirs, store.decision(mine.number, "c"))
@@ -80,7 +87,7 @@ def test_two_daemons_that_use_the_same_numbers_leave_whole_records(store, url):
 
 
 def test_what_an_old_cycle_shares_with_a_new_one_outlives_it(store):
-    kept = list(cycles(25))
+    kept = kept_cycles(25)
     for record in kept:
         store.save_decision("c", record)
     store.prune(kept[-1].now_s, keep_decisions_s=60.0, keep_outcomes_s=1e9)
@@ -92,7 +99,7 @@ def test_what_an_old_cycle_shares_with_a_new_one_outlives_it(store):
 
 def test_a_record_is_read_from_three_blobs_at_most_and_a_layer_that_grew_old_is_laid_anew():
     layers, middle = BlobLayers(decisions.TABLES), set()
-    for record in cycles(80):
+    for record in cycles(80, 300):
         blobs = layers.blobs(decisions.layers_of(record))
         assert list(blobs) == list(LAYERS[: len(blobs)])
         middle.add(blobs.get(LAYERS[1]))
