@@ -21,10 +21,15 @@ POLICY = Policy(find_ordering("fifo"), Rules(powers=frozenset({"order"}), scope=
 
 
 def longest_first():
-    """A queue whose first job is by far the longest."""
+    """A queue whose first job is by far the longest; all runtimes are certain, so that an order is played once."""
     seen = observed(("daemon",) * 6)
     runtime_s = np.array([40.0, 1.0, 1.0, 1.0, 1.0]) * 3600.0
-    return replace(seen, forecast=replace(seen.forecast, runtime_s=runtime_s, low_s=runtime_s, high_s=runtime_s))
+    waiting, running = seen.forecast, seen.forecast_running
+    return replace(
+        seen,
+        forecast=replace(waiting, runtime_s=runtime_s, low_s=runtime_s, high_s=runtime_s),
+        forecast_running=replace(running, low_s=running.runtime_s, high_s=running.runtime_s),
+    )
 
 
 def test_shortest_first_shortens_waits_at_the_cost_of_the_longest():
