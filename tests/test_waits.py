@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,9 @@ PACKAGE = Path(__file__).parent.parent / "slurmsched"
 TIMELESS = {"simulator", "policies", "decide", "research"}
 
 WALL = {"now_s", "_now_s"}
+
+#: What a text has that compares both: reading the others as code would take long.
+WORDS = (re.compile(r"\bself\s*\."), re.compile(r"\b_?now_s\b|\.\s*now\b|\btime\s*\.\s*time\b"))
 
 #: Who may ask the machine for the time of day, to write it down.
 DATED = {"clock.py", "job.py", "prolog/mps.py", "prolog/watch.py", "prolog/sampler.py"}
@@ -40,6 +44,8 @@ def is_kept_moment(node: ast.AST) -> bool:
 
 def waits_in(source: str) -> Iterator[tuple[int, str]]:
     """Line and text of each comparison, or difference, of the time of day with a moment that an object keeps."""
+    if not all(words.search(source) for words in WORDS):
+        return
     for node in ast.walk(ast.parse(source)):
         if not isinstance(node, ast.Compare) and not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub)):
             continue

@@ -117,7 +117,7 @@ def figures():
     """The figures of a month of a site on record; the user daemon is in an account with a hostile name."""
     store = Store(f"sqlite:///{tempfile.mkdtemp()}/month.db")
     store.upgrade()
-    month = site_month(1500, 3)
+    month = site_month(500, 3)
     first, account = month.runs.user.names[0], month.runs.account[int(np.flatnonzero(month.runs.user.codes == 0)[0])]
     runs = replace(
         month.runs,

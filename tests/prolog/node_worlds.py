@@ -79,8 +79,13 @@ def shared_library(source: Path, into: Path) -> None:
     subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", into, source], check=True)
 
 
-def wait_until(true: Callable[[], object], what: str, timeout_s: float = 120.0) -> None:
-    waiting.wait_until(true, timeout_s, what, every_s=0.01)
+def wait_until(true: Callable[[], object], what: str, timeout_s: float = 120.0, every_s: float = 0.01) -> None:
+    waiting.wait_until(true, timeout_s, what, every_s=every_s)
+
+
+def wait_on_lab(true: Callable[[], object], what: str, timeout_s: float = 120.0) -> None:
+    """Wait for what a command of Slurm says, which takes some of a processor."""
+    wait_until(true, what, timeout_s, every_s=0.15)
 
 
 #: Questions that make two GPUs be asked once at least: those about what each is, then four about its load.

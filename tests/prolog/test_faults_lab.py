@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from node_faults import CONTROLS, FAULTS, NONE, WAITED_S, WAITS, build, unmount
-from node_worlds import wait_until
+from node_worlds import wait_on_lab
 
 from slurmsched.errors import LabError
 from slurmsched.lab import Lab, LabSpec, programs
@@ -48,7 +48,7 @@ class Site:
         """Run so many jobs to their ends; each hook of each job, by its name and the job's id."""
         wrap = f"--wrap={JOB.format(home=self.home)}"
         self.lab.submit(f"--array=1-{jobs}", "--gpus=1", "-t60", "-o/dev/null", wrap)
-        wait_until(lambda: self.count("epilog") >= jobs, f"the epilogs of {jobs} jobs", 120.0 + 3.0 * jobs)
+        wait_on_lab(lambda: self.count("epilog") >= jobs, f"the epilogs of {jobs} jobs", 120.0 + 3.0 * jobs)
         runs: dict[str, dict[int, Run]] = defaultdict(dict)
         for name, job, kind, began, ended, status in self.lines(6):
             runs[name][int(job)] = Run(int(kind), float(began), float(ended), int(status))
@@ -101,7 +101,7 @@ def hold(site: Site, jobs: int, noise: float) -> str:
     do not count.
     """
     runs = site.run(jobs)
-    wait_until(lambda: site.nodes() <= {"idle", "drain"}, f"nodes without jobs, not {site.nodes()}")
+    wait_on_lab(lambda: site.nodes() <= {"idle", "drain"}, f"nodes without jobs, not {site.nodes()}")
     assert site.nodes() == {"idle"}, site.lab.ask(["sinfo", "-R", "-o", "%N %E"])
     failed = [(name, site.kinds[run.kind], run.status) for name in runs for run in runs[name].values() if run.status]
     assert failed == []

@@ -115,7 +115,9 @@ class TrialNode:
 
     def directory(self) -> Path:
         """The private directory of the command that runs."""
-        wait_until(lambda: [path for path in self.left_behind() if path.startswith("/")], "a private directory")
+        wait_until(
+            lambda: [path for path in self.left_behind() if path.startswith("/")], "a private directory", every_s=0.1
+        )
         return Path(next(path for path in self.left_behind() if path.startswith("/")))
 
     def left_behind(self) -> set[str]:
@@ -455,7 +457,8 @@ def test_a_signal_ends_all_that_the_command_started(node, moment):
         if moment == "sampler":
             wait_until(lambda: (node.home / "script.asked.1.node-check").exists(), "the sampler to measure")
         else:
-            wait_until(lambda: [*node.directory().glob("mps/*/pipe/control")], "the control daemon")
+            directory = node.directory()
+            wait_until(lambda: [*directory.glob("mps/*/pipe/control")], "the control daemon")
         command.send_signal(signal.SIGTERM)
         assert command.wait(60.0) == 128 + signal.SIGTERM
     finally:

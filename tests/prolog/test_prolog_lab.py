@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from node_worlds import PROGRAMS, ROUND, TWO_GPUS, V100_LINKS, four_gpus, patient_path, wait_until
+from node_worlds import PROGRAMS, ROUND, TWO_GPUS, V100_LINKS, four_gpus, patient_path, wait_on_lab
 
 from slurmsched.clock import SystemClock
 from slurmsched.cluster.records.profiles import NodeProfile, ProfileTable
@@ -88,12 +88,12 @@ class Site:
         go = f"until [ -e {self.home}/go.$SLURM_JOB_ID ]; do sleep 0.1; done"
         output = f"--output={self.lab.layout.work}/%j.out"
         job_id = self.lab.submit(*options, f"--comment={comment}", output, f"--wrap={go}; {work}")
-        wait_until(lambda: self.runs(job_id), f"job {job_id} to run", 120.0)
-        wait_until(lambda: min(self.questions(job_id)) >= rounds * ROUND, f"job {job_id} to be measured", 120.0)
+        wait_on_lab(lambda: self.runs(job_id), f"job {job_id} to run", 120.0)
+        wait_on_lab(lambda: min(self.questions(job_id)) >= rounds * ROUND, f"job {job_id} to be measured", 120.0)
         if delivered:
             self.profile(job_id)
         (self.home / f"go.{job_id}").touch()
-        wait_until(lambda: f"epilog {job_id} 0" in self.ended(), f"the epilog of job {job_id}", 120.0)
+        wait_on_lab(lambda: f"epilog {job_id} 0" in self.ended(), f"the epilog of job {job_id}", 120.0)
         assert f"prolog {job_id} 0" in self.ended()
         shown = self.lab.ask(["scontrol", "show", "job", str(job_id)])
         assert "ExitCode=0:0" in shown
@@ -127,7 +127,7 @@ class Site:
         try:
             yield collector
             if emptied:
-                wait_until(lambda: not self.waiting(), "nodes to hear that their records are here")
+                wait_on_lab(lambda: not self.waiting(), "nodes to hear that their records are here")
         finally:
             collector.close()
 
@@ -135,7 +135,7 @@ class Site:
         def mine() -> list[NodeProfile]:
             return [profile for profile in self.kept if profile.job_id == job_id]
 
-        wait_until(lambda: bool(mine()), f"the profile of job {job_id}")
+        wait_on_lab(lambda: bool(mine()), f"the profile of job {job_id}")
         return mine()[0]
 
 
@@ -200,13 +200,13 @@ def test_a_job_is_known_while_it_runs(site):
 def test_each_node_of_a_job_sends_its_own(site):
     with site.collecting():
         job_id = site.run("--nodes=2", "--gpus-per-node=1", rounds=2)
-        wait_until(lambda: sum(profile.job_id == job_id for profile in site.kept) == 2, "both profiles")
+        wait_on_lab(lambda: sum(profile.job_id == job_id for profile in site.kept) == 2, "both profiles")
     assert {profile.node for profile in site.kept if profile.job_id == job_id} == {"n1", "n2"}
 
 
 def test_while_the_daemon_is_away_records_wait_for_a_later_epilog(site):
     first = site.run("--gpus=1", rounds=2)
-    wait_until(lambda: len(site.waiting()) == 1, "the record in the spool")
+    wait_on_lab(lambda: len(site.waiting()) == 1, "the record in the spool")
     with site.collecting():
         site.run("--gpus=1", comment="slurmsched:noprofile")
         assert site.profile(first).gpu_util == 0.4
@@ -267,7 +267,7 @@ profile = {{ listen = "127.0.0.1:{site.port}" }}
     daemon = subprocess.Popen([sys.executable, "-m", "slurmsched", "run"], env=environ, stderr=subprocess.DEVNULL)
     store = Store(f"sqlite:///{tmp_path}/state/slurmsched.db")
     try:
-        wait_until((tmp_path / "run/slurmsched.sock").exists, "the daemon")
+        wait_on_lab((tmp_path / "run/slurmsched.sock").exists, "the daemon")
         site.script(four_gpus(*V100_LINKS))
         job_id = site.run("--gpus=2", "--nodes=1", rounds=2)
 
@@ -277,7 +277,7 @@ profile = {{ listen = "127.0.0.1:{site.port}" }}
 
         # A record of a job that the daemon has not seen yet goes with a later epilog.
         later = {"comment": "slurmsched:noprofile"}
-        wait_until(lambda: len(kept()) == 1 or not site.run("--gpus=1", **later), "the delivery", 120.0)
+        wait_on_lab(lambda: len(kept()) == 1 or not site.run("--gpus=1", **later), "the delivery", 120.0)
         mine = kept()
         assert (mine.gpu_util.tolist(), mine.gpus.tolist()) == ([pytest.approx(0.4)], [2])
         links = [*mine.link_gbps.tolist(), *mine.best_link_gbps.tolist()]

@@ -15,7 +15,7 @@ from pathlib import Path
 from threading import Event, Thread
 
 import pytest
-from node_worlds import PROGRAMS, patient_path, wait_until
+from node_worlds import PROGRAMS, patient_path, wait_on_lab
 
 from slurmsched.cluster.actions import Share, StartShared, Unshare
 from slurmsched.cluster.jobs import SETTLE_S
@@ -77,7 +77,7 @@ class Site:
             assert answer.refused is None or IN_A_MOMENT in answer.refused
             return answer.refused is None
 
-        wait_until(done, f"Slurm to take {action}")
+        wait_on_lab(done, f"Slurm to take {action}")
 
     def asked(self, job_id: int) -> SlotRequest:
         fields = ("Partition", "ReqNodes", "tres-per-node", "Comment", "tres-per-job")
@@ -94,7 +94,7 @@ class Site:
         return self.lab.ask(["squeue", "-h", "-t", "all", "-j", str(job_id), "-o", "%T"]).strip()
 
     def runs(self, *job_ids: int) -> None:
-        wait_until(lambda: {self.state(job_id) for job_id in job_ids} == {"RUNNING"}, f"{job_ids} to run", 120.0)
+        wait_on_lab(lambda: {self.state(job_id) for job_id in job_ids} == {"RUNNING"}, f"{job_ids} to run", 120.0)
 
     def reason(self, job_id: int) -> str:
         return self.lab.ask(["squeue", "-h", "-j", str(job_id), "-o", "%r"]).strip()
@@ -102,7 +102,7 @@ class Site:
     def seen(self, job_id: int) -> dict[str, str]:
         """What a job that runs has in its environment."""
         output = self.lab.layout.work / f"{job_id}.out"
-        wait_until(lambda: output.exists() and "SLURMSCHED_SHARE" in output.read_text(), f"job {job_id} to speak")
+        wait_on_lab(lambda: output.exists() and "SLURMSCHED_SHARE" in output.read_text(), f"job {job_id} to speak")
         return dict(line.split("=", 1) for line in output.read_text().splitlines())
 
     def used(self, node: str = "n2") -> str:
@@ -111,7 +111,7 @@ class Site:
 
     def end_all(self) -> None:
         (self.lab.layout.work / "end").touch()
-        wait_until(lambda: not self.lab.ask(["squeue", "-h", "-t", "R,CG", "-o", "%A"]).split(), "all jobs to end")
+        wait_on_lab(lambda: not self.lab.ask(["squeue", "-h", "-t", "R,CG", "-o", "%A"]).split(), "all jobs to end")
         (self.lab.layout.work / "end").unlink()
 
 
@@ -185,8 +185,8 @@ def test_two_jobs_run_on_the_same_gpus_at_once(site):
     assert site.asked(ones[0]).comment == "slurmsched:ckpt;slurmsched:share=2:t60"
     (Path(first["CUDA_MPS_PIPE_DIRECTORY"]) / "control").write_text("fault\n")
     site.end_all()
-    wait_until(lambda: not list((site.home / "mps").iterdir()), "both daemons to end")
-    wait_until(lambda: len(list((site.home / "spool").glob("*.fault"))) == 2, "two records")
+    wait_on_lab(lambda: not list((site.home / "mps").iterdir()), "both daemons to end")
+    wait_on_lab(lambda: len(list((site.home / "spool").glob("*.fault"))) == 2, "two records")
     faults = [json.loads(path.read_text()) for path in sorted((site.home / "spool").glob("*.fault"))]
     assert sorted((fault["job_id"], *fault["with"]) for fault in faults) == [tuple(ones), tuple(reversed(ones))]
     assert {fault["harm"] for fault in faults} == {"partners"}
@@ -213,14 +213,14 @@ def test_jobs_join_a_wide_one_on_the_node_see_their_own_gpus_and_keep_its_mps_wh
     assert (turns["CUDA_VISIBLE_DEVICES"], "CUDA_MPS_PIPE_DIRECTORY" in turns) == (UUIDS[0], False)
     site.lab.ask(["scontrol", "requeuehold", str(host)])
     notes = site.home / "run" / "mps.n2"
-    wait_until(lambda: not list(notes.glob(f"*/{host}")), "the wide job to leave its set", 60.0)
-    wait_until(lambda: site.used().endswith("slot:i3:0(IDX:N/A)"), "its slots to come free")
+    wait_on_lab(lambda: not list(notes.glob(f"*/{host}")), "the wide job to leave its set", 60.0)
+    wait_on_lab(lambda: site.used().endswith("slot:i3:0(IDX:N/A)"), "its slots to come free")
     pipes = Path(guest["CUDA_MPS_PIPE_DIRECTORY"])
     daemon = json.loads((pipes / "seen").read_text())["pid"]
     assert lives(daemon)
     site.runs(two, one)
     site.lab.ask(["scancel", "--signal=KILL", "--full", str(two)])
-    wait_until(lambda: not list((site.home / "mps").iterdir()), "the daemon to end")
+    wait_on_lab(lambda: not list((site.home / "mps").iterdir()), "the daemon to end")
     assert not lives(daemon)
     site.lab.ask(["scancel", str(host)])
     site.end_all()
@@ -255,7 +255,7 @@ def test_a_job_left_half_way_by_an_earlier_release_never_runs_without_its_gpus_a
     beside = site.submit("--gpus=1")
     site.lab.ask(["scontrol", "update", f"jobid={beside}", "starttime=now"])
     site.runs(beside)
-    wait_until(lambda: site.reason(job_id) == "BadConstraints", "Slurm to look at the job", 120.0)
+    wait_on_lab(lambda: site.reason(job_id) == "BadConstraints", "Slurm to look at the job", 120.0)
     site.act(next_step(site.asked(job_id), "shared", "gpu", time.time() + 60.0))
     site.act(StartShared(job_id, "0"))
     site.runs(job_id)
@@ -269,7 +269,7 @@ def test_jobs_whose_slots_are_taken_back_run_on_gpus_of_their_own(site):
     site.runs(ran)
     site.lab.ask(["scontrol", "requeue", str(ran)])
     site.act(Share(on_its_way, "gpu", "shared", "n2", "0", "", time.time() + 600.0))
-    wait_until(lambda: site.state(ran) == "PENDING", "the requeue")
+    wait_on_lab(lambda: site.state(ran) == "PENDING", "the requeue")
     time.sleep(SETTLE_S)
     site.act(Unshare(on_its_way, "gpu", 1, "", time.time() + 60.0))
     site.act(Unshare(ran, "gpu", 2, "note", time.time() + 60.0))
@@ -374,8 +374,8 @@ def test_a_job_that_root_gave_more_than_its_slots_is_not_let_start_and_has_its_o
 def test_a_job_that_slurm_gives_whole_gpus_where_they_are_shared_never_begins(site):
     job_id = site.submit("--gres=gpu:4")
     change = ["scontrol", "update", f"jobid={job_id}", "partition=shared", "starttime=now"]
-    wait_until(lambda: site.lab.run(change).returncode == 0, "Slurm to take the change")
-    wait_until(lambda: site.state(job_id) not in ("PENDING", "RUNNING", "COMPLETING"), "the job to end", 120.0)
+    wait_on_lab(lambda: site.lab.run(change).returncode == 0, "Slurm to take the change")
+    wait_on_lab(lambda: site.state(job_id) not in ("PENDING", "RUNNING", "COMPLETING"), "the job to end", 120.0)
     assert site.state(job_id) in ("FAILED", "CANCELLED")
     output = site.lab.layout.work / f"{job_id}.out"
     assert not output.exists() or "CUDA" not in output.read_text()
