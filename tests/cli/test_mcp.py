@@ -29,8 +29,12 @@ def settings(tmp_path_factory):
     server.close()
 
 
-def talk(settings, during):
-    """What *during* returns of a session with the command."""
+@pytest.fixture(scope="module")
+def talked(settings):
+    """What both tests ask in one session with the command: each takes a second to start."""
+
+    async def during(session):
+        return await read(session), await wrong(session)
 
     async def whole():
         command = StdioServerParameters(
@@ -43,28 +47,30 @@ def talk(settings, during):
     return anyio.run(whole)
 
 
-def test_an_assistant_asks_with_tools_that_only_read_and_gets_the_answers_of_commands(settings):
-    async def during(session):
-        tools = (await session.list_tools()).tools
-        assert {one.name for one in tools} == {
-            *("eta", "why", "why_mine", "explain", "what_if", "deadline_check", "report")
-        }
-        assert all(one.annotations.read_only_hint for one in tools)
-        why = await session.call_tool("why", {"job_id": 2})
-        tried = await session.call_tool("what_if", {"options": "--gpus=2"})
-        return why, tried
+async def read(session):
+    tools = (await session.list_tools()).tools
+    why = await session.call_tool("why", {"job_id": 2})
+    tried = await session.call_tool("what_if", {"options": "--gpus=2"})
+    return tools, why, tried
 
-    why, tried = talk(settings, during)
+
+async def wrong(session):
+    calls = (("why", {"job_id": -1}), ("why", {"job": 2}), ("scancel", {}), ("report", {"span_s": 1}))
+    return [(await session.call_tool(name, given)).content[0].text for name, given in calls]
+
+
+def test_an_assistant_asks_with_tools_that_only_read_and_gets_the_answers_of_commands(talked):
+    (tools, why, tried), _ = talked
+    assert {one.name for one in tools} == {
+        *("eta", "why", "why_mine", "explain", "what_if", "deadline_check", "report")
+    }
+    assert all(one.annotations.read_only_hint for one in tools)
     assert not why.is_error
     assert json.loads(why.content[0].text)["why"]["job_id"] == 2
     assert json.loads(tried.content[0].text)["eta"][0]["notes"] == ["of --gpus=2"]
 
 
-def test_what_is_refused_is_an_error_in_words(settings):
-    async def during(session):
-        wrong = (("why", {"job_id": -1}), ("why", {"job": 2}), ("scancel", {}), ("report", {"span_s": 1}))
-        return [(await session.call_tool(name, given)).content[0].text for name, given in wrong]
-
-    refused = talk(settings, during)
+def test_what_is_refused_is_an_error_in_words(talked):
+    _, refused = talked
     for text, words in zip(refused, ("job_id", "job", "scancel", "span_s"), strict=True):
         assert words in text

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from contextlib import chdir
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -98,6 +99,25 @@ def own_tests(packages, installed) -> str:
     return done.stdout
 
 
+USE = {hook: package_files(hook, "mine")["README.md"].splitlines()[6].strip() for hook in HOOKS}
+"""How the README of a package of each hook says that it is used."""
+
+
+@pytest.fixture(scope="module")
+def replayed(packages, installed) -> list[list[Any]]:
+    """Exit statuses and outputs of the replays of a README and of the walk, in one process that reads all it needs."""
+    use = [word.replace("mine", "my-placement").replace("2000", "50") for word in USE["placement"].split()[1:]]
+    walk = [*(word.replace("2000", "200") for word in command("slurmsched simulate")[1:]), "--json"]
+    program = (
+        "import json, sys; from click.testing import CliRunner; from slurmsched.cli import main\n"
+        "done = [CliRunner().invoke(main, words) for words in json.loads(sys.argv[1])]\n"
+        "print(json.dumps([[one.exit_code, one.stdout] for one in done]))\n"
+    )
+    done = python("-c", program, json.dumps([use, walk]), cwd=packages, path=installed)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
 def test_the_ordering_of_the_walk_passes_the_check(packages, installed):
     done = python(
         "-m", "slurmsched", "policy", "check", "mylas", "--views", "5", "--json", cwd=packages, path=installed
@@ -119,12 +139,10 @@ def test_the_packages_of_all_hooks_pass_the_check_as_they_are(packages, tmp_path
     assert done.returncode == 0
 
 
-def test_the_tests_of_a_package_pass_and_its_readme_says_how_it_is_used(packages, installed, own_tests):
+def test_the_tests_of_a_package_pass_and_its_readme_says_how_it_is_used(own_tests, replayed):
     assert re.search(r"test_my_ordering.py::test_\w*submitted_first\w* PASSED", own_tests), own_tests
-    use = {hook: package_files(hook, "mine")["README.md"].splitlines()[6].strip() for hook in HOOKS}
-    assert use["placement"].endswith("--set placement=mine")
-    words = [word.replace("mine", "my-placement").replace("2000", "50") for word in use["placement"].split()[1:]]
-    assert python("-m", "slurmsched", *words, cwd=packages, path=installed).returncode == 0
+    assert USE["placement"].endswith("--set placement=mine")
+    assert replayed[0][0] == 0, replayed[0]
 
 
 @pytest.mark.parametrize(
@@ -165,14 +183,12 @@ def test_a_hook_that_does_not_exist_is_refused_with_those_that_do(tmp_path):
     assert [*tmp_path.iterdir()] == []
 
 
-def test_the_walk_of_the_page_ends_with_an_ordering_that_is_las(packages, installed, own_tests):
+def test_the_walk_of_the_page_ends_with_an_ordering_that_is_las(own_tests, replayed):
     assert len([line for line in BLOCKS[0].splitlines() if line]) <= 10
     assert command("slurmsched policy check") == ["slurmsched", "policy", "check", "mylas"]
     assert re.search(r"test_mylas.py::test_\w*least_service\w* PASSED", own_tests), own_tests
     assert "2 passed" in own_tests
-    words = [word.replace("2000", "200") for word in command("slurmsched simulate")]
-    replayed = python("-m", *words, "--json", cwd=packages, path=installed)
-    rows = {row["policy"]: row for row in json.loads(replayed.stdout)["policies"]}
+    rows = {row["policy"]: row for row in json.loads(replayed[1][1])["policies"]}
     assert rows["mylas"]["jct_s"] == rows["las"]["jct_s"]
     assert rows["mylas"]["preemptions"] == rows["las"]["preemptions"] > 0
 

@@ -576,7 +576,15 @@ def test_jobs_stop_at_the_part_of_their_work_after_which_they_have_converged(tra
 
 
 def test_a_synthesised_policy_says_what_it_decided(trace):
-    options = (*ONE_NODE, "--policy", "auto orderings=fifo,srtf loads=all,1.5", "--policy", "fifo", "--set", "beat_s=5")
+    options = (
+        *ONE_NODE,
+        "--policy",
+        "auto orderings=fifo,srtf loads=all,1.5",
+        "--policy",
+        "fifo",
+        "--set",
+        "beat_s=20",
+    )
     first, second = told(trace, *options)["policies"]
     assert first["policy"] == "auto orderings=fifo,srtf loads=all,1.5"
     assert set(first["auto"]) == {"decisions", "switches", "max_decision_s", "changes"}

@@ -6,15 +6,17 @@ import fcntl
 import os
 import pty
 import struct
-import subprocess
 import sys
 import termios
+from collections.abc import Iterator
+from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
+from scenarios.forked import PROGRAM, Nursery
 
 from slurmsched.cli import main
 from slurmsched.cli.output import TextTable, emit, table_options
@@ -95,13 +97,20 @@ def test_a_pipe_gets_every_column():
     assert "it waits for what it depends on" in CliRunner().invoke(show).output
 
 
-def on_a_terminal(cells: int, *argv: str) -> list[str]:
-    """The lines that a command prints on a terminal so many cells wide."""
+@pytest.fixture(scope="module")
+def nursery() -> Iterator[Nursery]:
+    started = Nursery([sys.executable, "-P", str(PROGRAM)], os.environ, Path("/"))
+    yield started
+    started.close()
+
+
+def on_a_terminal(nursery: Nursery, cells: int, *words: str) -> list[str]:
+    """The lines that ``python WORDS`` prints on a terminal so many cells wide."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, cells, 0, 0))
-    variables = {"PATH": os.environ["PATH"], "TERM": "xterm", "PYTHONPATH": os.pathsep.join(sys.path)}
+    variables = {"PATH": os.environ["PATH"], "TERM": "xterm"}
     with os.fdopen(ours, "rb", buffering=0) as terminal:
-        child = subprocess.Popen([sys.executable, *argv], stdout=theirs, env=variables)
+        child = nursery.start(words, variables, Path("/"), theirs, 2)
         os.close(theirs)
         chunks = []
         while True:
@@ -140,8 +149,10 @@ LONG = {
 
 @pytest.mark.parametrize("cells", [60, 80])
 @pytest.mark.parametrize("name", LONG)
-def test_the_tables_of_commands_fit_terminals_of_60_and_80_cells(name, cells):
-    printed = on_a_terminal(cells, "-c", SHEETS.format(name, LONG[name], FOLDERS.get(name, "jobs")))
+def test_the_tables_of_commands_fit_terminals_of_60_and_80_cells(name, cells, nursery, tmp_path):
+    program = tmp_path / "show.py"
+    program.write_text(SHEETS.format(name, LONG[name], FOLDERS.get(name, "jobs")))
+    printed = on_a_terminal(nursery, cells, str(program))
     assert max(map(width, printed)) <= cells
     assert len(printed) == 2 + 3 + 1, printed
     assert "--wide" in printed[-1]
@@ -149,12 +160,12 @@ def test_the_tables_of_commands_fit_terminals_of_60_and_80_cells(name, cells):
         assert sum("12345678" in line for line in printed) == 3
 
 
-def test_wide_shows_all_on_a_narrow_terminal(tmp_path):
+def test_wide_shows_all_on_a_narrow_terminal(tmp_path, nursery):
     (tmp_path / "s.toml").write_text("")
     command = ("-m", "slurmsched", "--config", str(tmp_path / "s.toml"), "config", "show", "--origin")
-    narrow = on_a_terminal(60, *command)
+    narrow = on_a_terminal(nursery, 60, *command)
     assert max(map(width, narrow)) <= 60
-    wide = on_a_terminal(60, *command, "--wide")
+    wide = on_a_terminal(nursery, 60, *command, "--wide")
     assert len(wide) == len(narrow) - ("--wide" in narrow[-1])
     assert any("models.interpretable_only" in line and "default" in line for line in wide)
 

@@ -22,7 +22,7 @@ def touched(patch: str) -> list[str]:
 
 def life(patch: str, script: str, directory: Path) -> str:
     """What a script of a patched copy of the product prints."""
-    shutil.copytree(ROOT / "slurmsched", directory / "slurmsched", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "slurmsched", directory / "slurmsched", ignore=shutil.ignore_patterns("*.nb[ic]"))
     subprocess.run(["git", "apply", "-C1", str(HERE / patch)], cwd=directory, check=True, capture_output=True)
     path = os.pathsep.join(map(str, (directory, HERE, HERE.parent)))
     environment = os.environ | {"PYTHONPATH": path, "NUMBA_DISABLE_JIT": "1", "PYTHONDONTWRITEBYTECODE": "1"}

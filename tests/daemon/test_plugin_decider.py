@@ -70,23 +70,30 @@ MOODY = Policy(Ordering("moody", unknown_here, "Moody.", built_in=False), RULES)
 """The policy as the daemon has it: its process only knows the name."""
 
 
-@pytest.fixture
-def installed(tmp_path) -> Path:
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory) -> Path:
     """A directory with the plug-in, as pip leaves it."""
-    (tmp_path / "moody.py").write_text(SOURCE)
-    metadata = tmp_path / "moody-1.0.dist-info"
+    directory = tmp_path_factory.mktemp("installed")
+    (directory / "moody.py").write_text(SOURCE)
+    metadata = directory / "moody-1.0.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: moody\nVersion: 1.0\n")
     (metadata / "entry_points.txt").write_text("[slurmsched.policies]\nmoody = moody\n")
-    return tmp_path
+    return directory
+
+
+@pytest.fixture(scope="module")
+def shared_decider() -> Iterator[PluginDecider]:
+    """A decider that starts a process where it has none: one that is left goes on in the next test."""
+    with closing(PluginDecider(limit_s=5.0, startup_s=120.0)) as made:
+        yield made
 
 
 @pytest.fixture
-def decider(installed, monkeypatch) -> Iterator[PluginDecider]:
+def decider(installed, shared_decider, monkeypatch) -> PluginDecider:
     """A decider whose process finds the plug-in."""
     monkeypatch.setenv("PYTHONPATH", str(installed))
-    with closing(PluginDecider(limit_s=5.0, startup_s=120.0)) as made:
-        yield made
+    return shared_decider
 
 
 def queue(count: int):

@@ -15,12 +15,14 @@ from urllib.request import Request, urlopen
 import jsonschema
 import pytest
 from certificates import Authority
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from munge_worlds import munged
 from remote_worlds import Door, private_handlers
 from test_slurm_token import OTHER, SECRET, token
 
+from slurmsched.cli import main
 from slurmsched.cli.daemon.web import _address, _ask, forms
 from slurmsched.config import RemoteSettings
 from slurmsched.daemon.api.query_arguments import NotYet
@@ -250,6 +252,5 @@ def test_without_the_daemons_door_it_says_what_is_missing(tmp_path):
     file = tmp_path / "slurmsched.toml"
     for text, said in (("", "client.server"), ("[client]\nserver = '127.0.0.1:9'\n", "client.ca")):
         file.write_text(text)
-        words = [sys.executable, "-m", "slurmsched", "--config", str(file), "web"]
-        done = subprocess.run(words, capture_output=True, text=True, timeout=120)
-        assert (done.returncode, said in done.stderr) == (1, True), done.stderr
+        done = CliRunner().invoke(main, ["--config", str(file), "web"])
+        assert (done.exit_code, said in done.stderr) == (1, True), done.stderr

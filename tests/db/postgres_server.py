@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 import pytest
-from sqlalchemy import create_engine, text
+from sqlalchemy import Engine, create_engine, text
 
 from slurmsched.db.store import Store
 
@@ -54,19 +54,27 @@ class Server:
     def url(self, database: str) -> str:
         return f"postgresql://postgres@/{database}?host={self.home}"
 
+    @property
+    def runs(self) -> bool:
+        return (self.home / "data" / "postmaster.pid").exists()
+
     def remove(self) -> None:
-        if (self.home / "data" / "postmaster.pid").exists():
+        self._engine.dispose()
+        if self.runs:
             self.stop()
         shutil.rmtree(self.home)
 
     def new_database(self, encoding: str = "UTF8", like: str = "template0") -> str:
         """The address of a new one, a copy of another."""
         name = f"t{secrets.token_hex(6)}"
-        engine = create_engine(self.url("postgres").replace("postgresql:", "postgresql+psycopg:"))
-        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        with self._engine.connect() as connection:
             connection.execute(text(f"CREATE DATABASE {name} ENCODING '{encoding}' TEMPLATE {like}"))
-        engine.dispose()
         return self.url(name)
+
+    @cached_property
+    def _engine(self) -> Engine:
+        url = self.url("postgres").replace("postgresql:", "postgresql+psycopg:")
+        return create_engine(url, isolation_level="AUTOCOMMIT", pool_pre_ping=True)
 
     @cached_property
     def with_tables(self) -> str:

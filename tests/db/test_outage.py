@@ -21,12 +21,19 @@ from slurmsched.errors import MemoryUnavailable
 from slurmsched.lab.waiting import wait_until
 
 
-@pytest.fixture
-def own_server():
+@pytest.fixture(scope="module")
+def server_of_these():
     server = new_server()
-    server.start()
     yield server
     server.remove()
+
+
+@pytest.fixture
+def own_server(server_of_these):
+    """A server that runs, and may be stopped: none but these tests use it."""
+    if not server_of_these.runs:
+        server_of_these.start()
+    return server_of_these
 
 
 def test_a_server_that_stops_and_comes_back_loses_only_decisions(own_server):

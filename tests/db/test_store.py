@@ -14,6 +14,7 @@ from slurmsched.cluster.actions import Hold, Rank
 from slurmsched.cluster.actions.intent import Intent
 from slurmsched.cluster.job_record import JobRecord, Phase
 from slurmsched.cluster.jobs import JobState
+from slurmsched.db import retention
 from slurmsched.db.pending_writes import PendingWrites
 from slurmsched.db.records.pause import Control
 from slurmsched.db.tables import blobs
@@ -191,9 +192,11 @@ def test_what_is_too_old_goes_and_the_rest_stays_whole(store):
     assert store.prune(6000, 2000, 4995).cycles == 0
 
 
-def test_much_is_pruned_a_bounded_amount_at_a_time(store):
-    store.add_outcomes("c", outcomes(20_100))
+def test_much_is_pruned_a_bounded_amount_at_a_time(store, monkeypatch):
+    assert retention._ROWS == 20_000
+    monkeypatch.setattr(retention, "_ROWS", 200)
+    store.add_outcomes("c", outcomes(300))
     first = store.prune(1e9, 1, 1)
-    assert (first.outcomes, first.more) == (20_000, True)
+    assert (first.outcomes, first.more) == (200, True)
     second = store.prune(1e9, 1, 1)
     assert (second.outcomes, second.more) == (100, False)

@@ -260,6 +260,7 @@ def test_the_daemon_keeps_what_nodes_deliver(site, tmp_path):
         f'''daemon = {{ every_s = 1, state_dir = "{tmp_path}/state", run_dir = "{tmp_path}/run" }}
 slurm = {{ conf = "{site.lab.layout.slurm_conf}", backend = "command" }}
 metrics = {{ listen = "" }}
+predict = {{ enabled = false }}
 profile = {{ listen = "127.0.0.1:{site.port}" }}
 '''
     )

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import pytest
 from cli.fake_site import NOW_S, FakeSite, json_of, run
+from new_store import new_store
 from site_month import site_month
 
 from slurmsched.cluster.columns import Labels
@@ -52,8 +53,39 @@ def hostile(month):
     return replace(month, runs=runs, hours=hours)
 
 
-def test_text_and_json_say_the_same(site, month):
-    month.save(site.store(), "fake")
+@pytest.fixture(scope="module")
+def databases(month, tmp_path_factory):
+    """The files of databases with the month as it is, and with hostile names."""
+    return [kept(one, tmp_path_factory.mktemp("month") / "kept.db") for one in (month, hostile(month))]
+
+
+def kept(month, file):
+    store = new_store(file)
+    month.save(store, "fake")
+    store.close()
+    return file.read_bytes()
+
+
+@pytest.fixture
+def site_with_month(databases, tmp_path):
+    yield from site_with(databases[0], tmp_path)
+
+
+@pytest.fixture
+def site_with_hostile_month(databases, tmp_path):
+    yield from site_with(databases[1], tmp_path)
+
+
+def site_with(database, directory):
+    (directory / "slurmsched.db").touch(0o600)
+    (directory / "slurmsched.db").write_bytes(database)
+    site = FakeSite(directory, "")
+    yield site
+    site.close()
+
+
+def test_text_and_json_say_the_same(site_with_month, month):
+    site = site_with_month
     answer = json_of(site, "report", "--since", "30d")
     text = run(site, "report", "--since", "30d").output
     assert answer["total"]["runs"] == len(month.runs)
@@ -63,8 +95,8 @@ def test_text_and_json_say_the_same(site, month):
     assert "More work ahead, for sure: group5" in text
 
 
-def test_a_week_is_the_default_and_one_job_can_be_asked_for(site, month):
-    month.save(site.store(), "fake")
+def test_a_week_is_the_default_and_one_job_can_be_asked_for(site_with_month, month):
+    site = site_with_month
     week = json_of(site, "report")
     assert week["until_s"] - week["since_s"] == 7 * 86_400.0
     job = int(month.runs.job_id[0])
@@ -79,8 +111,8 @@ def test_what_does_not_go_together_is_refused(site, words):
     assert "give one of them" in result.stderr
 
 
-def test_a_page_is_one_file_without_scripts_and_names_are_text(site, month, tmp_path):
-    hostile(month).save(site.store(), "fake")
+def test_a_page_is_one_file_without_scripts_and_names_are_text(site_with_hostile_month, tmp_path):
+    site = site_with_hostile_month
     file = tmp_path / "week.html"
     result = run(site, "report", "--since", "30d", "--html", str(file))
     assert (result.exit_code, result.output) == (0, f"wrote {file}\n")
@@ -103,8 +135,8 @@ def test_a_page_is_one_file_without_scripts_and_names_are_text(site, month, tmp_
     assert set(re.findall(r"<(\w+)", text)) <= set(ELEMENTS.split())
 
 
-def test_no_cell_of_the_csv_is_a_formula(site, month):
-    hostile(month).save(site.store(), "fake")
+def test_no_cell_of_the_csv_is_a_formula(site_with_hostile_month):
+    site = site_with_hostile_month
     text = run(site, "report", "--since", "30d", "--csv").output
     for delimiter in ",;":
         for row in csv.reader(io.StringIO(text), delimiter=delimiter):
@@ -126,11 +158,10 @@ def test_a_page_of_a_site_without_any_measurement_says_what_to_switch_on(site, m
     assert csv_text(answer)
 
 
-def test_a_page_opens_in_a_browser_without_a_complaint(site, month, tmp_path):
-    browser = shutil.which("chromium")
+def test_a_page_opens_in_a_browser_without_a_complaint(site_with_hostile_month, tmp_path):
+    site, browser = site_with_hostile_month, shutil.which("chromium")
     if browser is None:
         pytest.skip("no chromium: apt-get install chromium")
-    hostile(month).save(site.store(), "fake")
     file = tmp_path / "week.html"
     assert run(site, "report", "--since", "30d", "--html", str(file)).exit_code == 0
     command = [browser, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}",
@@ -149,7 +180,7 @@ def test_where_no_database_and_no_daemon_is_there_that_is_said(tmp_path):
     site.close()
 
 
-def test_the_answer_in_json_has_no_nan(site, month):
-    month.save(site.store(), "fake")
+def test_the_answer_in_json_has_no_nan(site_with_month):
+    site = site_with_month
     json.loads(run(site, "report", "--json").stdout, parse_constant=pytest.fail)
     assert site.clock.now() == NOW_S
