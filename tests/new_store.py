@@ -17,6 +17,16 @@ def new_store(path: Path, **options: Any) -> Store:
     return Store(f"sqlite:///{path}", **options)
 
 
+def new_memory_store() -> Store:
+    """Return a store in memory, with its tables as ``upgrade`` makes them."""
+    store, file = Store("sqlite://"), _new_file()
+    connection = store.database._engine.raw_connection()
+    without_wal = b"\1\1"  # which a database in memory cannot have
+    connection.driver_connection.deserialize(file[:18] + without_wal + file[20:])  # type: ignore[union-attr]
+    connection.close()
+    return store
+
+
 @cache
 def _new_file() -> bytes:
     with TemporaryDirectory() as directory:

@@ -7,6 +7,7 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 from json_forms import answer_of
+from new_store import new_store
 
 from slurmsched.cli import main
 from slurmsched.cli.app import App
@@ -41,6 +42,10 @@ class FakeSite(App):
     def write(self, settings: str) -> None:
         """Replace the settings, the directories apart."""
         self.file.write_text(f"[daemon]\nstate_dir = '{self.directory}'\nrun_dir = '{self.own_run_dir}'\n{settings}")
+
+    def make_tables(self) -> None:
+        """Lay a database with tables where that of this site is: to make them anew takes long."""
+        new_store(self.directory / "slurmsched.db").close()
 
     def cluster(self, called: object = None, apart: object = None, loads: object = None) -> Any:
         return self.slurm

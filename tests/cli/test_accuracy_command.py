@@ -17,7 +17,7 @@ DAY_S = 86_400.0
 @pytest.fixture
 def site(tmp_path):
     site = FakeSite(tmp_path, "")
-    assert run(site, "db", "upgrade").exit_code == 0
+    site.make_tables()
     yield site
     site.close()
 

@@ -33,7 +33,7 @@ def test_a_cycle_orders_the_queue_and_says_so(site):
 
 
 def test_a_dry_run_writes_nothing_anywhere(site, tmp_path):
-    run(site, "db", "upgrade")
+    site.make_tables()
     before = Store(f"sqlite:///{tmp_path}/slurmsched.db").decision_numbers()
     answer = json_of(site, "once", "--dry-run")
     assert answer["wanted"]
@@ -123,7 +123,7 @@ def test_status_without_a_daemon_is_status_1_and_knows_the_last_cycle(site):
 
 
 def test_a_pause_makes_the_next_cycle_only_observe_until_resumed(site):
-    run(site, "db", "upgrade")
+    site.make_tables()
     assert run(site, "pause").output == "paused until resumed\n"
     run(site, "once")
     assert site.slurm.written == []
@@ -133,7 +133,7 @@ def test_a_pause_makes_the_next_cycle_only_observe_until_resumed(site):
 
 
 def test_a_pause_ends_by_itself(site):
-    run(site, "db", "upgrade")
+    site.make_tables()
     assert "paused until" in run(site, "pause", "--until", "+2h").output
     run(site, "once")
     assert site.slurm.written == []
@@ -144,7 +144,7 @@ def test_a_pause_ends_by_itself(site):
 
 @pytest.mark.parametrize("text", ["yesterday", "+2h,soft", "2001-01-01T00:00Z", "", "+0s", "+2h slurmsched:off"])
 def test_a_pause_needs_a_time_that_is_to_come(site, text):
-    run(site, "db", "upgrade")
+    site.make_tables()
     result = run(site, "pause", "--until", text)
     assert result.exit_code == 2, result.output
 
@@ -166,7 +166,7 @@ def test_release_all_needs_no_database(site, tmp_path):
 
 
 def test_history_is_imported_once_however_often(site):
-    run(site, "db", "upgrade")
+    site.make_tables()
     site.slurm.advance(20_000.0)
     site.clock.now_s = site.slurm.now_s
     first = json_of(site, "history", "import", "--days", "1")
@@ -180,7 +180,7 @@ def test_history_is_imported_once_however_often(site):
 
 
 def test_records_that_are_no_runs_are_counted_by_reason_and_listed(site, tmp_path):
-    run(site, "db", "upgrade")
+    site.make_tables()
     site.slurm.bad_records = [
         RefusedRecord("a field is no GRES", "7|al\nice"),
         RefusedRecord("a field is no number", "8|"),
@@ -197,7 +197,7 @@ def test_records_that_are_no_runs_are_counted_by_reason_and_listed(site, tmp_pat
 
 
 def test_an_import_says_where_accounting_does_not_count_gpus(site):
-    run(site, "db", "upgrade")
+    site.make_tables()
     site.slurm.advance(20_000.0)
     site.clock.now_s = site.slurm.now_s
     assert "lacks gres/gpu" not in run(site, "history", "import", "--days", "1").output
@@ -206,7 +206,7 @@ def test_an_import_says_where_accounting_does_not_count_gpus(site):
 
 
 def test_an_empty_history_is_status_3(site):
-    run(site, "db", "upgrade")
+    site.make_tables()
     assert run(site, "history", "stats").exit_code == 3
 
 
@@ -214,7 +214,7 @@ def test_check_lists_what_is_missing_with_its_remedy(site):
     result = run(site, "check")
     assert result.exit_code == 1
     assert "add: " in result.output
-    run(site, "db", "upgrade")
+    site.make_tables()
     findings = {found["name"]: found for found in json_of(site, "check")["findings"]}
     assert findings["database"]["ok"] is True
     assert findings["settings"]["text"] == "the ordering is sjf"

@@ -65,8 +65,8 @@ def site_with(directory: Path, scope: str, *, mixed: bool = False, jobs: int = 1
     seldom = f"mode = 'advise'\nevery_s = {CYCLE_S}\n"
     site = FakeSite(directory, f"{seldom}[policy]\nordering = 'sjf'\nstarvation_s = 2592000\n{order}")
     site.slurm.config.update(WEIGHTS)
+    site.make_tables()
     store = site.open_store()
-    store.upgrade()
     store.add_outcomes("fake", history(jobs, mixed=mixed))
     store.close()
     return site

@@ -66,8 +66,8 @@ def one_queue(directory: Path, order: str) -> dict[str, dict[str, Any]]:
     """Return the answers of the three for a queue on an idle cluster: before it runs, and when it has run."""
     slurm = FakeSlurm(now_s=NOW_S, config=FakeSlurm().config | CONFIG)
     site = FakeSite(directory, f"mode = 'advise'\n[policy]\nordering = 'sjf'\n[order]\n{order}", slurm)
+    site.make_tables()
     store = site.open_store()
-    store.upgrade()
     long_ago, everybody = NOW_S - 60 * DAY_S, np.arange(USERS)
     for number in range(40):
         store.add_outcomes(

@@ -35,7 +35,7 @@ class Site(FakeSite):
 @pytest.fixture
 def site(tmp_path):
     site = Site(tmp_path)
-    assert run(site, "db", "upgrade").exit_code == 0
+    site.make_tables()
     yield site
     site.close()
 

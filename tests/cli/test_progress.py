@@ -34,8 +34,8 @@ def test_simulate_says_that_it_reads_the_history_before_the_database_answers(tmp
     slurm = f"[slurm]\nbin_dir = '{tmp_path}/no-slurm'\n"
     settings = f"{slurm}[database]\ntimeout_s = {SILENT_S}\n[policy]\nordering = 'sjf'\n"
     site = FakeSite(tmp_path, settings)
+    site.make_tables()
     store = site.open_store()
-    store.upgrade()
     store.add_outcomes("fake", history(40, mixed=True))
     store.close()
     locked = sqlite3.connect(tmp_path / "slurmsched.db", isolation_level=None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cli.fake_site import ORDERS, FakeSite, json_of, run
+from cli.fake_site import ORDERS, FakeSite, json_of
 
 from slurmsched.cli.daemon.build import build
 from slurmsched.decide.policy import Policy
@@ -36,7 +36,7 @@ def make(tmp_path):
         for limit_s in (1000.0, 30000.0):
             site.slurm.submit(limit_s, gpus=16, time_limit_s=limit_s)
         site.clock.now_s = site.slurm.now_s
-        assert run(site, "db", "upgrade").exit_code == 0
+        site.make_tables()
         site.artifacts().directory.mkdir()
         made.append(site)
         return site

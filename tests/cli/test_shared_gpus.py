@@ -38,6 +38,7 @@ class Site(FakeSite):
         fake = slurm(nodes=2, shared_nodes=1, now_s=NOW_S, partitions={"gpu": 1, "shared": 1}, node_lists=lists)
         settings = "mode = 'act'\n[power]\norder = true\nshare = true\n[share]\nmemory_mib = 16000\n"
         super().__init__(directory, settings + "[metrics]\nlisten = ''\n", fake)
+        self.make_tables()
         self.slurm.submit(50_000.0, gpus=4, time_limit_s=60_000.0)
         self.slurm.advance(1.0)
 

@@ -215,8 +215,8 @@ def test_a_page_that_cannot_be_written_is_an_error(trace, tmp_path):
 def site(tmp_path: Path) -> App:
     """A site whose database knows two runs of cluster c1, a day and ten days old."""
     app = FakeSite(tmp_path, "")
+    app.make_tables()
     store = app.open_store()
-    store.upgrade()
     store.add_outcomes("c1", runs_ended(NOW_S - 86400, NOW_S - 10 * 86400))
     store.close()
     return app
@@ -583,7 +583,7 @@ def test_a_synthesised_policy_says_what_it_decided(trace):
         "--policy",
         "fifo",
         "--set",
-        "beat_s=20",
+        "beat_s=10",
     )
     first, second = told(trace, *options)["policies"]
     assert first["policy"] == "auto orderings=fifo,srtf loads=all,1.5"

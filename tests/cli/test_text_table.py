@@ -6,10 +6,12 @@ import fcntl
 import os
 import pty
 import struct
+import subprocess
 import sys
 import termios
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -104,13 +106,13 @@ def nursery() -> Iterator[Nursery]:
     started.close()
 
 
-def on_a_terminal(nursery: Nursery, cells: int, *words: str) -> list[str]:
-    """The lines that ``python WORDS`` prints on a terminal so many cells wide."""
+def on_a_terminal(cells: int, start: Callable[[dict[str, str], int], Any]) -> list[str]:
+    """The lines that a process prints on a terminal so many cells wide, which *start* starts on it."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, cells, 0, 0))
     variables = {"PATH": os.environ["PATH"], "TERM": "xterm"}
     with os.fdopen(ours, "rb", buffering=0) as terminal:
-        child = nursery.start(words, variables, Path("/"), theirs, 2)
+        child = start(variables, theirs)
         os.close(theirs)
         chunks = []
         while True:
@@ -152,7 +154,8 @@ LONG = {
 def test_the_tables_of_commands_fit_terminals_of_60_and_80_cells(name, cells, nursery, tmp_path):
     program = tmp_path / "show.py"
     program.write_text(SHEETS.format(name, LONG[name], FOLDERS.get(name, "jobs")))
-    printed = on_a_terminal(nursery, cells, str(program))
+    words = [str(program)]
+    printed = on_a_terminal(cells, lambda known, terminal: nursery.start(words, known, Path("/"), terminal, 2))
     assert max(map(width, printed)) <= cells
     assert len(printed) == 2 + 3 + 1, printed
     assert "--wide" in printed[-1]
@@ -160,12 +163,17 @@ def test_the_tables_of_commands_fit_terminals_of_60_and_80_cells(name, cells, nu
         assert sum("12345678" in line for line in printed) == 3
 
 
-def test_wide_shows_all_on_a_narrow_terminal(tmp_path, nursery):
+def test_wide_shows_all_on_a_narrow_terminal(tmp_path):
     (tmp_path / "s.toml").write_text("")
-    command = ("-m", "slurmsched", "--config", str(tmp_path / "s.toml"), "config", "show", "--origin")
-    narrow = on_a_terminal(nursery, 60, *command)
+    command = [sys.executable, "-m", "slurmsched", "--config", str(tmp_path / "s.toml"), "config", "show", "--origin"]
+
+    def start(variables: dict[str, str], terminal: int, *more: str) -> subprocess.Popen[bytes]:
+        path = {"PYTHONPATH": os.pathsep.join(sys.path)}
+        return subprocess.Popen([*command, *more], stdout=terminal, env=variables | path)
+
+    narrow = on_a_terminal(60, start)
     assert max(map(width, narrow)) <= 60
-    wide = on_a_terminal(nursery, 60, *command, "--wide")
+    wide = on_a_terminal(60, lambda variables, terminal: start(variables, terminal, "--wide"))
     assert len(wide) == len(narrow) - ("--wide" in narrow[-1])
     assert any("models.interpretable_only" in line and "default" in line for line in wide)
 

@@ -50,8 +50,8 @@ def runs(length: int = 420) -> OutcomeTable:
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
     site = Site(tmp_path)
+    site.make_tables()
     store = site.open_store()
-    store.upgrade()
     store.add_outcomes(site.cluster_name(), runs())
     store.close()
     return site
@@ -86,7 +86,7 @@ def test_too_little_history_is_no_failure_and_is_said(site: Site):
 
 def test_a_database_without_runs_is_no_failure_either(tmp_path: Path):
     site = Site(tmp_path)
-    run(site, "db", "upgrade")
+    site.make_tables()
     result = run(site, "train")
     assert result.exit_code == 0, result.output
     assert "history import" in result.output

@@ -18,7 +18,7 @@ from slurmsched.report.summary import summary
 def site(tmp_path):
     """Three jobs wait for a full cluster; the settings say sjf."""
     site = FakeSite(tmp_path)
-    assert run(site, "db", "upgrade").exit_code == 0
+    site.make_tables()
     site.slurm.submit(50_000.0, gpus=16)
     site.slurm.advance(1.0)
     for limit_s in (3000.0, 2000.0, 1000.0):

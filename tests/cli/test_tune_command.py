@@ -52,8 +52,8 @@ def profile_of(job_id: int, start_s: float) -> NodeProfile:
 
 
 def stocked(app: App) -> None:
+    app.make_tables()
     store = app.open_store(Store)
-    store.upgrade()
     runs = history()
     store.add_outcomes("lab", runs)
     store.add_profiles(

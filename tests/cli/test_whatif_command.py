@@ -105,7 +105,7 @@ def test_more_nodes_go_with_how_things_are_and_with_each_policy(unordered):
 
 
 def test_history_stands_behind_forecasts(unordered, tmp_path):
-    assert run(unordered, "db", "upgrade").exit_code == 0
+    unordered.make_tables()
     assert json_of(unordered, "what-if")["guessed"] == 3
     assert "3 jobs of these have no history" in run(unordered, "what-if").output
     before = FakeSlurm(nodes=1, gpus_per_node=16, now_s=NOW_S - 9000.0)
@@ -121,7 +121,7 @@ def test_history_stands_behind_forecasts(unordered, tmp_path):
 
 
 def test_nothing_is_written_anywhere(site, tmp_path):
-    assert run(site, "db", "upgrade").exit_code == 0
+    site.make_tables()
     store = Store(f"sqlite:///{tmp_path}/slurmsched.db")
     before = store.jobs("fake"), store.decision_numbers()
     run(site, "what-if", "--policy", "sjf", "--add-nodes", "1")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from daemon_worlds import seen
 from db.db_worlds import nodes
+from new_store import new_store
 
 from slurmsched.clock import ManualClock
 from slurmsched.cluster.columns import Labels
@@ -30,8 +31,7 @@ AT_S = 1_700_000_000.0 // 3600 * 3600 + 3590.0  # ten seconds before an hour end
 
 @pytest.fixture
 def store(tmp_path):
-    store = Store(f"sqlite:///{tmp_path}/slurmsched.db")
-    store.upgrade()
+    store = new_store(tmp_path / "slurmsched.db")
     yield store
     store.close()
 

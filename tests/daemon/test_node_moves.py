@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields, replace
 
 import pytest
+from new_store import new_memory_store
 
 from slurmsched.clock import ManualClock
 from slurmsched.cluster.actions import NO_JOB, MoveNodes
@@ -64,8 +65,7 @@ class Away(Store):
 
 @pytest.fixture
 def store():
-    kept = Store("sqlite://")
-    kept.upgrade()
+    kept = new_memory_store()
     yield kept
     kept.close()
 

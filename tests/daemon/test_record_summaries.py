@@ -28,7 +28,7 @@ def site_of(run_dir, state_dir):
 def admins(tmp_path):
     """The admin's side, with runs, predictions and choices."""
     site = site_of(tmp_path, tmp_path / "state")
-    assert run(site, "db", "upgrade").exit_code == 0
+    site.make_tables()
     for user in ("alice", "alice", "bob"):
         site.slurm.submit(600.0, user=user, gpus=4)
     site.slurm.advance(20_000.0)

@@ -10,6 +10,7 @@ import pytest
 from daemon_worlds import report, view
 from hypothesis import given
 from hypothesis import strategies as st
+from new_store import new_store
 from trial_worlds import HOUR_S, TrialSite, trial_of
 
 from slurmsched.clock import ManualClock
@@ -17,7 +18,6 @@ from slurmsched.cluster.records.trial import OfBlock, Trial, TrialSums
 from slurmsched.daemon.trial.trial_counts import TrialCounts
 from slurmsched.daemon.trial.trial_policy import TrialPolicy
 from slurmsched.daemon.trial.waiting_jobs import NO_ACCOUNT, waited
-from slurmsched.db.store import Store
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import AdmissionRules, DeadlineRules, Rules, TrialRules
 from slurmsched.policies.contract import find_ordering
@@ -33,8 +33,7 @@ OURS = Policy(
 
 @pytest.fixture
 def store(tmp_path):
-    store = Store(f"sqlite:///{tmp_path}/slurmsched.db")
-    store.upgrade()
+    store = new_store(tmp_path / "slurmsched.db")
     yield store
     store.close()
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from new_store import new_store
 from postgres_server import new_server
 
 from slurmsched.db.leader import leadership
@@ -68,8 +69,7 @@ def test_when_the_leader_is_killed_the_other_takes_over(pair, url):
 
 
 def test_a_lock_file_that_was_replaced_is_no_leadership(tmp_path):
-    store = Store(f"sqlite:///{tmp_path}/a.db")
-    store.upgrade()
+    store = new_store(tmp_path / "a.db")
     first, second = leadership(store, "c"), leadership(store, "c")
     assert first.acquire()
     (tmp_path / "a.db.c.leader").unlink()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from new_store import new_store
+
 from slurmsched.db.memory import Memory
 from slurmsched.db.pending_writes import PendingWrites
 from slurmsched.db.records.policy_choices import PolicyChoice
-from slurmsched.db.store import Store
 from slurmsched.db.tracking.story import StoryEvent
 
 FIRST, SECOND = PolicyChoice("qssf", "ann", 100.0, "a try"), PolicyChoice("", "bob", 200.0)
@@ -39,8 +40,7 @@ def test_only_choices_of_its_own_time_are_in_the_story_of_a_job(store):
 
 
 def test_the_last_known_choice_holds_while_the_database_is_away(tmp_path):
-    own = Store(f"sqlite:///{tmp_path}/a.db")
-    own.upgrade()
+    own = new_store(tmp_path / "a.db")
     memory = Memory(own, cluster="c")
     assert memory.choice() is None
     own.choose("c", FIRST)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from new_store import new_store
 from site_month import DAY_S, MONTH_S, NOW_S, site_month
 
 from slurmsched.cluster.columns import table_of
@@ -175,8 +176,7 @@ def test_waits_are_those_of_first_starts_in_the_span_beside_what_was_said(store,
 
 
 def test_a_running_job_counts_until_the_last_cycle(tmp_path):
-    store = Store(f"sqlite:///{tmp_path}/slurmsched.db")
-    store.upgrade()
+    store = new_store(tmp_path / "slurmsched.db")
     came_s = NOW_S - 7200
     names = ("j", "zoe", "lab", "normal", "gpu")
     job = JobRecord(9_000_001, 0, -1, 1, *names, 4, 1, 8, math.inf, came_s, came_s, NOW_S - 3600, 0)
@@ -192,8 +192,7 @@ def test_a_running_job_counts_until_the_last_cycle(tmp_path):
 
 
 def test_what_nobody_measured_is_named_with_what_to_switch_on(tmp_path, month):
-    store = Store(f"sqlite:///{tmp_path}/other.db")
-    store.upgrade()
+    store = new_store(tmp_path / "other.db")
     store.add_outcomes("site", month.runs)
     report = report_of(store, *SPANS[0])
     told = {one["what"]: one["switch_on"] for one in report["not_measured"]}

@@ -34,7 +34,7 @@ ELEMENTS = (
 @pytest.fixture
 def site(tmp_path):
     site = FakeSite(tmp_path, "")
-    assert run(site, "db", "upgrade").exit_code == 0
+    site.make_tables()
     yield site
     site.close()
 
