@@ -94,7 +94,9 @@ def site_points(lab: Lab) -> dict[int, int]:
 def fill(lab: Lab) -> list[int]:
     """The whole lab is taken; three jobs wait, the longest in front."""
     filler = lab.submit("--gres=gpu:4", "-N4", "--exclusive", "-t", "30", "--wrap=sleep 1200")
-    wait_until(lambda: lab.ask(["squeue", "-h", "-t", "R", "-j", str(filler), "-o", "%A"]).strip(), 120.0, "a full lab")
+    wait_until(
+        lambda: lab.ask(["squeue", "-h", "-t", "R", "-j", str(filler), "-o", "%A"]).strip(), 120.0, "a full lab", 0.2
+    )
     return [lab.submit("--gres=gpu:4", "-N4", "--exclusive", "-t", str(limit), "--wrap=true") for limit in (30, 20, 10)]
 
 
@@ -105,7 +107,7 @@ def test_a_daemon_is_asked_reloaded_paused_and_stopped_through_the_command_line(
         points = site_points(shop.lab)  # sprio names no job before slurmctld has looked at it
         return points.keys() >= {*jobs} and 0 <= points[jobs[0]] < points[jobs[1]] < points[jobs[2]]
 
-    wait_until(ordered, 120.0, "the shortest job in front")
+    wait_until(ordered, 120.0, "the shortest job in front", 0.2)
 
     shop.until(lambda told: told["source"] == "daemon", "the daemon's answer", "status")
     checked = {found["name"]: found for found in shop.said("check")["findings"]}

@@ -16,8 +16,9 @@ from slurmsched.cluster.records.outcomes import OutcomeTable
 from slurmsched.cluster.records.profiles import NodeProfile
 from slurmsched.config.files import load
 from slurmsched.db.store import Store
+from slurmsched.research.tuning import search
 
-DAYS, DAY_S = 12, 86400.0
+DAYS, DAY_S = 10, 86400.0
 
 
 @pytest.fixture
@@ -62,7 +63,10 @@ def stocked(app: App) -> None:
     store.close()
 
 
-def test_the_database_is_searched_and_the_lines_to_add_are_printed(app: App, tmp_path: Path):
+def test_the_database_is_searched_and_the_lines_to_add_are_printed(
+    app: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(search, "FEWEST", 60)  # two days before the week that is held out
     stocked(app)
     before = (tmp_path / "slurmsched.toml").read_text()
     cluster = ("--nodes", "6x1", "--share-nodes", "2", "--gpu-memory", "20000")
