@@ -22,6 +22,8 @@ from slurmsched.lab.users import nobody_gid, uid_of
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "examples/README.md").read_text()
+SITE = "[policy]\nordering = 'fewest'\n"
+"""Settings of a daemon that name the plug-in."""
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +57,21 @@ def command(name: str) -> list[str]:
     return str(line).split()
 
 
+@pytest.fixture(scope="module")
+def called(examples, plugins) -> list[list[Any]]:
+    """Exit statuses and outputs of two commands where the plug-in is installed, in one process that reads it once."""
+    (examples / "site.toml").write_text(SITE)
+    words = [[*command("--policy fewest"), "--check", "--json"], ["--config", "site.toml", "config", "check"]]
+    program = (
+        "import json, sys; from click.testing import CliRunner; from slurmsched.cli import main\n"
+        "done = [CliRunner().invoke(main, words) for words in json.loads(sys.argv[1])]\n"
+        "print(json.dumps([[one.exit_code, one.stdout] for one in done]))\n"
+    )
+    done = python("-c", program, json.dumps(words), cwd=examples, path=plugins)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
 def by_policy(text: str) -> dict[str, Any]:
     """What a command of the page prints of each policy."""
     return {row["policy"]: row for row in json.loads(text)["policies"]}
@@ -70,23 +87,23 @@ def test_the_trace_runs_on_the_cluster_under_the_policy(examples):
     assert rows["least-first"]["preemptions"] > 0
 
 
-def test_the_plug_in_is_an_ordering_of_the_command_once_it_is_installed(examples, plugins):
+def test_the_plug_in_is_an_ordering_of_the_command_once_it_is_installed(examples, called):
     words = command("--policy fewest")
     with chdir(examples):
         absent = CliRunner().invoke(main, words)
     assert absent.exit_code != 0
     assert "'fewest' is not known" in absent.stderr
-    done = python("-m", "slurmsched", *words, "--check", "--json", cwd=examples, path=plugins)
-    assert done.returncode == 0, done.stderr
-    assert set(by_policy(done.stdout)) == {"slurm", "fewest"}
+    status, output = called[0]
+    assert status == 0, output
+    assert set(by_policy(output)) == {"slurm", "fewest"}
 
 
-def test_the_settings_of_a_daemon_may_name_it_then(plugins, tmp_path):
-    (tmp_path / "site.toml").write_text("[policy]\nordering = 'fewest'\n")
+def test_the_settings_of_a_daemon_may_name_it_then(called, tmp_path):
+    (tmp_path / "site.toml").write_text(SITE)
     check = ["--config", str(tmp_path / "site.toml"), "config", "check"]
     assert CliRunner().invoke(main, check).exit_code != 0
-    done = python("-m", "slurmsched", *check, cwd=tmp_path, path=plugins)
-    assert done.returncode == 0, done.stderr
+    status, output = called[1]
+    assert status == 0, output
 
 
 def test_its_own_tests_pass_where_it_is_installed(examples, plugins):
