@@ -200,8 +200,8 @@ def call(directory: Path, *words: str, conf: str = "/nonexistent/slurm.conf") ->
 
 
 ALONE = ("db upgrade", "once", "status")
-"""Commands whose way does not end where no Slurm answers."""
-COMMANDS = ("once", "what-if --policy sjf")
+"""Commands that are called where no Slurm answers too."""
+COMMANDS = ("db upgrade", "once", "what-if --policy sjf", "status")
 OTHERS = (
     *("what-if --policy sjf", "check", "history import", "pause", "resume", "release-all --budget 5", "queue"),
     *("config show", "lab status"),
@@ -220,7 +220,7 @@ def test_no_command_does_so_on_a_cluster_that_answers(hostile, lab):
     lab.ask(["sbatch", "--array=1-40", "--gres=gpu:1", "--time=10", "--wrap=sleep 300"], user="alice")
     ends = {words: call(hostile, *words.split(), conf=conf) for words in COMMANDS}
     assert left(hostile) == ""
-    assert {words for words, done in ends.items() if done.returncode} == set(), ends
+    assert {words for words, done in ends.items() if done.returncode} <= {"status"}, ends  # there is no daemon
 
 
 PARENTS = {

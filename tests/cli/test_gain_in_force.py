@@ -16,7 +16,7 @@ from slurmsched.cluster.records.associations import NO_ASSOCIATIONS, Association
 from slurmsched.cluster.records.outcomes import OutcomeTable
 
 DAY_S = 86_400.0
-CYCLE_S = 1800  #: of replays: most of what they take is cycles
+CYCLE_S = 1500  #: of replays: most of what they take is cycles
 FEW = 100  #: jobs, where no figure matters
 REPLAY = ("simulate", "--from-db", "6d@fake", "--nodes", "4x4")
 WEIGHTS = {
