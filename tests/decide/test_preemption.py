@@ -177,6 +177,22 @@ def test_a_job_that_will_be_late_anyway_does_not_keep_running_jobs_with_a_promis
     assert asked(planned(with_promises(what, ahead_h | {902: 24}))) == [902]
 
 
+@pytest.mark.parametrize(("spare_s", "answer"), [(30.0, "REFUSED"), (-30.0, "OPEN")])
+def test_nobody_is_promised_the_gpus_of_a_job_that_is_in_time_only_by_what_is_counted_for_its_start(spare_s, answer):
+    """A minute is counted; job 1 needs two hours of all eight GPUs, and job 2 asks for one hour of four of them."""
+    ahead_h = {1: 2 + spare_s / HOUR_S, 2: 2.5}
+    columns = {
+        "gpus": [8, 4],
+        "nodes": [2, 1],
+        "time_limit_s": [2 * HOUR_S, HOUR_S],
+        "deadline_s": [NOW_S + ahead * HOUR_S for ahead in ahead_h.values()],
+        "ckpt": np.ones(2, dtype=bool),
+    }
+    what = with_promises(beside(full(4, 4), jobs(2, **columns), [3 * HOUR_S] * 2), {1: ahead_h[1]})
+    what = replace(what, promises=replace(what.promises, gpus=np.array([8])))
+    assert states(planned(what))[-1] == answer
+
+
 @pytest.mark.parametrize("slack_s", [0.0, 10 * HOUR_S])
 def test_a_promised_job_that_only_slack_wants_to_run_now_makes_room_for_one_that_must_start(slack_s):
     what = seen(full(4, 4, ckpt=[False, True]))

@@ -110,8 +110,7 @@ class PromiseSchedule:
         return bool((late & served).any() or late.sum() > before.sum())
 
     def _late(self, held: DeadlineRequests) -> BoolArray:
-        plan = self.leases.latest(held)
-        return np.asarray((plan.late > 0) | (plan.hopeless > 0))
+        return _without_place(self.leases.latest(held))
 
 
 def _room_made_s(rules: DeadlineRules) -> float:
@@ -146,7 +145,9 @@ def promise(
     schedule = LeaseSchedule(view.now_s, rules.terms.beat_s, room, view.solved, planned_before(table))
     if len(new):
         held = _held(view, table, rules, availability, placed)
-        offer = Offer(schedule, rules.terms, held, _foreseen(view, table, rules, room, availability, new))
+        starting = _without_place(schedule.latest(held)) & _in_time(view, rules, availability, placed, held)
+        foreseen = _foreseen(view, table, rules, room, availability, new)
+        offer = Offer(schedule.beside(held.take(starting)), rules.terms, held.take(~starting), foreseen)
         waiting = availability.requests(rows, _due_s(view, table, rows), view.now_s)
         quotas = Quotas(view, table, rules, availability, rows, waiting)
         answers, promised = PromiseAdmission(view, rules, availability, offer, quotas).answers(new, steers)
@@ -168,16 +169,14 @@ def _planned(
 ) -> Promised:
     """Plan the promises *held* by the jobs *placed*, pending ones first."""
     count, now_s, plan = len(view.pending), view.now_s, leases.latest(held)
-    waits, latest_s, late = placed < count, held.due_s - held.needs_s, (plan.late > 0) | (plan.hopeless > 0)
+    waits, latest_s, late = placed < count, held.due_s - held.needs_s, _without_place(plan)
     starts_s = np.where(held.stoppable, latest_s, plan.starts_s)
     # A job that runs in parts is in doubt once less than the time of a stop is left, besides that of its start.
     near = latest_s + rules.lead_s + rules.hold_s - now_s <= rules.stop_s
     starts_s[late & (near | ~held.stoppable)] = np.nan
     rows, needed = placed[waits], _needed(leases, held, plan, rules)
     laxity_s, (due, unplanned) = np.full(count, np.inf), np.zeros((2, count), dtype=np.bool_)
-    # What is counted for its start may be enough for the start of a job that finds no place.
-    in_time = availability.stoppable[placed] & (latest_s + rules.lead_s + rules.hold_s > now_s)
-    unplanned[rows] = (late & ~in_time)[waits]
+    unplanned[rows] = (late & ~_in_time(view, rules, availability, placed, held))[waits]
     laxity_s[rows] = np.where(np.isnan(starts_s), latest_s, starts_s)[waits] - now_s
     tight = laxity_s <= rules.lead_s + rules.hold_s + (0.0 if stopping is None else _room_made_s(rules))
     due |= tight
@@ -193,6 +192,19 @@ def _planned(
     room, due_s = leases.room, held.due_s[waits]
     more = (availability, room, left, schedule, plan.solved)
     return Promised(table, due, tight, laxity_s, unplanned, rows, due_s, spare, *more)
+
+
+def _without_place(plan: SchedulePlan) -> BoolArray:
+    """Select the jobs that end too late in *plan*."""
+    return np.asarray((plan.late > 0) | (plan.hopeless > 0))
+
+
+def _in_time(
+    view: View, rules: DeadlineRules, availability: GpuAvailability, placed: IntArray, held: DeadlineRequests
+) -> BoolArray:
+    """Select the jobs *placed* that end in time if they start within what is counted for their start."""
+    latest_s = held.due_s - held.needs_s + rules.lead_s + rules.hold_s
+    return np.asarray(availability.stoppable[placed] & (latest_s > view.now_s))
 
 
 def _needed(leases: LeaseSchedule, held: DeadlineRequests, plan: SchedulePlan, rules: DeadlineRules) -> BoolArray:

@@ -58,6 +58,13 @@ class LeaseSchedule:
     solved: SolvedStarts = NO_SOLVED_STARTS
     before: SolvedStarts = NO_SOLVED_STARTS  #: the starts of the plan before this one
 
+    def beside(self, jobs: DeadlineRequests) -> LeaseSchedule:
+        """Return a schedule beside *jobs*, which have their GPUs from now until their ends, free or not."""
+        room = self.room.copy(2 * len(jobs))
+        for gpus, rows, due_s in zip(jobs.gpus.tolist(), jobs.rows, jobs.due_s.tolist(), strict=True):
+            room.take(rows, gpus, self.now_s, due_s)
+        return replace(self, room=room)
+
     def latest(self, jobs: DeadlineRequests, slack_s: float = 0.0, share: float = 0.0) -> SchedulePlan:
         """Return the latest plan by which *jobs* end *slack_s* before their time, with a *share* of the GPUs left over.
 
