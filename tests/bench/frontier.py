@@ -33,6 +33,7 @@ NODES = 60
 LOADS = (80, 90, 100, 110, 120, 140, 160)
 EXECUTORS = ("ideal", "slurm")
 OURS = "chronus"
+OURS_BESIDE = "chronus hope=0.01 slack_s=1800"  #: there a job without a promise starts at its last moments too
 BASELINES = (
     "edf rest=remaining",
     "edf rest=remaining late=rest",
@@ -59,7 +60,7 @@ PROMISES = {
     "enabled": "true",
     "yields": "true",
     "user_share": "1",
-    "reserve": "0.15",
+    "reserve": "0.85",
     "slack_s": "1200",
     "asks_a_day": "10",
 }
@@ -168,7 +169,7 @@ def jobs_of(cell: Cell) -> Workload:
 
 def setup_on_slurm(cell: Cell) -> Setup:
     """Return the daemon beside the modelled slurmctld, with leases for the order, and with promises if it is ours."""
-    toml = BESIDE.format(ordering=cell.policy)
+    toml = BESIDE.format(ordering=OURS_BESIDE if cell.policy == OURS else cell.policy)
     if cell.policy == OURS:
         own = PROMISES | dict(setting.split("=", 1) for setting in cell.own.split())
         toml += "\n".join(["[deadline]", *(f"{name} = {value}" for name, value in own.items())])
