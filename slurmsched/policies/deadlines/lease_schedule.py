@@ -59,7 +59,7 @@ class LeaseSchedule:
     before: SolvedStarts = NO_SOLVED_STARTS  #: the starts of the plan before this one
 
     def beside(self, jobs: DeadlineRequests) -> LeaseSchedule:
-        """Return a schedule beside *jobs*, which have their GPUs from now until their ends, free or not."""
+        """Return a schedule beside *jobs*, which have their GPUs from now until they are due, free or not."""
         room = self.room.copy(2 * len(jobs))
         for gpus, rows, due_s in zip(jobs.gpus.tolist(), jobs.rows, jobs.due_s.tolist(), strict=True):
             room.take(rows, gpus, self.now_s, due_s)
